@@ -1,0 +1,125 @@
+# Every task of the project, for a fresh Debian or Ubuntu machine (as root or with sudo) and for one that has the tools.
+# `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' tests/java/pom.xml)
+KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
+KAFKAJS := tests/node/node_modules/.installed
+COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
+COMPAT_REPORT := .cache/compat-report.json
+PYTHON_PATHS := src tests bench tools setup.py
+
+# Options for `make run` and `make test`, e.g. make run ARGS="--port 9192", make test ARGS="-k compat".
+ARGS ?=
+
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: help
+help: ## Show this list
+	@echo "Moldau: make <target>"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+# --- Installing ------------------------------------------------------------------------------------------------------
+
+.PHONY: install
+install: $(VENV)/.dev ## Create .venv with Moldau and everything for development
+
+.PHONY: run
+run: $(VENV)/.runtime ## Install what a broker needs, then start one (ARGS="--port 9192")
+	@exec $(BIN)/moldau up $(ARGS)
+
+$(BIN)/python:
+	@tools/system-packages python
+	@echo "Creating $(VENV)"
+	@"$$(tools/find-python)" -m venv $(VENV)
+	@$(PIP) install --upgrade pip
+
+$(VENV)/.runtime: pyproject.toml setup.py | $(BIN)/python
+	@echo "Installing Moldau into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+# The compiler comes first, so that the per-record modules are compiled and the tests cover both ways of running them.
+$(VENV)/.dev: pyproject.toml setup.py | $(BIN)/python
+	@tools/system-packages compiler
+	@echo "Installing Moldau and its development tools into $(VENV)"
+	@$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.runtime $(VENV)/.compiled $@
+
+# A compiled module hides its source: build again when the source is newer.
+$(VENV)/.compiled: $(COMPILED) | $(VENV)/.dev
+	@echo "Compiling the per-record modules"
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+.PHONY: kafka
+kafka: $(KAFKA_JARS)/.complete ## Copy Apache Kafka's jars into .cache, for tests and benchmarks
+
+$(KAFKA_JARS)/.complete: tests/java/pom.xml
+	@tools/system-packages java maven
+	@echo "Copying Apache Kafka $(KAFKA_VERSION) into $(KAFKA_JARS)"
+	@rm -rf $(KAFKA_JARS)
+	@mvn --quiet --batch-mode -Dstyle.color=never --file tests/java/pom.xml \
+	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(KAFKA_JARS)" -DincludeScope=runtime
+	@touch $@
+
+# No lock file: it would pin download addresses. package.json pins the one version, which has no dependencies.
+$(KAFKAJS): tests/node/package.json
+	@tools/system-packages node
+	@echo "Installing kafkajs"
+	@cd tests/node && npm install --silent --no-package-lock --no-audit --no-fund --no-update-notifier
+	@touch $@
+
+.PHONY: test-tools
+test-tools: install $(VENV)/.compiled kafka $(KAFKAJS)
+	@tools/system-packages java node kcat
+
+# --- Checking --------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-tools check ## Install the test tools, then run all checks and all tests
+	@$(BIN)/pytest --compat-report=$(COMPAT_REPORT) $(ARGS)
+	@$(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
+
+.PHONY: check
+check: install ## Formatting, lint, types and layers
+	@$(BIN)/ruff format --quiet --check $(wildcard $(PYTHON_PATHS))
+	@$(BIN)/ruff check --quiet $(wildcard $(PYTHON_PATHS))
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary tests/support tests/compat tools
+	@$(BIN)/lint-imports --no-logo > .lint-imports.log || { cat .lint-imports.log; exit 1; }
+	@rm -f .lint-imports.log
+	@echo "Checks passed"
+
+.PHONY: format
+format: install ## Rewrite the sources in the project's format
+	@$(BIN)/ruff format --quiet $(wildcard $(PYTHON_PATHS))
+	@$(BIN)/ruff check --quiet --fix $(wildcard $(PYTHON_PATHS))
+
+.PHONY: bench
+bench: test-tools ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: soak
+soak: test-tools ## The long runs: every crash round, and more examples of every property
+	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster $(ARGS)
+
+.PHONY: docs
+docs: test-tools ## Run the compatibility tests and write the generated pages
+	@$(BIN)/pytest tests/compat --compat-report=$(COMPAT_REPORT) $(ARGS)
+	@$(BIN)/python tools/compat_table.py $(COMPAT_REPORT)
+
+.PHONY: clean
+clean: ## Remove everything that make created, but no data directory
+	@rm -rf $(VENV) .cache build dist tests/node/node_modules
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src -name '*.so' -delete
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
