@@ -1,0 +1,50 @@
+"""Fixtures for users' tests: a real broker per session and a fresh topic per test.
+
+pytest imports this module in every run where Moldau is installed, so everything else is imported
+inside the fixtures: who does not use them pays for an empty module.
+
+    def test_greets(moldau_broker, moldau_topic):
+        producer = Producer({"bootstrap.servers": moldau_broker.bootstrap_servers})
+        producer.produce(moldau_topic, b"hello")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from moldau.testing.broker import MoldauProcess
+
+
+@pytest.fixture(scope="session")
+def moldau_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauProcess]:
+    """A broker in a temporary directory on a free port, ended with the test session.
+
+    It has ``bootstrap_servers``, ``host``, ``port`` and
+    ``create_topic(name, partitions=1, **configs)``.
+    """
+    import shutil
+
+    from moldau.testing.broker import MoldauProcess
+
+    directory = tmp_path_factory.mktemp("moldau-broker", numbered=True)
+    try:
+        with MoldauProcess(directory) as broker:
+            yield broker
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -> str:
+    """The name of a fresh topic of one partition; parametrize indirectly for more partitions."""
+    import re
+    import uuid
+
+    test = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-.")[:80]
+    topic = f"{test}-{uuid.uuid4().hex[:8]}"
+    moldau_broker.create_topic(topic, partitions=getattr(request, "param", 1))
+    return topic
