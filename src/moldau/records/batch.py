@@ -1,8 +1,8 @@
 """The header of a record batch (message format v2) and what a broker does to it in place.
 
-A broker never looks past these 61 bytes on its hot path: it reads the header with one unpack, checks
-the CRC, and writes the base offset and the leader epoch into the buffer the batch came in. Both
-fields lie before the CRC's range, so the producer's checksum stays valid::
+A broker never looks past these 61 bytes on its hot path: it reads the header with one unpack,
+checks the CRC, and writes the base offset and the leader epoch into the buffer the batch came in.
+Both fields lie before the CRC's range, so the producer's checksum stays valid::
 
     0   base offset             int64    ┐ log overhead: an entry's offset and length,
     8   batch length            int32    ┘ the same in all formats
@@ -135,7 +135,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop this batch's tombstones (KIP-534), in the base timestamp's place."""
+        """When the cleaner may drop the tombstones (KIP-534); kept as the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property

@@ -1,7 +1,8 @@
 """What the records package raises about bytes it cannot accept.
 
-``CorruptRecordError``: the bytes are damaged or lie about themselves (sizes, CRC, compression), so
-nothing can be said about their content. ``InvalidRecordError``: readable, but breaking a rule.
+``CorruptRecordError``: damaged bytes, such as an impossible header or a wrong CRC. To send or read
+them again may help, and the error code says so. ``InvalidRecordError``: the batch is what was
+written, but its content breaks the format (records, counts, compression); it will not get better.
 """
 
 from __future__ import annotations
