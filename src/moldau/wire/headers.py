@@ -47,11 +47,9 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             if len(raw) != length:
                 raise DecodeError("client id reaches past the end of the frame")
             client_id: str | None = text_from(raw)
-        elif length >= -1:
+        else:
             pos = 10
             client_id = "" if length == 0 else None
-        else:
-            raise DecodeError(f"client id of {length} bytes")
         if version >= FLEXIBLE_SINCE[api_key]:
             # Nearly always an empty section: one zero byte.
             pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)

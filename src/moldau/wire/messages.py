@@ -1,0 +1,120 @@
+"""Any message of any version, seen in one shape: the adapter around kio's classes.
+
+Handlers and clients see each API as kio's dataclass of the newest version that is spoken here, for example
+``kio.schema.metadata.v13.request.MetadataRequest``; what is on the wire is whatever version the peer
+chose. Produce and Fetch have their own codecs (:mod:`moldau.wire.produce`, :mod:`moldau.wire.fetch`):
+their newest shape knows topics by id only, and they are too hot for a general one.
+
+Values in decoded messages: error codes are :class:`moldau.errors.ErrorCode` (an unknown one reads as
+``UNKNOWN_SERVER_ERROR``, as in Kafka's clients), durations are ``timedelta``, the zero UUID is ``None``.
+When encoding, durations may also be plain milliseconds and error codes plain ints
+(:mod:`moldau.wire.make`).
+
+Bytes after the end of a message are ignored, as Kafka ignores them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - reads as what it is
+from typing import Any, Final
+
+from moldau.errors import ErrorCode
+from moldau.wire.api import FLEXIBLE_SINCE, ApiKey, newest_version
+from moldau.wire.decoding import Reader, reader
+from moldau.wire.encoding import Writer, writer
+from moldau.wire.errors import DecodeError, EncodeError
+from moldau.wire.headers import encode_request_header, read_response_header
+from moldau.wire.lifting import Lower, lift_rule, lower_rule
+from moldau.wire.primitives import MALFORMED, MAX_ELEMENTS
+from moldau.wire.schema import Direction, message_class
+
+Buffer = bytes | bytearray | memoryview
+
+_SIZE: Final = Struct(">i")
+_SIZE_AND_CORRELATION: Final = Struct(">ii")
+_INT16: Final = Struct(">h")
+_UNENCODABLE: Final = (StructError, AttributeError, TypeError, ValueError, OverflowError)
+_MAX_RESPONSE_ELEMENTS: Final = 1 << 26
+"""Answers come from brokers that we chose to ask, and a big cluster's metadata is long."""
+
+
+def decode_request(api: ApiKey, version: int, buf: Buffer, pos: int) -> Any:
+    """The request whose body starts at ``pos``, as kio's class of the newest version."""
+    return _decode(api, version, "request", memoryview(buf), pos, MAX_ELEMENTS)
+
+
+def decode_response(api: ApiKey, version: int, frame: Buffer) -> tuple[int, Any]:
+    """Correlation id and message of a response frame (without its size)."""
+    view = memoryview(frame)
+    correlation_id, pos = read_response_header(api, version, view)
+    if api == ApiKey.API_VERSIONS and _is_version_refused(view, pos):
+        version = 0
+    return correlation_id, _decode(api, version, "response", view, pos, _MAX_RESPONSE_ELEMENTS)
+
+
+def encode_request(
+    api: ApiKey, version: int, correlation_id: int, client_id: str | None, request: Any
+) -> bytes:
+    """A whole request frame, its size included."""
+    out = bytearray(4)
+    out += encode_request_header(api, version, correlation_id, client_id)
+    return _encode(api, version, "request", out, request)
+
+
+def encode_response(api: ApiKey, version: int, correlation_id: int, response: Any) -> bytes:
+    """A whole response frame, its size included."""
+    out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
+    if version >= FLEXIBLE_SINCE[api] and api != ApiKey.API_VERSIONS:
+        out.append(0)
+    return _encode(api, version, "response", out, response)
+
+
+def newest_class(api: ApiKey, direction: Direction) -> type:
+    """kio's class that messages of this API are seen as."""
+    return message_class(api, newest_version(api), direction)
+
+
+def _is_version_refused(frame: memoryview, pos: int) -> bool:
+    """A broker that does not know our ApiVersions version answers in version 0, with this error."""
+    refused = int(ErrorCode.UNSUPPORTED_VERSION)
+    return len(frame) >= pos + 2 and bool(_INT16.unpack_from(frame, pos)[0] == refused)
+
+
+@cache
+def _reader(api: ApiKey, version: int, direction: Direction) -> Reader:
+    return reader(
+        message_class(api, version, direction),
+        newest_class(api, direction),
+        lift_rule(api, version, direction),
+    )
+
+
+@cache
+def _writer(api: ApiKey, version: int, direction: Direction) -> tuple[Writer, Lower | None]:
+    lower = lower_rule(api, version, direction)
+    source, target = newest_class(api, direction), message_class(api, version, direction)
+    return writer(source, target, lower is not None), lower
+
+
+def _decode(
+    api: ApiKey, version: int, direction: Direction, buf: memoryview, pos: int, budget: int
+) -> Any:
+    read = _reader(api, version, direction)
+    try:
+        return read(buf, pos, [budget])[0]
+    except MALFORMED as error:
+        raise DecodeError(f"{api.name} {direction} version {version}: {error}") from error
+    except DecodeError as error:
+        raise DecodeError(f"{api.name} {direction} version {version}: {error}") from None
+
+
+def _encode(api: ApiKey, version: int, direction: Direction, out: bytearray, message: Any) -> bytes:
+    write, lower = _writer(api, version, direction)
+    try:
+        write(out, message if lower is None else lower(message))
+        _SIZE.pack_into(out, 0, len(out) - 4)
+    except _UNENCODABLE as error:
+        raise EncodeError(f"{api.name} {direction} version {version}: {error}") from error
+    return bytes(out)
