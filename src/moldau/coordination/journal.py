@@ -1,0 +1,157 @@
+"""The journal and the snapshot on disk.
+
+``snapshot`` holds the whole tree as of one transaction; ``journal`` holds what came after it.
+
+    snapshot:  "MOLDAUS1" zxid:u64 length:u64 crc:u32 msgpack(list of nodes)
+    journal:   "MOLDAUJ1" base zxid:u64 crc:u32, then frames
+    frame:     "MJFR" length:u32 crc:u32 msgpack(list of transactions)
+
+A frame is what one sync made durable (a group commit). Only the last one can be torn by a crash,
+because the next is written after the sync of the one before. So a bad frame with nothing readable
+behind it is a torn tail: it was never acknowledged, and is cut off. A bad frame with a good one
+behind it is damage to acknowledged data: that is reported, and nothing is served. Snapshot and
+journal header are replaced atomically, so any damage in them is reported too.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from moldau.coordination.errors import StoreCorruptError
+from moldau.coordination.storage import Storage
+from moldau.coordination.tree import Tree, Txn, ZNode
+
+JOURNAL = "journal"
+SNAPSHOT = "snapshot"
+
+_SNAPSHOT_MAGIC = b"MOLDAUS1"
+_JOURNAL_MAGIC = b"MOLDAUJ1"
+_FRAME_MARK = b"MJFR"
+_SNAPSHOT_HEADER = struct.Struct(">8sQQI")
+_JOURNAL_HEADER = struct.Struct(">8sQI")
+_FRAME_HEADER = struct.Struct(">4sII")
+_LENGTH = struct.Struct(">I")
+
+_decode_nodes = msgspec.msgpack.Decoder(list[ZNode]).decode
+_decode_txns = msgspec.msgpack.Decoder(list[Txn]).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Loaded(NamedTuple):
+    """What was on disk: the tree, the journal's size, the bytes of a torn tail that were cut."""
+
+    tree: Tree
+    journal_size: int
+    torn_bytes: int
+
+
+def encode_snapshot(tree: Tree) -> bytes:
+    payload = _encode(list(tree.nodes.values()))
+    crc = zlib.crc32(payload, tree.zxid & 0xFFFFFFFF)
+    return _SNAPSHOT_HEADER.pack(_SNAPSHOT_MAGIC, tree.zxid, len(payload), crc) + payload
+
+
+def decode_snapshot(data: bytes) -> Tree:
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise StoreCorruptError(f"the snapshot ends after {len(data)} bytes")
+    magic, zxid, length, crc = _SNAPSHOT_HEADER.unpack_from(data)
+    payload = memoryview(data)[_SNAPSHOT_HEADER.size :]
+    if magic != _SNAPSHOT_MAGIC:
+        raise StoreCorruptError("the snapshot does not begin like one")
+    if length != len(payload):
+        raise StoreCorruptError(f"the snapshot holds {len(payload)} of {length} bytes")
+    if zlib.crc32(payload, zxid & 0xFFFFFFFF) != crc:
+        raise StoreCorruptError("the snapshot's checksum does not match")
+    try:
+        return Tree.restore(zxid, _decode_nodes(payload))
+    except msgspec.DecodeError as error:
+        raise StoreCorruptError(f"the snapshot cannot be decoded: {error}") from error
+
+
+def encode_journal_header(base_zxid: int) -> bytes:
+    crc = zlib.crc32(base_zxid.to_bytes(8, "big"))
+    return _JOURNAL_HEADER.pack(_JOURNAL_MAGIC, base_zxid, crc)
+
+
+def encode_frame(txns: Sequence[Txn]) -> bytes:
+    payload = _encode(txns)
+    crc = zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload))))
+    return _FRAME_HEADER.pack(_FRAME_MARK, len(payload), crc) + payload
+
+
+def _frame_end(data: bytes, position: int) -> int:
+    """Where the frame at ``position`` ends, or -1 if there is no whole, undamaged frame."""
+    start = position + _FRAME_HEADER.size
+    if start > len(data):
+        return -1
+    mark, length, crc = _FRAME_HEADER.unpack_from(data, position)
+    end: int = start + length
+    if mark != _FRAME_MARK or end > len(data):
+        return -1
+    payload = memoryview(data)[start:end]
+    return end if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) == crc else -1
+
+
+def read_frames(data: bytes) -> tuple[int, list[Txn], int]:
+    """Base zxid, transactions and the size of the good part; raises on damage in the middle."""
+    if len(data) < _JOURNAL_HEADER.size:
+        raise StoreCorruptError(f"the journal ends inside its header, after {len(data)} bytes")
+    magic, base_zxid, crc = _JOURNAL_HEADER.unpack_from(data)
+    if magic != _JOURNAL_MAGIC or zlib.crc32(base_zxid.to_bytes(8, "big")) != crc:
+        raise StoreCorruptError("the journal's header is damaged")
+    txns: list[Txn] = []
+    position = _JOURNAL_HEADER.size
+    while position < len(data):
+        end = _frame_end(data, position)
+        if end < 0:
+            _must_be_torn_tail(data, position)
+            break
+        try:
+            txns += _decode_txns(memoryview(data)[position + _FRAME_HEADER.size : end])
+        except msgspec.DecodeError as error:
+            raise StoreCorruptError(
+                f"the journal's frame at byte {position} cannot be decoded: {error}"
+            ) from error
+        position = end
+    return base_zxid, txns, position
+
+
+def _must_be_torn_tail(data: bytes, position: int) -> None:
+    candidate = data.find(_FRAME_MARK, position + 1)
+    while candidate >= 0:
+        if _frame_end(data, candidate) >= 0:
+            raise StoreCorruptError(
+                f"the journal is damaged at byte {position}: acknowledged changes follow at byte "
+                f"{candidate}. Restore the directory from a copy, or remove the journal to fall "
+                f"back to the snapshot before it"
+            )
+        candidate = data.find(_FRAME_MARK, candidate + 1)
+
+
+def load(storage: Storage) -> Loaded:
+    """Read what is on disk; make empty files for a new store; cut a torn tail off."""
+    snapshot = storage.read(SNAPSHOT)
+    tree = decode_snapshot(snapshot) if snapshot is not None else Tree()
+    data = storage.read(JOURNAL)
+    if data is None:
+        header = encode_journal_header(tree.zxid)
+        storage.replace(JOURNAL, header)
+        return Loaded(tree, len(header), 0)
+    base_zxid, txns, size = read_frames(data)
+    if base_zxid > tree.zxid:
+        raise StoreCorruptError(
+            f"the journal continues a snapshot of transaction {base_zxid}, but the snapshot ends "
+            f"at {tree.zxid}"
+        )
+    for txn in txns:
+        # A crash between writing a snapshot and starting a new journal leaves older ones here.
+        if txn.zxid > tree.zxid:
+            tree.replay(txn)
+    if size < len(data):
+        storage.truncate(JOURNAL, size)
+    return Loaded(tree, size, len(data) - size)
