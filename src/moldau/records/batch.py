@@ -79,6 +79,7 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 _TIMESTAMP: Final = struct.Struct(">q")
 _OVERHEAD: Final = struct.Struct(">qi")
 _LEADER_EPOCH: Final = struct.Struct(">i")
+_PRODUCER: Final = struct.Struct(">qhi")
 
 
 class BatchHeader(NamedTuple):
@@ -256,4 +257,17 @@ def patch_max_timestamp(buf: WritableBuffer, pos: int, size: int, timestamp: int
     attributes: int = _ATTRIBUTES.unpack_from(buf, pos + ATTRIBUTES_OFFSET)[0]
     _ATTRIBUTES.pack_into(buf, pos + ATTRIBUTES_OFFSET, attributes & ~TIMESTAMP_TYPE_FLAG)
     _TIMESTAMP.pack_into(buf, pos + MAX_TIMESTAMP_OFFSET, timestamp)
+    write_crc(buf, pos, size)
+
+
+def patch_producer(
+    buf: WritableBuffer,
+    pos: int,
+    size: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> None:
+    """Gives a batch that is built already its producer and its place in the producer's sequence."""
+    _PRODUCER.pack_into(buf, pos + PRODUCER_ID_OFFSET, producer_id, producer_epoch, base_sequence)
     write_crc(buf, pos, size)
