@@ -4,8 +4,8 @@
         broker.create_topic("greetings", partitions=3, retention_ms=60_000)
         client = connect(broker.bootstrap_servers)
 
-The child also ends when this process dies without saying goodbye: it holds the reading end of a pipe
-whose writing end only this process has.
+The child also ends when this process dies without saying goodbye: it holds the reading end of a
+pipe whose writing end only this process has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 READY_PREFIX = "moldau ready: "
 _LOG_LINES_SHOWN = 40
@@ -76,7 +76,7 @@ class MoldauProcess:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> MoldauProcess:
+    def start(self) -> Self:
         """Start and wait until the broker has said that it is ready."""
         if self.alive:
             raise RuntimeError("the broker is already running")
@@ -84,7 +84,7 @@ class MoldauProcess:
         read_end, self._lifeline = os.pipe()
         try:
             with self.log_file.open("ab") as log:
-                self._process = subprocess.Popen(
+                self._process = subprocess.Popen(  # noqa: S603 - our own command line
                     self._command(),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -111,7 +111,7 @@ class MoldauProcess:
         """End it at once, as a crash would (SIGKILL)."""
         return self._stop(signal.SIGKILL, 30.0)
 
-    def restart(self) -> MoldauProcess:
+    def restart(self) -> Self:
         """Stop cleanly if it still runs, and start again on the same port and data."""
         if self.alive:
             self.terminate()
@@ -144,7 +144,7 @@ class MoldauProcess:
             thread.submit(lambda: asyncio.run(create())).result()
         return name
 
-    def __enter__(self) -> MoldauProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(

@@ -1,0 +1,8 @@
+"""``python -m moldau.cli`` is ``moldau`` without relying on the PATH."""
+
+import sys
+
+from moldau.cli.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Options that several commands share, and how a command group is made."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="MOLDAU_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="A broker of the cluster, or several separated by commas.",
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the cluster."),
+]
+
+
+def command_app() -> typer.Typer:
+    """A Typer that holds one command."""
+    return typer.Typer(add_completion=False, context_settings=_SETTINGS)
+
+
+def group_app(help_text: str) -> typer.Typer:
+    """A Typer that holds several commands under one name."""
+    app = typer.Typer(
+        add_completion=False, no_args_is_help=True, help=help_text, context_settings=_SETTINGS
+    )
+    # Without a callback, typer turns a group of one command into that command.
+    app.callback()(_nothing)
+    return app
+
+
+def _nothing() -> None: ...
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}

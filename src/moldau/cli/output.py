@@ -1,0 +1,123 @@
+"""Printing: tables for eyes, tab-separated lines for pipes, JSON on demand.
+
+Data goes to stdout; everything said about it goes to stderr. ``rich`` is imported only when a
+terminal shows a table or a progress bar.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+
+def on_terminal() -> bool:
+    """Whether somebody looks at stdout."""
+    return sys.stdout.isatty()
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+) -> None:
+    """A table on a terminal, else a line per row: fields separated by tabs, no header."""
+    if on_terminal():
+        _print_rich_table(columns, list(rows), title)
+        return
+    for row in rows:
+        print("\t".join(_text(cell) for cell in row))
+
+
+def print_json(document: Any) -> None:
+    """One document, indented: it is data, and people read it too."""
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def print_json_line(document: Any) -> None:
+    """One element of a stream (NDJSON)."""
+    import msgspec
+
+    print(msgspec.json.encode(document).decode())
+
+
+def note(text: str) -> None:
+    """Talk: shown on stderr, and only when somebody reads along."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+def warn(text: str) -> None:
+    """Something the user should know even when a program runs the command."""
+    print(f"moldau: {text}", file=sys.stderr)
+
+
+class Progress(Protocol):
+    """What a long command reports to."""
+
+    def advance(self, amount: int, detail: str = "") -> None: ...
+
+
+class _Silent:
+    def advance(self, amount: int, detail: str = "") -> None: ...
+
+
+@contextmanager
+def progress(label: str, total: int | None) -> Iterator[Progress]:
+    """A bar on stderr if it is a terminal; ``total`` may be unknown."""
+    if not sys.stderr.isatty():
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    columns: tuple[Any, ...] = (
+        (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        if total is not None
+        else (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn())
+    )
+    console = Console(stderr=True)
+    with RichProgress(
+        *columns, TextColumn("{task.fields[detail]}"), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(label, total=total, detail="")
+
+        class _Bar:
+            def advance(self, amount: int, detail: str = "") -> None:
+                bar.update(task, advance=amount, detail=detail)
+
+        yield _Bar()
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, (list, tuple)):
+        return ",".join(map(str, cell)) or "-"
+    return str(cell)
+
+
+def _print_rich_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_text(cell)) for cell in row))
+    Console().print(table)

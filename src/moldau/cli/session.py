@@ -1,0 +1,50 @@
+"""Running one command against a cluster, and the hints that go with its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from moldau.cli.exit_codes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from moldau.client import Client
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 30.0
+
+
+def with_client(
+    bootstrap: str,
+    work: Callable[[Client], Awaitable[T]],
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> T:
+    """Connect, do the work, disconnect. Ctrl-C cancels the work."""
+    from moldau.client import Client
+    from moldau.net.loop import run
+
+    async def main() -> T:
+        async with Client(bootstrap, client_id="moldau-cli", request_timeout=timeout) as client:
+            return await work(client)
+
+    return run(main())
+
+
+async def existing_topic(client: Client, topic: str) -> None:
+    """Fail with a hint when there is no such topic."""
+    topics = await client.admin.list_topics(internal=True)
+    names = [info.name for info in topics]
+    if topic not in names:
+        raise CommandError(
+            f"There is no topic {topic!r}.{did_you_mean(topic, names)}", ExitCode.NOT_FOUND
+        )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence with the closest known name, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""

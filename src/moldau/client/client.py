@@ -1,0 +1,45 @@
+"""One object to start from: a cluster connection and what can be done over it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from moldau.client.admin import Admin
+from moldau.client.cluster import Cluster
+
+
+class Client:
+    """``async with Client("127.0.0.1:9092") as client: await client.admin.list_topics()``."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "moldau",
+        connect_timeout: float = 10.0,
+        request_timeout: float = 30.0,
+    ) -> None:
+        self.cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            connect_timeout=connect_timeout,
+            request_timeout=request_timeout,
+        )
+        self.admin = Admin(self.cluster)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.cluster.start()
+        except BaseException:
+            await self.cluster.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.cluster.close()

@@ -1,0 +1,143 @@
+"""Reading and changing settings of topics and brokers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from moldau.client.admin_types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ConfigType,
+    Outcome,
+    ResourceType,
+)
+from moldau.client.backoff import retrying
+from moldau.client.cluster import Cluster
+from moldau.client.errors import error_of
+from moldau.errors import ErrorCode, KafkaError
+from moldau.wire.api import ApiKey
+from moldau.wire.make import make
+
+
+async def describe_configs(
+    cluster: Cluster, resources: Sequence[ConfigResource], synonyms: bool, documentation: bool
+) -> list[Outcome[list[ConfigEntry]]]:
+    """The settings of each resource. A broker knows its own, so its questions go to it."""
+    found: dict[ConfigResource, Outcome[list[ConfigEntry]]] = {}
+    for node_id, group in _by_broker(resources).items():
+        request = make(
+            DescribeConfigsRequest,
+            resources=tuple(
+                make(
+                    DescribeConfigsResource,
+                    resource_type=int(resource.type),
+                    resource_name=resource.name,
+                    configuration_keys=None,
+                )
+                for resource in group
+            ),
+            include_synonyms=synonyms,
+            include_documentation=documentation,
+        )
+        answer = await _ask(cluster, node_id, ApiKey.DESCRIBE_CONFIGS, request)
+        for result in answer.results:
+            resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+            found[resource] = Outcome(
+                resource.name,
+                sorted((_read_entry(entry) for entry in result.configs), key=lambda e: e.name),
+                error_of(result.error_code, result.error_message),
+            )
+    return [found[resource] for resource in resources]
+
+
+async def alter_configs(
+    cluster: Cluster,
+    changes: Mapping[ConfigResource, Sequence[ConfigChange]],
+    validate_only: bool,
+) -> list[Outcome[ConfigResource]]:
+    """Apply changes; each resource changes as a whole or not at all."""
+    found: dict[ConfigResource, Outcome[ConfigResource]] = {}
+    for node_id, group in _by_broker(list(changes)).items():
+        request = make(
+            IncrementalAlterConfigsRequest,
+            resources=tuple(_alteration(resource, changes[resource]) for resource in group),
+            validate_only=validate_only,
+        )
+        answer = await _ask(cluster, node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+        for result in answer.responses:
+            resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+            error = error_of(result.error_code, result.error_message)
+            found[resource] = Outcome(resource.name, resource, error)
+    return [found[resource] for resource in changes]
+
+
+def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """Resources by the broker that must be asked; None where any broker will do."""
+    groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
+    for resource in resources:
+        own = resource.type == ResourceType.BROKER and resource.name
+        groups[int(resource.name) if own else None].append(resource)
+    return groups
+
+
+async def _ask(cluster: Cluster, node_id: int | None, api: ApiKey, request: Any) -> Any:
+    if node_id is not None and node_id not in cluster.metadata.nodes:
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"There is no broker {node_id}")
+
+    async def attempt() -> Any:
+        if node_id is None:
+            connection = await cluster.controller_connection()
+        else:
+            connection = await cluster.connection(node_id)
+        return await connection.request(api, request)
+
+    return await retrying(attempt, within=cluster.request_timeout)
+
+
+def _alteration(resource: ConfigResource, changes: Sequence[ConfigChange]) -> AlterConfigsResource:
+    return make(
+        AlterConfigsResource,
+        resource_type=int(resource.type),
+        resource_name=resource.name,
+        configs=tuple(
+            make(
+                AlterableConfig,
+                name=change.name,
+                config_operation=int(change.operation),
+                value=change.value,
+            )
+            for change in changes
+        ),
+    )
+
+
+def _read_entry(entry: Any) -> ConfigEntry:
+    return ConfigEntry(
+        entry.name,
+        entry.value,
+        _source(entry.config_source),
+        ConfigType(entry.config_type) if entry.config_type in _TYPES else ConfigType.UNKNOWN,
+        entry.read_only,
+        entry.is_sensitive,
+        tuple((s.name, s.value, _source(s.source)) for s in entry.synonyms),
+        entry.documentation,
+    )
+
+
+def _source(number: int) -> ConfigSource:
+    return ConfigSource(number) if number in _SOURCES else ConfigSource.UNKNOWN
+
+
+_TYPES = frozenset(int(kind) for kind in ConfigType)
+_SOURCES = frozenset(int(source) for source in ConfigSource)

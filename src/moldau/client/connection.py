@@ -1,0 +1,176 @@
+"""A connection to one broker that knows which versions of each API the broker speaks.
+
+The versions are asked for once, right after connecting (KIP-35); every request then goes out in the
+newest version that both sides know, and is seen by callers in its newest shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Final
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
+from moldau import __version__
+from moldau.client.address import show
+from moldau.client.errors import ConnectionLostError, TimedOutError, UnsupportedApiError, check
+from moldau.errors import ErrorCode
+from moldau.net.channel import Channel
+from moldau.net.errors import RequestTimeoutError
+from moldau.wire.api import KNOWN, ApiKey, VersionRange
+from moldau.wire.errors import ProtocolError
+from moldau.wire.make import make
+from moldau.wire.messages import decode_response, encode_request
+
+Parts = Sequence[bytes | bytearray | memoryview]
+EncodeRequest = Callable[[int, int, str], Parts]
+"""Version, correlation id and client id → the parts of a whole request frame."""
+
+# The oldest brokers that still speak record batches of today know this version; newer ones all do.
+_API_VERSIONS_VERSION: Final = 3
+
+
+class BrokerConnection:
+    """Requests to one broker, answered in order. Failures are ``KafkaError``."""
+
+    def __init__(self, channel: Channel, host: str, port: int, client_id: str) -> None:
+        self.address = (host, port)
+        self._channel = channel
+        self._client_id = client_id
+        self._correlation_ids = count(1)
+        self._versions: dict[int, VersionRange] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        connect_timeout: float = 10.0,
+        request_timeout: float = 30.0,
+    ) -> BrokerConnection:
+        """Connect and learn the broker's API versions."""
+        try:
+            channel = await Channel.connect(
+                host, port, connect_timeout=connect_timeout, request_timeout=request_timeout
+            )
+        except (OSError, TimeoutError) as error:
+            raise ConnectionLostError(
+                _reason(error, f"Cannot connect to {show(host, port)}")
+            ) from error
+        connection = cls(channel, host, port, client_id)
+        try:
+            await connection._learn_versions(connect_timeout)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.is_closed
+
+    def version_of(self, api: ApiKey) -> int:
+        """The newest version of an API that both sides speak."""
+        theirs = self._versions.get(api)
+        ours = KNOWN[api]
+        if theirs is None:
+            raise UnsupportedApiError(f"{self} does not serve {api.name}")
+        version = min(ours.newest, theirs.newest)
+        if version < max(ours.oldest, theirs.oldest):
+            raise UnsupportedApiError(
+                f"{self} speaks {api.name} versions {theirs}, this client {ours}"
+            )
+        return version
+
+    async def request(self, api: ApiKey, message: Any, *, within: float | None = None) -> Any:
+        """Send a message in its newest shape and give the answer in its newest shape."""
+        version, frame = await self.exchange(
+            api,
+            lambda version, correlation_id, client_id: [
+                encode_request(api, version, correlation_id, client_id, message)
+            ],
+            within=within,
+        )
+        return self._decode(api, version, frame)
+
+    async def exchange(
+        self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
+    ) -> tuple[int, memoryview]:
+        """For the hand-written codecs: version and response frame of a request they encode."""
+        version = self.version_of(api)
+        return version, await self._send(version, encode, within)
+
+    async def send_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
+        """Send a request that gets no answer (Produce with acks=0)."""
+        version = self.version_of(api)
+        try:
+            self._channel.send_oneway(encode(version, next(self._correlation_ids), self._client_id))
+            await self._channel.drain()
+        except OSError as error:
+            raise ConnectionLostError(_reason(error, f"Lost {self}")) from error
+
+    async def close(self) -> None:
+        self._channel.close()
+        await self._channel.closed
+
+    def __str__(self) -> str:
+        return f"broker {show(*self.address)}"
+
+    async def _send(self, version: int, encode: EncodeRequest, within: float | None) -> memoryview:
+        correlation_id = next(self._correlation_ids)
+        parts = encode(version, correlation_id, self._client_id)
+        try:
+            return await self._channel.send(parts, correlation_id, timeout=within)
+        except RequestTimeoutError as error:
+            raise TimedOutError(f"The {self} did not answer in time") from error
+        except (OSError, ProtocolError) as error:
+            raise ConnectionLostError(_reason(error, f"Lost the connection to {self}")) from error
+
+    def _decode(self, api: ApiKey, version: int, frame: memoryview) -> Any:
+        try:
+            return decode_response(api, version, frame)[1]
+        except ProtocolError as error:
+            self._channel.close()
+            raise ConnectionLostError(
+                f"The {self} sent an answer that makes no sense: {error}"
+            ) from error
+
+    async def _learn_versions(self, within: float) -> None:
+        version = _API_VERSIONS_VERSION
+        answer = await self._ask_versions(version, within)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            ranges = {api.api_key: api.max_version for api in answer.api_keys}
+            version = min(version, ranges.get(ApiKey.API_VERSIONS, 0))
+            answer = await self._ask_versions(version, within)
+        check(answer.error_code)
+        self._versions = {
+            api.api_key: VersionRange(api.min_version, api.max_version) for api in answer.api_keys
+        }
+
+    async def _ask_versions(self, version: int, within: float) -> Any:
+        request = make(
+            ApiVersionsRequest, client_software_name="moldau", client_software_version=__version__
+        )
+        try:
+            frame = await self._send(
+                version,
+                lambda version, correlation_id, client_id: [
+                    encode_request(ApiKey.API_VERSIONS, version, correlation_id, client_id, request)
+                ],
+                within,
+            )
+        except ConnectionLostError as error:
+            raise ConnectionLostError(
+                f"{show(*self.address)} closed the connection at the first request: "
+                "is it a Kafka listener without TLS?"
+            ) from error
+        return self._decode(ApiKey.API_VERSIONS, version, frame)
+
+
+def _reason(error: Exception, what: str) -> str:
+    """One sentence, without saying the address twice."""
+    text = str(error) or type(error).__name__
+    return text[0].upper() + text[1:] if "connect" in text.lower() else f"{what}: {text}"

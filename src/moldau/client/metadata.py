@@ -1,0 +1,119 @@
+"""What the cluster looks like: brokers, topics, leaders, as immutable snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from moldau.client.errors import error_of
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import NO_TOPIC_ID, Node
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.isr) < len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    name: str
+    topic_id: UUID
+    internal: bool
+    partitions: Mapping[int, PartitionInfo]
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(info.replicas) for info in self.partitions.values()), default=0)
+
+    @property
+    def with_leader(self) -> list[int]:
+        """The partitions that can be written to now."""
+        return [p for p, info in self.partitions.items() if info.leader != NO_LEADER]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """The cluster as one broker described it, plus what earlier answers said about other topics."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    errors: Mapping[str, KafkaError] = field(default_factory=dict)
+    """Topics that were asked for and could not be described."""
+
+    def updated(self, answer: ClusterMetadata, asked: Iterable[str] | None) -> ClusterMetadata:
+        """This snapshot brought up to date; ``asked`` is None when all topics were asked for."""
+        if asked is None:
+            return answer
+        forgotten = set(asked)
+        kept = {name: info for name, info in self.topics.items() if name not in forgotten}
+        failed = {name: error for name, error in self.errors.items() if name not in forgotten}
+        return replace(answer, topics={**kept, **answer.topics}, errors={**failed, **answer.errors})
+
+
+def read_metadata(response: MetadataResponse) -> ClusterMetadata:
+    """A snapshot from an answer in its newest shape."""
+    topics: dict[str, TopicInfo] = {}
+    errors: dict[str, KafkaError] = {}
+    for topic in response.topics:
+        name = topic.name or ""
+        error = error_of(topic.error_code)
+        if error is None:
+            topics[name] = _read_topic(topic)
+        else:
+            errors[name] = error
+    return ClusterMetadata(
+        cluster_id=response.cluster_id,
+        controller_id=response.controller_id,
+        nodes={
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
+        },
+        topics=topics,
+        errors=errors,
+    )
+
+
+def _read_topic(topic: MetadataResponseTopic) -> TopicInfo:
+    partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    return TopicInfo(
+        name=topic.name or "",
+        topic_id=topic.topic_id or NO_TOPIC_ID,
+        internal=topic.is_internal,
+        partitions={p.partition_index: _read_partition(p) for p in partitions},
+    )
+
+
+def _read_partition(partition: MetadataResponsePartition) -> PartitionInfo:
+    return PartitionInfo(
+        partition=partition.partition_index,
+        leader=(
+            NO_LEADER
+            if int(partition.error_code) == ErrorCode.LEADER_NOT_AVAILABLE
+            else partition.leader_id
+        ),
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replica_nodes,
+        isr=partition.isr_nodes,
+        offline=partition.offline_replicas,
+    )
