@@ -1,31 +1,102 @@
-"""Compiles the per-record modules with mypyc when a C compiler is at hand.
+"""Compiles the per-record modules with mypyc; pyproject.toml says all else about the package.
 
-``MOLDAU_COMPILE=1`` makes a missing compiler an error, ``MOLDAU_COMPILE=0`` never compiles; unset tries.
+The compiled modules are ordinary Python and run without compilation too, more slowly.
+``MOLDAU_COMPILE`` decides what happens at installation:
+
+- ``auto`` (or unset): compile if there is a C compiler; if it fails, warn and go on without.
+- ``1``: compile or fail.
+- ``0``: do not compile.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import sysconfig
+import warnings
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.errors import BaseError
 
-COMPILED_MODULES: list[str] = [
+COMPILED_MODULES = [
+    "src/moldau/records/builder.py",
+    "src/moldau/records/reader.py",
+    "src/moldau/records/record.py",
+    "src/moldau/records/scan.py",
+    "src/moldau/records/varint.py",
 ]
+
+GROUP = "moldau"
+"""mypyc puts the code of all modules into one library, ``moldau__mypyc``, beside the package."""
+
+BUILD_COMMANDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+COMPILE = os.environ.get("MOLDAU_COMPILE") or "auto"
+
+
+def give_up(reason: object) -> None:
+    """Goes on without compiled modules, unless they were demanded."""
+    if COMPILE == "1":
+        raise SystemExit(f"MOLDAU_COMPILE=1, but the per-record modules do not compile: {reason}")
+    warnings.warn(
+        f"moldau is installed without compiled modules and will be slower: {reason}", stacklevel=2
+    )
 
 
 def extensions() -> list[Extension]:
-    choice = os.environ.get("MOLDAU_COMPILE", "auto")
-    if choice == "0" or not COMPILED_MODULES:
+    if COMPILE not in ("0", "1", "auto"):
+        raise SystemExit(f"MOLDAU_COMPILE is 0, 1 or auto, not {COMPILE!r}")
+    # Installers also start this file for metadata alone; translating to C takes seconds each time.
+    if COMPILE == "0" or not BUILD_COMMANDS.intersection(sys.argv):
         return []
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if choice != "1" and shutil.which(compiler) is None:
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if os.name == "posix" and shutil.which(compiler) is None:
+        give_up(f"there is no C compiler {compiler}")
         return []
-    from mypyc.build import mypycify
+    try:
+        from mypyc.build import mypycify
 
-    extensions: list[Extension] = mypycify(COMPILED_MODULES, opt_level="3")
-    return extensions
+        # The settings in pyproject.toml are for checking the whole package.
+        options = ["--config-file=", "--strict", "--ignore-missing-imports"]
+        result: list[Extension] = mypycify(
+            options + COMPILED_MODULES, opt_level="3", debug_level="0", group_name=GROUP
+        )
+    except (Exception, SystemExit) as error:  # mypyc exits when it finds an error
+        give_up(f"mypyc fails: {error!r}")
+        return []
+    return result
 
 
-setup(ext_modules=extensions())
+class BuildExtensions(build_ext):
+    """All extension modules or none: one alone would be found first and then miss the library."""
+
+    def build_extensions(self) -> None:
+        try:
+            super().build_extensions()
+        except (BaseError, OSError) as error:
+            for output in self.get_outputs():
+                Path(output).unlink(missing_ok=True)
+            self.extensions = []
+            give_up(error)
+
+
+class BuildPython(build_py):
+    """Removes modules compiled earlier from the source tree when it is installed without them."""
+
+    def run(self) -> None:
+        if self.editable_mode:
+            suffix = sysconfig.get_config_var("EXT_SUFFIX")
+            names = [Path(module).with_suffix(suffix) for module in COMPILED_MODULES]
+            for name in [*names, Path("src", f"{GROUP}__mypyc{suffix}")]:
+                name.unlink(missing_ok=True)
+        super().run()
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildExtensions, "build_py": BuildPython},
+)

@@ -198,15 +198,12 @@ def build_batch(
 ) -> bytearray:
     """One batch of all ``records``.
 
-    They get consecutive offsets from ``base_offset``, as a producer's do. With ``keep_offsets`` they
-    keep their own instead, which must be increasing and not below the base offset.
+    They get consecutive offsets from ``base_offset``, as a producer's do. With ``keep_offsets``
+    they keep their own instead, which must be increasing and not below the base offset.
     """
     builder = BatchBuilder(compression=compression, level=level)
-    for record in records:
-        if keep_offsets:
-            delta = record.offset - base_offset
-        else:
-            delta = builder._count
+    for index, record in enumerate(records):
+        delta = record.offset - base_offset if keep_offsets else index
         builder.append_at(delta, record.timestamp, record.key, record.value, record.headers)
     return builder.build(
         base_offset=base_offset,

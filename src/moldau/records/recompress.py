@@ -17,7 +17,7 @@ from moldau.records.batch import (
     Buffer,
     write_crc,
 )
-from moldau.records.compression import compress
+from moldau.records.compression import Compression, compress
 from moldau.records.reader import read_batch_header, read_payload
 
 _LENGTH = struct.Struct(">i")
@@ -40,7 +40,10 @@ def recompress(
     header = read_batch_header(batch, 0, check_crc=check_crc)
     payload = read_payload(batch, 0, header, limit=limit)
     result = bytearray(memoryview(batch)[:HEADER_SIZE])
-    result += compress(codec, payload, level)
+    if payload:
+        result += compress(codec, payload, level)
+    else:
+        codec = Compression.NONE
     size = len(result)
     _LENGTH.pack_into(result, LENGTH_OFFSET, size - LOG_OVERHEAD)
     attributes = header.attributes & ~COMPRESSION_MASK | codec
