@@ -19,9 +19,15 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final
 
-from moldau.errors import ErrorCode
 from moldau.wire.errors import DecodeError
-from moldau.wire.primitives import read_uvarint, text_from, uuid_from
+from moldau.wire.primitives import (
+    error_from,
+    read_compact_text,
+    read_legacy_text,
+    read_length,
+    read_uvarint,
+    uuid_from,
+)
 from moldau.wire.schema import FIXED, FieldSpec, fields_of, is_flexible, smallest_size
 
 Budget = list[int]
@@ -33,15 +39,8 @@ Step = Callable[[memoryview, int, dict[str, Any], Budget], int]
 Lift = Callable[[dict[str, Any]], None]
 """Turns the fields of an old version into those of the newest, in place."""
 
-_INT16: Final = Struct(">h")
-_INT32: Final = Struct(">i")
 _NO_UUID: Final = bytes(16)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ERROR_CODES: Final = {int(code): code for code in ErrorCode}
-
-
-def _error_code(code: int) -> ErrorCode:
-    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _timedelta(ms: int) -> timedelta:
@@ -57,7 +56,7 @@ def _uuid(raw: bytes) -> Any:
 
 
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "error_code": _error_code,
+    "error_code": error_from,
     "timedelta_i32": _timedelta,
     "timedelta_i64": _timedelta,
     "datetime_i64": _datetime,
@@ -196,28 +195,20 @@ def _fixed_value(spec: FieldSpec) -> Reader:
 
 
 def _string(flexible: bool, nullable: bool) -> Reader:
+    read_text = read_compact_text if flexible else read_legacy_text
+
     def read(buf: memoryview, pos: int, _budget: Budget) -> tuple[str | None, int]:
-        if flexible:
-            length, pos = read_uvarint(buf, pos)
-            length -= 1
-        else:
-            length = _INT16.unpack_from(buf, pos)[0]
-            pos += 2
-        if length < 0:
-            if nullable:
-                return None, pos
+        text, pos = read_text(buf, pos)
+        if text is None and not nullable:
             raise DecodeError("null where a string must be")
-        end = pos + length
-        if end > len(buf):
-            raise DecodeError("string reaches past the end of the message")
-        return text_from(buf[pos:end].tobytes()), end
+        return text, pos
 
     return read
 
 
 def _bytes(flexible: bool, nullable: bool) -> Reader:
     def read(buf: memoryview, pos: int, _budget: Budget) -> tuple[bytes | None, int]:
-        length, pos = _length(buf, pos, flexible)
+        length, pos = read_length(buf, pos, flexible)
         if length < 0:
             if nullable:
                 return None, pos
@@ -228,14 +219,6 @@ def _bytes(flexible: bool, nullable: bool) -> Reader:
         return buf[pos:end].tobytes(), end
 
     return read
-
-
-def _length(buf: memoryview, pos: int, flexible: bool) -> tuple[int, int]:
-    """A 32-bit or varint length of an array or of bytes; any negative one means null."""
-    if flexible:
-        length, pos = read_uvarint(buf, pos)
-        return length - 1, pos
-    return _INT32.unpack_from(buf, pos)[0], pos + 4
 
 
 def _array(read_item: Reader, smallest: int, spec: FieldSpec, flexible: bool) -> Reader:
@@ -271,7 +254,7 @@ def _array_length(
     buf: memoryview, pos: int, smallest: int, spec: FieldSpec, flexible: bool, budget: Budget
 ) -> tuple[int, int]:
     """An array's length, checked before anything is made of it; -1 for null."""
-    count, pos = _length(buf, pos, flexible)
+    count, pos = read_length(buf, pos, flexible)
     if count < 0:
         if spec.nullable:
             return -1, pos

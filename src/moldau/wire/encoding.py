@@ -20,13 +20,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from moldau.wire.errors import EncodeError
-from moldau.wire.primitives import compact_string, legacy_string, uvarint
+from moldau.wire.primitives import compact_string, legacy_string, length_prefix, uvarint
 from moldau.wire.schema import FIXED, FieldSpec, fields_of, is_flexible
 
 Writer = Callable[[bytearray, Any], None]
 """Appends one value to a buffer."""
 
-_INT32: Final = Struct(">i")
 _NO_UUID: Final = bytes(16)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -240,25 +239,21 @@ def _bytes(spec: FieldSpec, flexible: bool, nullable: bool) -> Writer:
         if value is None:
             if not nullable:
                 raise EncodeError(f"{spec.name} must not be null in this version")
-            _put_length(out, -1, flexible)
+            out += length_prefix(-1, flexible)
         else:
-            _put_length(out, len(value), flexible)
+            out += length_prefix(len(value), flexible)
             out += value
 
     return write
-
-
-def _put_length(out: bytearray, length: int, flexible: bool) -> None:
-    out += uvarint(length + 1) if flexible else _INT32.pack(length)
 
 
 def _put_count(
     out: bytearray, items: Sequence[Any] | None, spec: FieldSpec, flexible: bool
 ) -> None:
     if items is not None:
-        _put_length(out, len(items), flexible)
+        out += length_prefix(len(items), flexible)
     elif spec.nullable:
-        _put_length(out, -1, flexible)
+        out += length_prefix(-1, flexible)
     else:
         raise EncodeError(f"{spec.name} must not be null in this version")
 

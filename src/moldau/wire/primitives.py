@@ -12,6 +12,7 @@ from struct import error as StructError  # noqa: N812 - reads as what it is
 from typing import Final
 from uuid import UUID
 
+from moldau.errors import ErrorCode
 from moldau.wire.errors import DecodeError, EncodeError
 
 MAX_ELEMENTS: Final = 1 << 20
@@ -29,6 +30,8 @@ _CACHE_SIZE: Final = 8192
 _CACHED_TEXT_BYTES: Final = 256
 
 _INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_ERROR_CODES: Final = {int(code): code for code in ErrorCode}
 _text_cache: Final[dict[bytes, str]] = {}
 _uuid_cache: Final[dict[bytes, UUID]] = {}
 
@@ -56,6 +59,11 @@ def uuid_from(raw: bytes) -> UUID:
     return value
 
 
+def error_from(code: int) -> ErrorCode:
+    """The error of this code; one that we do not know reads as UNKNOWN_SERVER_ERROR, as in Kafka."""
+    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes and 32 bits, and the position after it."""
     byte = buf[pos]
@@ -70,6 +78,55 @@ def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFF, pos
     raise DecodeError("varint longer than five bytes")
+
+
+def read_compact_text(buf: memoryview, pos: int) -> tuple[str | None, int]:
+    """A compact string of the flexible versions, or None, and the position after it."""
+    length = buf[pos]
+    pos += 1
+    if length >= 0x80:
+        length, pos = read_uvarint(buf, pos - 1)
+    if length == 0:
+        return None, pos
+    end = pos + length - 1
+    if end > len(buf):
+        raise DecodeError("string reaches past the end of the message")
+    return text_from(buf[pos:end].tobytes()), end
+
+
+def read_legacy_text(buf: memoryview, pos: int) -> tuple[str | None, int]:
+    """A string with a 16-bit length, or None, and the position after it."""
+    length = _INT16.unpack_from(buf, pos)[0]
+    pos += 2
+    if length < 0:
+        return None, pos
+    end = pos + length
+    if end > len(buf):
+        raise DecodeError("string reaches past the end of the message")
+    return text_from(buf[pos:end].tobytes()), end
+
+
+def read_length(buf: memoryview, pos: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array or of bytes, negative for null, and the position after it."""
+    if flexible:
+        length, pos = read_uvarint(buf, pos)
+        return length - 1, pos
+    return _INT32.unpack_from(buf, pos)[0], pos + 4
+
+
+def check_count(count: int, smallest: int, left: int) -> None:
+    """Refuse an array that cannot fit into the bytes that are left, or that nobody needs."""
+    if count < 0:
+        raise DecodeError("null where an array must be")
+    if count * smallest > left:
+        raise DecodeError(f"array of {count} elements, but only {left} bytes left")
+    if count > MAX_ELEMENTS:
+        raise DecodeError("more array elements than any sane message has")
+
+
+def length_prefix(length: int, flexible: bool) -> bytes:
+    """The length of an array or of bytes; -1 for null."""
+    return uvarint(length + 1) if flexible else _INT32.pack(length)
 
 
 def uvarint(value: int) -> bytes:

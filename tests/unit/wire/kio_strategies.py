@@ -8,11 +8,17 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
 from moldau.wire.schema import FieldSpec, fields_of
+
+few_examples = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+"""Every version of every message is drawn, so a few of each are many."""
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 _KINDS: dict[str, st.SearchStrategy[Any]] = {
@@ -56,3 +62,11 @@ def kio_bytes(message: Any) -> bytes:
     buffer = io.BytesIO()
     entity_writer(type(message))(buffer, message)
     return buffer.getvalue()
+
+
+def with_frame(response: Any, correlation_id: int) -> bytes:
+    """What kio writes for a response, with its header and the frame's size."""
+    body = kio_bytes(response)
+    tagged = response.__header_schema__.__version__ == 1
+    header = correlation_id.to_bytes(4, "big") + (b"\x00" if tagged else b"")
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
