@@ -1,0 +1,121 @@
+"""The broker under test, one instance of every client, and the compatibility report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import pytest
+from tests.compat.kinds import KINDS
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.clients.base import Client
+from tests.support.moldau import Moldau
+from tests.support.target import Target
+
+RESULTS = pytest.StashKey[dict[tuple[str, str], bool]]()
+
+
+ClientT = TypeVar("ClientT", bound=Client)
+
+
+class ClientPool:
+    """One instance of each client per broker: starting one may mean starting a JVM."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._clients: dict[type[Client], Client] = {}
+
+    def get(self, kind: type[ClientT]) -> ClientT:
+        if kind not in self._clients:
+            self._clients[kind] = kind(self._bootstrap)
+        return cast("ClientT", self._clients[kind])
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def _new_target(config: pytest.Config, directory: Path, settings: dict[str, str]) -> Target:
+    if config.getoption("--target") == "kafka":
+        return ApacheKafka(directory, settings)
+    return Moldau(directory, settings)
+
+
+@pytest.fixture(scope="session")
+def target(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """The broker that the clients of the whole session talk to."""
+    broker = _new_target(request.config, tmp_path_factory.mktemp("target"), {})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def new_target(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[dict[str, str]], Target]]:
+    """Starts brokers of a test's own, with settings of its own."""
+    started: list[Target] = []
+
+    def start(settings: dict[str, str]) -> Target:
+        broker = _new_target(request.config, tmp_path / f"broker-{len(started)}", settings)
+        started.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in started:
+        broker.kill()
+
+
+@pytest.fixture(scope="session")
+def clients(target: Target) -> Iterator[ClientPool]:
+    pool = ClientPool(target.bootstrap)
+    yield pool
+    pool.close()
+
+
+# --- Report ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    marker = item.get_closest_marker("compat")
+    if marker is not None and (report.when == "call" or report.failed):
+        feature, client = (_fill(text, item) for text in marker.args)
+        results = item.config.stash.setdefault(RESULTS, {})
+        results[feature, client] = results.get((feature, client), True) and report.passed
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--compat-report")
+    results = session.config.stash.get(RESULTS, {})
+    if not path or not results:
+        return
+    report = {
+        "clients": {client.name: client.version() for client in KINDS},
+        "results": [
+            {"feature": feature, "client": client, "passed": passed}
+            for (feature, client), passed in sorted(results.items())
+        ],
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _fill(text: str, item: pytest.Item) -> str:
+    """Puts the test's parameters into a marker's text; a client class becomes its name."""
+    params: dict[str, Any] = item.callspec.params if isinstance(item, pytest.Function) else {}
+    names = {
+        key: value.name if isinstance(value, type) and issubclass(value, Client) else value
+        for key, value in params.items()
+    }
+    return text.format(**names)

@@ -1,0 +1,28 @@
+"""Options and reports that all kinds of tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("moldau")
+    group.addoption(
+        "--target",
+        choices=("moldau", "kafka"),
+        default="moldau",
+        help="what the compatibility tests talk to; kafka proves the tests themselves",
+    )
+    group.addoption(
+        "--compat-report",
+        metavar="FILE",
+        help="write the results of the compatibility tests as JSON, for tools/compat_table.py",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "compat(feature, client): the cell of the compatibility table that this test fills; "
+        "both may name parameters of the test in braces",
+    )

@@ -1,0 +1,104 @@
+"""A real Apache Kafka: one KRaft node, broker and controller in one process.
+
+It is the second opinion of the tests (``pytest --target=kafka``) and the benchmark's other side.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from tests.support import java
+from tests.support.process import ServerProcess, free_port
+
+CLUSTER_ID = "bW9sZGF1LXRlc3RzLTAwMQ"
+READY = "Kafka Server started"
+NODE_ID = 1
+
+# Small enough for a test machine; the benchmark passes the flags of Kafka's own start script.
+TEST_FLAGS = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class ApacheKafka:
+    """One Kafka node. The directory is formatted on the first start and kept for the next ones."""
+
+    name = "Apache Kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        flags: Sequence[str] = TEST_FLAGS,
+    ) -> None:
+        self.directory = directory
+        self.data_dir = directory / "kafka-data"
+        self.settings = dict(settings or {})
+        self.flags = tuple(flags)
+        self.output = directory / "kafka.log"
+        self.port = 0
+        self._process: ServerProcess | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def properties_file(self) -> Path:
+        return self.directory / "kafka.properties"
+
+    def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.port, controller_port = free_port(), free_port()
+        self._write_properties(controller_port)
+        if not (self.data_dir / "meta.properties").exists():
+            java.run_tool(java.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file))
+        command = java.java_command("kafka.Kafka", flags=self.flags, log_level="info")
+        self._process = ServerProcess([*command, str(self.properties_file)], self.output)
+        self._process.wait_for(READY)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _write_properties(self, controller_port: int) -> None:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE_ID),
+            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        self.properties_file.write_text("".join(lines))

@@ -1,0 +1,70 @@
+"""Moldau as a process of its own, started the way a user starts it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.process import ServerProcess
+
+from moldau.testing.broker import READY_PREFIX, MoldauProcess
+
+
+class Moldau:
+    """A broker on a directory that outlives it; every start may get another port."""
+
+    name = "Moldau"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._process = MoldauProcess(directory, overrides=settings)
+        self.data_dir = self._process.data_dir
+
+    @property
+    def bootstrap(self) -> str:
+        return self._process.bootstrap_servers
+
+    def start(self) -> None:
+        self._process.start()
+
+    def stop(self) -> None:
+        """Clean shutdown; anything but exit code 0 is a failure."""
+        if self._process.alive:
+            code = self._process.terminate()
+            if code != 0:
+                raise RuntimeError(f"moldau ended with {code}:\n{self._process.logs()}")
+
+    def kill(self) -> None:
+        if self._process.alive:
+            self._process.kill()
+
+
+class MoldauOnConfig:
+    """``moldau broker --config`` with a file that somebody else wrote."""
+
+    name = "Moldau"
+
+    def __init__(self, config: Path, data_dir: Path) -> None:
+        self.config = config
+        self.data_dir = data_dir
+        self.bootstrap = ""
+        self._process: ServerProcess | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "moldau.cli", "broker", "--config", str(self.config)]
+        self._process = ServerProcess(command, self.config.with_suffix(".moldau.log"))
+        line = self._process.wait_for(READY_PREFIX.strip())
+        self.bootstrap = re.findall(r"[\w.]+:\d+", line.removeprefix(READY_PREFIX))[0]
+
+    def stop(self) -> None:
+        if self._process is not None:
+            process, self._process = self._process, None
+            code = process.stop()
+            if code != 0:
+                raise RuntimeError(f"moldau ended with {code}:\n{process.text()[-4000:]}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None

@@ -1,0 +1,89 @@
+"""Server processes under test: started, watched until ready, stopped cleanly or killed.
+
+Output goes to a file rather than a pipe: a server that nobody reads from must not block, and the
+tail of the file is what a failing start shows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class ServerProcess:
+    """One process whose output goes to a file."""
+
+    def __init__(
+        self, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.command = list(command)
+        self.output = output
+        with output.open("ab") as sink:
+            self._output_start = sink.tell()
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def text(self) -> str:
+        """What this process has printed so far."""
+        with self.output.open("rb") as source:
+            source.seek(self._output_start)
+            return source.read().decode(errors="replace")
+
+    def wait_for(self, marker: str, timeout_s: float = START_TIMEOUT_S) -> str:
+        """The first complete line that holds the marker; fails when the process ends first."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            running = self.running
+            for line in self.text().splitlines(keepends=True):
+                if marker in line and line.endswith("\n"):
+                    return line.strip()
+            if not running or time.monotonic() > deadline:
+                state = "did not get ready" if running else f"ended ({self._process.returncode})"
+                self.kill()
+                raise RuntimeError(f"{self.command[0]} {state}:\n{self.text()[-4000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """Asks the process to end (SIGTERM) and returns its exit code."""
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """Ends the process at once (SIGKILL): no flush, no marker, no goodbye."""
+        if self.running:
+            self._process.kill()
+        self._process.wait(STOP_TIMEOUT_S)
