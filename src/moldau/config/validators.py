@@ -1,0 +1,114 @@
+"""What values an option allows, beyond their type.
+
+A validator says the same thing twice: to a person who reads the documentation (``text``) and to one
+whose value was refused (``reason``), so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Validator(Protocol):
+    """Decides whether a parsed value is allowed."""
+
+    @property
+    def text(self) -> str:
+        """The allowed values, for documentation."""
+        ...
+
+    def reason(self, value: Any) -> str | None:
+        """Why this value is refused, or None when it is fine."""
+        ...
+
+
+class Between:
+    """A number at least ``low`` and at most ``high``; either bound may be left open."""
+
+    __slots__ = ("also", "high", "low")
+
+    def __init__(
+        self, low: float | None, high: float | None = None, *, also: float | None = None
+    ) -> None:
+        self.low = low
+        self.high = high
+        self.also = also
+
+    @property
+    def text(self) -> str:
+        if self.low is not None and self.high is not None:
+            bounds = f"{self.low} to {self.high}"
+        elif self.low is not None:
+            bounds = f"at least {self.low}"
+        else:
+            bounds = f"at most {self.high}"
+        return bounds if self.also is None else f"{bounds}, or {self.also}"
+
+    def reason(self, value: float) -> str | None:
+        if self.also is not None and value == self.also:
+            return None
+        too_low = self.low is not None and not value >= self.low
+        too_high = self.high is not None and not value <= self.high
+        return f"must be {self.text}" if too_low or too_high else None
+
+
+class OneOf:
+    """One of a few words."""
+
+    __slots__ = ("any_case", "words")
+
+    def __init__(self, *words: str, any_case: bool = False) -> None:
+        self.words = words
+        self.any_case = any_case
+
+    @property
+    def text(self) -> str:
+        return ", ".join(self.words)
+
+    def reason(self, value: str) -> str | None:
+        known = value in self.words
+        if not known and self.any_case:
+            known = value.lower() in (word.lower() for word in self.words)
+        return None if known else f"must be one of: {self.text}"
+
+
+class SomeOf:
+    """A list whose items all come from a few words; the list may be empty."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    @property
+    def text(self) -> str:
+        return f"any of: {', '.join(self.words)}"
+
+    def reason(self, value: Sequence[str]) -> str | None:
+        for item in value:
+            if item not in self.words:
+                return f"'{item}' is not one of: {', '.join(self.words)}"
+        return None
+
+
+class ThrottledReplicas:
+    """``*`` for every replica, or pairs ``partition:broker``."""
+
+    __slots__ = ()
+
+    text = "* or a list of partition:broker pairs"
+
+    def reason(self, value: Sequence[str]) -> str | None:
+        if list(value) == ["*"]:
+            return None
+        for item in value:
+            partition, colon, broker = item.partition(":")
+            if not (colon and is_digits(partition) and is_digits(broker)):
+                return "must be * or a list of partition:broker pairs such as 0:1,1:2"
+        return None
+
+
+def is_digits(text: str) -> bool:
+    """Whether the text is a plain unsigned decimal number (``str.isdigit`` accepts more)."""
+    return text.isascii() and text.isdigit()
