@@ -144,6 +144,8 @@ def _decompress_snappy(data: bytes | bytearray | memoryview, limit: int) -> byte
         room -= len(part)
         parts.append(part)
         pos += size
+    if pos > len(view):
+        raise InvalidRecordError("snappy: the header of a stream is cut off")
     return b"".join(parts)
 
 
