@@ -1,0 +1,302 @@
+"""Fetch responses: a list of parts out, views of the frame in.
+
+A response is bytes and, in between, untouched, whatever object stands for the records of a partition
+(a slice of a log file that the network layer hands to ``sendfile``). The first part begins with the
+size of the whole frame, files included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+from moldau.model import Node
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import DecodeError
+from moldau.wire.fetch_layout import (
+    ABORTED,
+    FLEXIBLE,
+    INT32,
+    RESULT,
+    RESULT_4,
+    WITH_ENDPOINTS,
+    WITH_LOG_START,
+    WITH_RACK,
+    WITH_SESSIONS,
+    FetchedPartition,
+    FetchedTopic,
+    FetchResponse,
+    Part,
+    check_version,
+    read_topic,
+    topic_bytes,
+)
+from moldau.wire.headers import read_response_header
+from moldau.wire.primitives import (
+    MALFORMED,
+    check_count,
+    error_from,
+    length_prefix,
+    read_length,
+    skip_tags,
+    uvarint,
+)
+from moldau.wire.tags import (
+    endpoints_value,
+    leader_value,
+    read_endpoints,
+    read_leader,
+    read_tags,
+    tagged_section,
+)
+
+_MERGED_RECORDS: Final = 4096
+"""Records in memory up to this size are copied into the bytes around them: fewer parts to write."""
+
+_IN_MEMORY: Final = (bytes, bytearray, memoryview)
+
+# size, correlation id, empty header tags, throttle time, error, session id
+_HEAD: Final = Struct(">iiBihi")
+_HEAD_7: Final = Struct(">iiihi")
+_HEAD_4: Final = Struct(">iii")
+_BODY_7: Final = Struct(">ihi")
+# the fixed fields of a partition, a null or empty list of aborted transactions, preferred replica
+_PLAIN: Final = Struct(RESULT.format + "Bi")
+_DIVERGING: Final = Struct(">iqB")
+_SNAPSHOT: Final = Struct(">qiB")
+_EPOCH_AND_OFFSET: Final = Struct(">iq")
+_OFFSET_AND_EPOCH: Final = Struct(">qi")
+
+
+def encode_fetch_response(
+    version: int,
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[FetchedTopic],
+    node_endpoints: Sequence[Node] = (),
+) -> list[Part]:
+    """A whole response frame in parts; file records are passed on as they are."""
+    flexible = version >= FLEXIBLE
+    out = bytearray(_head(version, correlation_id, throttle_ms, error_code, session_id))
+    out += length_prefix(len(topics), flexible)
+    parts: list[Part] = []
+    size = -4  # the size does not count itself
+    for name, topic_id, partitions in topics:
+        out += topic_bytes(version, name, topic_id)
+        out += length_prefix(len(partitions), flexible)
+        for partition in partitions:
+            if flexible:
+                _put_flexible(out, partition)
+            else:
+                _put_legacy(out, version, partition)
+            records = partition.records
+            length = -1 if records is None else _size(records)
+            out += length_prefix(length, flexible)
+            if records is not None and length > 0:
+                if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
+                    out += records
+                else:
+                    parts += (out, records)
+                    size += len(out) + length
+                    out = bytearray()
+            if flexible:
+                _put_partition_tags(out, partition)
+        if flexible:
+            out.append(0)
+    if flexible:
+        if node_endpoints and version >= WITH_ENDPOINTS:
+            out += tagged_section([(0, endpoints_value(node_endpoints))])
+        else:
+            out.append(0)
+    if out:
+        parts.append(out)
+        size += len(out)
+    first = parts[0]
+    assert isinstance(first, bytearray)
+    INT32.pack_into(first, 0, size)
+    return parts
+
+
+def _head(
+    version: int, correlation_id: int, throttle_ms: int, error_code: int, session_id: int
+) -> bytes:
+    if version >= FLEXIBLE:
+        check_version(version)
+        return _HEAD.pack(0, correlation_id, 0, throttle_ms, error_code, session_id)
+    if version >= WITH_SESSIONS:
+        return _HEAD_7.pack(0, correlation_id, throttle_ms, error_code, session_id)
+    check_version(version)
+    return _HEAD_4.pack(0, correlation_id, throttle_ms)
+
+
+def _size(records: Part) -> int:
+    return len(records) if isinstance(records, _IN_MEMORY) else records.size
+
+
+def _put_flexible(out: bytearray, partition: FetchedPartition) -> None:
+    aborted = partition.aborted
+    if not aborted:
+        out += _PLAIN.pack(
+            partition.partition,
+            partition.error_code,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log_start_offset,
+            0 if aborted is None else 1,
+            partition.preferred_read_replica,
+        )
+        return
+    out += RESULT.pack(
+        partition.partition,
+        partition.error_code,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+    )
+    out += uvarint(len(aborted) + 1)
+    for producer_id, first_offset in aborted:
+        out += ABORTED.pack(producer_id, first_offset)
+        out.append(0)
+    out += INT32.pack(partition.preferred_read_replica)
+
+
+def _put_legacy(out: bytearray, version: int, partition: FetchedPartition) -> None:
+    fixed = (
+        partition.partition,
+        partition.error_code,
+        partition.high_watermark,
+        partition.last_stable_offset,
+    )
+    if version >= WITH_LOG_START:
+        out += RESULT.pack(*fixed, partition.log_start_offset)
+    else:
+        out += RESULT_4.pack(*fixed)
+    aborted = partition.aborted
+    if aborted is None:
+        out += INT32.pack(-1)
+    else:
+        out += INT32.pack(len(aborted))
+        for producer_id, first_offset in aborted:
+            out += ABORTED.pack(producer_id, first_offset)
+    if version >= WITH_RACK:
+        out += INT32.pack(partition.preferred_read_replica)
+
+
+def _put_partition_tags(out: bytearray, partition: FetchedPartition) -> None:
+    diverging, leader = partition.diverging_epoch, partition.current_leader
+    snapshot = partition.snapshot_id
+    if diverging is None and leader is None and snapshot is None:
+        out.append(0)
+        return
+    tags = []
+    if diverging is not None:
+        tags.append((0, _DIVERGING.pack(*diverging, 0)))
+    if leader is not None:
+        tags.append((1, leader_value(leader)))
+    if snapshot is not None:
+        tags.append((2, _SNAPSHOT.pack(*snapshot, 0)))
+    out += tagged_section(tags)
+
+
+def decode_fetch_response(
+    version: int, frame: bytes | bytearray | memoryview
+) -> tuple[int, FetchResponse]:
+    """Correlation id and message of a response frame (without its size); records are views of it."""
+    check_version(version)
+    buf = memoryview(frame)
+    correlation_id, pos = read_response_header(ApiKey.FETCH, version, buf)
+    try:
+        return correlation_id, _decode(version, buf, pos)
+    except MALFORMED as error:
+        raise DecodeError(f"FETCH response version {version}: {error}") from error
+
+
+def _decode(version: int, buf: memoryview, pos: int) -> FetchResponse:
+    flexible = version >= FLEXIBLE
+    error_code, session_id = 0, 0
+    if version >= WITH_SESSIONS:
+        throttle_ms, error_code, session_id = _BODY_7.unpack_from(buf, pos)
+        pos += _BODY_7.size
+    else:
+        throttle_ms = INT32.unpack_from(buf, pos)[0]
+        pos += 4
+    count, pos = read_length(buf, pos, flexible)
+    check_count(count, 3, len(buf) - pos)
+    topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
+    for _ in range(count):
+        name, topic_id, pos = read_topic(version, buf, pos)
+        partition_count, pos = read_length(buf, pos, flexible)
+        check_count(partition_count, RESULT_4.size, len(buf) - pos)
+        partitions = []
+        for _ in range(partition_count):
+            partition, pos = _read_partition(version, buf, pos)
+            partitions.append(partition)
+        if flexible:
+            pos = skip_tags(buf, pos)
+        topics.append((name, topic_id, partitions))
+    response = FetchResponse(throttle_ms, error_from(error_code), session_id, topics)
+    if flexible and buf[pos]:
+        tags, _ = read_tags(buf, pos)
+        response.node_endpoints = read_endpoints(tags.get(0))
+    return response
+
+
+def _read_partition(version: int, buf: memoryview, pos: int) -> tuple[FetchedPartition, int]:
+    flexible = version >= FLEXIBLE
+    if version >= WITH_LOG_START:
+        partition = FetchedPartition(*RESULT.unpack_from(buf, pos))
+        pos += RESULT.size
+    else:
+        partition = FetchedPartition(*RESULT_4.unpack_from(buf, pos))
+        pos += RESULT_4.size
+    partition.error_code = error_from(partition.error_code)
+    partition.aborted, pos = _read_aborted(flexible, buf, pos)
+    if version >= WITH_RACK:
+        partition.preferred_read_replica = INT32.unpack_from(buf, pos)[0]
+        pos += 4
+    length, pos = read_length(buf, pos, flexible)
+    if length >= 0:
+        end = pos + length
+        if end > len(buf):
+            raise DecodeError("records reach past the end of the response")
+        partition.records = buf[pos:end]
+        pos = end
+    if flexible:
+        if buf[pos]:
+            pos = _read_partition_tags(partition, buf, pos)
+        else:
+            pos += 1
+    return partition, pos
+
+
+def _read_aborted(
+    flexible: bool, buf: memoryview, pos: int
+) -> tuple[list[tuple[int, int]] | None, int]:
+    count, pos = read_length(buf, pos, flexible)
+    if count < 0:
+        return None, pos
+    check_count(count, ABORTED.size, len(buf) - pos)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(count):
+        producer_id, first_offset = ABORTED.unpack_from(buf, pos)
+        aborted.append((producer_id, first_offset))
+        pos += ABORTED.size
+        if flexible:
+            pos = skip_tags(buf, pos)
+    return aborted, pos
+
+
+def _read_partition_tags(partition: FetchedPartition, buf: memoryview, pos: int) -> int:
+    tags, pos = read_tags(buf, pos)
+    if 0 in tags:
+        epoch, end_offset = _EPOCH_AND_OFFSET.unpack_from(tags[0], 0)
+        partition.diverging_epoch = (epoch, end_offset)
+    partition.current_leader = read_leader(tags.get(1))
+    if 2 in tags:
+        end_offset, epoch = _OFFSET_AND_EPOCH.unpack_from(tags[2], 0)
+        partition.snapshot_id = (end_offset, epoch)
+    return pos
