@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 import typer.main
@@ -88,7 +88,7 @@ def _root(
 def build() -> Any:
     """The root command."""
     # Boxes and colours are for eyes; pipes get plain text, and rich is not imported for it.
-    markup = "rich" if sys.stdout.isatty() else None
+    markup: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
     app = typer.Typer(
         name="moldau",
         cls=LazyGroup,
@@ -108,8 +108,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if "_MOLDAU_COMPLETE" in os.environ:
         command.main(args=arguments, prog_name="moldau")
         return ExitCode.OK
-    debug = "--debug" in arguments or bool(os.environ.get("MOLDAU_DEBUG"))
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    debug = _take_debug_flag(arguments) or bool(os.environ.get("MOLDAU_DEBUG"))
     try:
         code = _invoke(command, arguments)
         sys.stdout.flush()
@@ -126,6 +125,15 @@ def main(args: Sequence[str] | None = None) -> int:
         _say(sentence_for(error))
         return exit_code_of(error)
     return code
+
+
+def _take_debug_flag(arguments: list[str]) -> bool:
+    """``--debug`` may stand anywhere: it is put behind a command that just failed."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    found = "--debug" in arguments[:end]
+    if found:
+        arguments.remove("--debug")
+    return found
 
 
 def _invoke(command: Any, arguments: list[str]) -> int:
@@ -148,7 +156,8 @@ def _invoke(command: Any, arguments: list[str]) -> int:
             typer.echo(format_message())
             return ExitCode.USAGE
         hint = f" Try '{context.command_path} --help'." if context is not None else ""
-        _say(" ".join(format_message().split()).rstrip(".") + "." + hint)
+        said = " ".join(format_message().split())
+        _say(said + ("" if said.endswith((".", "?")) else ".") + hint)
         return getattr(error, "exit_code", ExitCode.USAGE)
 
 

@@ -63,11 +63,14 @@ def sentence_for(error: BaseException) -> str:
     """One line for people: what failed, and the error's Kafka name for those who look it up."""
     if isinstance(error, KafkaError):
         name = error.code.name
-        said = error.message or name.replace("_", " ").capitalize()
-        text = said if name in said else f"{said.rstrip('.')} ({name})"
+        text = error.message or name.replace("_", " ").capitalize()
+        # What this side found out needs no code to look up.
+        if type(error) is KafkaError and name not in text:
+            text = f"{text.rstrip('.')} ({name})"
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror}"
     else:
         text = str(error) or type(error).__name__
-    return " ".join(text.split())
+    text = " ".join(text.split())
+    return text if text.endswith((".", "?", "!", ")")) else f"{text}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from moldau.cli.exit_codes import CommandError, ExitCode
+from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from moldau.client import Client
@@ -22,12 +22,25 @@ def with_client(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> T:
     """Connect, do the work, disconnect. Ctrl-C cancels the work."""
-    from moldau.client import Client
+    from moldau.client import Client, NoBrokersError
     from moldau.net.loop import run
 
+    try:
+        client = Client(bootstrap, client_id="moldau-cli", request_timeout=timeout)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
     async def main() -> T:
-        async with Client(bootstrap, client_id="moldau-cli", request_timeout=timeout) as client:
+        try:
+            await client.start()
             return await work(client)
+        except NoBrokersError as error:
+            raise CommandError(
+                f"{error.message}. Is a broker running there? `moldau up` starts one.",
+                ExitCode.CANNOT_CONNECT,
+            ) from error
+        finally:
+            await client.close()
 
     return run(main())
 

@@ -25,6 +25,7 @@ from moldau.client.admin_types import (
     ResourceType,
     raise_first_error,
 )
+from moldau.client.batches import Delivery, RecordMetadata
 from moldau.client.client import Client
 from moldau.client.cluster import Cluster
 from moldau.client.errors import (
@@ -36,6 +37,7 @@ from moldau.client.errors import (
     UnsupportedApiError,
 )
 from moldau.client.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from moldau.client.producer import Producer
 
 __all__ = [
     "Admin",
@@ -52,6 +54,7 @@ __all__ = [
     "ConfigType",
     "ConnectionLostError",
     "CreatedTopic",
+    "Delivery",
     "LogDir",
     "NewTopic",
     "NoBrokersError",
@@ -59,6 +62,8 @@ __all__ = [
     "OffsetSpec",
     "Outcome",
     "PartitionInfo",
+    "Producer",
+    "RecordMetadata",
     "ResourceType",
     "TimedOutError",
     "TopicInfo",

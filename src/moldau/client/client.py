@@ -28,11 +28,18 @@ class Client:
         )
         self.admin = Admin(self.cluster)
 
+    async def start(self) -> None:
+        """Reach the cluster; ``NoBrokersError`` when no address answers."""
+        await self.cluster.start()
+
+    async def close(self) -> None:
+        await self.cluster.close()
+
     async def __aenter__(self) -> Self:
         try:
-            await self.cluster.start()
+            await self.start()
         except BaseException:
-            await self.cluster.close()
+            await self.close()
             raise
         return self
 
@@ -42,4 +49,4 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.cluster.close()
+        await self.close()

@@ -6,8 +6,10 @@ newest version that both sides know, and is seen by callers in its newest shape.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import count
+from socket import gaierror
 from typing import Any, Final
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -171,6 +173,8 @@ class BrokerConnection:
 
 
 def _reason(error: Exception, what: str) -> str:
-    """One sentence, without saying the address twice."""
-    text = str(error) or type(error).__name__
-    return text[0].upper() + text[1:] if "connect" in text.lower() else f"{what}: {text}"
+    """One sentence: what failed and why, in the operating system's words where it has some."""
+    cause = error if isinstance(error, OSError) and error.errno else error.__cause__
+    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, gaierror):
+        return f"{what}: {os.strerror(cause.errno)}"
+    return f"{what}: {str(error) or type(error).__name__}"

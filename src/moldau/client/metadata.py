@@ -39,15 +39,12 @@ class TopicInfo:
     topic_id: UUID
     internal: bool
     partitions: Mapping[int, PartitionInfo]
+    with_leader: tuple[int, ...]
+    """The partitions that can be written to now."""
 
     @property
     def replication_factor(self) -> int:
         return max((len(info.replicas) for info in self.partitions.values()), default=0)
-
-    @property
-    def with_leader(self) -> list[int]:
-        """The partitions that can be written to now."""
-        return [p for p, info in self.partitions.items() if info.leader != NO_LEADER]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +92,14 @@ def read_metadata(response: MetadataResponse) -> ClusterMetadata:
 
 
 def _read_topic(topic: MetadataResponseTopic) -> TopicInfo:
-    partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    listed = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    partitions = {int(p.partition_index): _read_partition(p) for p in listed}
     return TopicInfo(
         name=topic.name or "",
         topic_id=topic.topic_id or NO_TOPIC_ID,
         internal=topic.is_internal,
-        partitions={p.partition_index: _read_partition(p) for p in partitions},
+        partitions=partitions,
+        with_leader=tuple(p for p, info in partitions.items() if info.leader != NO_LEADER),
     )
 
 
