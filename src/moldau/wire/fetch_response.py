@@ -59,6 +59,7 @@ _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 # size, correlation id, empty header tags, throttle time, error, session id
 _HEAD: Final = Struct(">iiBihi")
+_HEAD_ONE: Final = Struct(_HEAD.format + "B")
 _HEAD_7: Final = Struct(">iiihi")
 _HEAD_4: Final = Struct(">iii")
 _BODY_7: Final = Struct(">ihi")
@@ -80,8 +81,22 @@ def encode_fetch_response(
     node_endpoints: Sequence[Node] = (),
 ) -> list[Part]:
     """A whole response frame in parts; file records are passed on as they are."""
+    if version >= FLEXIBLE and len(topics) == 1 and not node_endpoints:
+        name, topic_id, partitions = topics[0]
+        if len(partitions) == 1 and _is_plain(partitions[0]):
+            check_version(version)
+            prefix = topic_bytes(version, name, topic_id)
+            head = (correlation_id, 0, throttle_ms, error_code, session_id, 2)
+            return _one_partition(head, prefix, partitions[0])
+    head_bytes = _head(version, correlation_id, throttle_ms, error_code, session_id)
+    return _any_partitions(version, head_bytes, topics, node_endpoints)
+
+
+def _any_partitions(
+    version: int, head: bytes, topics: Sequence[FetchedTopic], node_endpoints: Sequence[Node]
+) -> list[Part]:
     flexible = version >= FLEXIBLE
-    out = bytearray(_head(version, correlation_id, throttle_ms, error_code, session_id))
+    out = bytearray(head)
     out += length_prefix(len(topics), flexible)
     parts: list[Part] = []
     size = -4  # the size does not count itself
@@ -119,6 +134,46 @@ def encode_fetch_response(
     assert isinstance(first, bytearray)
     INT32.pack_into(first, 0, size)
     return parts
+
+
+def _is_plain(partition: FetchedPartition) -> bool:
+    """No lists and no tags: what nearly every answer to a consumer is."""
+    return (
+        not partition.aborted
+        and partition.current_leader is None
+        and partition.diverging_epoch is None
+        and partition.snapshot_id is None
+    )
+
+
+def _one_partition(
+    head: tuple[int, int, int, int, int, int], topic: bytes, partition: FetchedPartition
+) -> list[Part]:
+    """The answer for a single plain partition in a flexible version, in as few steps as possible."""
+    records = partition.records
+    length = -1 if records is None else _size(records)
+    body = b"".join(
+        (
+            topic,
+            b"\x02",
+            _PLAIN.pack(
+                partition.partition,
+                partition.error_code,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                0 if partition.aborted is None else 1,
+                partition.preferred_read_replica,
+            ),
+            uvarint(length + 1),
+        )
+    )
+    if records is None or length == 0:
+        return [b"".join((_HEAD_ONE.pack(19 + len(body), *head), body, b"\0\0\0"))]
+    start = _HEAD_ONE.pack(19 + len(body) + length, *head) + body
+    if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
+        return [b"".join((start, records, b"\0\0\0"))]
+    return [start, records, b"\0\0\0"]
 
 
 def _head(

@@ -219,7 +219,7 @@ def test_large_and_file_records_stay_parts_of_their_own(
 def test_fetched_records_are_views_of_the_frame() -> None:
     partition = FetchedPartition(0, records=b"batch")
     (frame,) = encode_fetch_response(12, 1, 0, 0, 0, [("t", None, [partition])])
-    assert isinstance(frame, bytearray)
+    assert isinstance(frame, bytes)
     _, response = decode_fetch_response(12, memoryview(frame)[4:])
     records = response.topics[0][2][0].records
     assert isinstance(records, memoryview)
@@ -228,7 +228,7 @@ def test_fetched_records_are_views_of_the_frame() -> None:
 
 def test_unknown_error_codes_read_as_unknown_server_error() -> None:
     (frame,) = encode_fetch_response(12, 1, 0, 998, 0, [("t", None, [FetchedPartition(0, 999)])])
-    assert isinstance(frame, bytearray)
+    assert isinstance(frame, bytes)
     _, response = decode_fetch_response(12, frame[4:])
     assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert response.topics[0][2][0].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
