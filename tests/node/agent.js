@@ -88,8 +88,10 @@ const operations = {
       validateOnly: false,
       resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name, value }] }],
     }),
-  delete_records: ({ topic, before }) =>
-    admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: String(before) }] }),
+  delete_records: async ({ topic, before }) => {
+    await admin.fetchTopicOffsets(topic) // it only knows the leaders of topics that it has met
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: String(before) }] })
+  },
   earliest_offset: async ({ topic }) => Number((await admin.fetchTopicOffsets(topic))[0].low),
   latest_offset: async ({ topic }) => Number((await admin.fetchTopicOffsets(topic))[0].high),
   offset_for_timestamp: async ({ topic, timestamp_ms: timestamp }) =>

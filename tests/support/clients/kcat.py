@@ -63,9 +63,9 @@ class Kcat(Client):
     def read(self, topic: str, count: int, *, committed: bool = False) -> list[Sample]:
         level = "read_committed" if committed else "read_uncommitted"
         marker = "".join(f"\\x{byte:02x}" for byte in HEADERS_END)
+        options = f"-C -t {topic} -p 0 -o beginning -c {count} -e -q -X isolation.level={level}"
         output = self._run(
-            f"-C -t {topic} -p 0 -o beginning -c {count} -e -q -X isolation.level={level}".split()
-            + ["-X", "fetch.wait.max.ms=100", "-f", f"%K %S %T %k%s%h{marker}"]
+            [*options.split(), "-X", "fetch.wait.max.ms=100", "-f", f"%K %S %T %k%s%h{marker}"]
         )
         return _parse(output)
 
