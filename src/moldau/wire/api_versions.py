@@ -1,0 +1,66 @@
+"""The answer to ApiVersions, the first request on every connection: made once per version.
+
+A version that we do not know is answered in version 0 with UNSUPPORTED_VERSION and the range of
+ApiVersions itself, so that the client can ask again in one it shares with us (KIP-511).
+
+No features are advertised (version 3 adds them): Kafka's announce what its KRaft quorum agreed on, and
+clients switch on what we do not have, such as the second transaction protocol, when they see them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from struct import Struct
+from typing import Final
+
+from moldau.errors import ErrorCode
+from moldau.wire.api import ADVERTISED, SERVED, ApiKey, VersionRange
+from moldau.wire.make import make
+from moldau.wire.messages import encode_response, newest_class
+from moldau.wire.schema import fields_of
+
+_VERSIONS: Final = SERVED[ApiKey.API_VERSIONS]
+_INT32: Final = Struct(">i")
+_CORRELATION_ID_AT: Final = 4
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def is_valid_software(text: str) -> bool:
+    """Whether a client's software name or version (sent from version 3 on) is one.
+
+    Kafka answers anything else with INVALID_REQUEST: these end up as names of metrics.
+    """
+    return _SOFTWARE.fullmatch(text) is not None
+
+
+def encode_api_versions_response(
+    version: int,
+    correlation_id: int,
+    error_code: ErrorCode = ErrorCode.NONE,
+    throttle_ms: int = 0,
+) -> bytes:
+    """A whole response frame to a request of ``version``, known or not."""
+    if version not in _VERSIONS:
+        version, error_code = _VERSIONS.oldest, ErrorCode.UNSUPPORTED_VERSION
+    frame = bytearray(_template(version, error_code, throttle_ms))
+    _INT32.pack_into(frame, _CORRELATION_ID_AT, correlation_id)
+    return bytes(frame)
+
+
+@lru_cache(maxsize=256)
+def _template(version: int, error_code: ErrorCode, throttle_ms: int) -> bytes:
+    ranges: dict[ApiKey, VersionRange] = {}
+    if error_code == ErrorCode.NONE:
+        ranges = ADVERTISED
+    elif error_code == ErrorCode.UNSUPPORTED_VERSION:
+        ranges = {ApiKey.API_VERSIONS: _VERSIONS}
+    response = newest_class(ApiKey.API_VERSIONS, "response")
+    (api_version,) = (spec.entity for spec in fields_of(response) if spec.name == "api_keys")
+    assert api_version is not None
+    keys = tuple(
+        make(api_version, api_key=api, min_version=found.oldest, max_version=found.newest)
+        for api, found in sorted(ranges.items())
+    )
+    message = make(response, error_code=error_code, api_keys=keys, throttle_time=throttle_ms)
+    return encode_response(ApiKey.API_VERSIONS, version, 0, message)
