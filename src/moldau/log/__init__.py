@@ -1,0 +1,17 @@
+"""Partition logs on disk: segments, indexes, recovery, and the manager of all of them."""
+
+from moldau.log.errors import RecordValidationError, StorageError
+from moldau.log.partition_log import PartitionLog
+from moldau.log.producer_state import AppendOrigin
+from moldau.log.slices import ActiveProducer, AppendInfo, LogSlice, TimestampedOffset
+
+__all__ = [
+    "ActiveProducer",
+    "AppendInfo",
+    "AppendOrigin",
+    "LogSlice",
+    "PartitionLog",
+    "RecordValidationError",
+    "StorageError",
+    "TimestampedOffset",
+]

@@ -1,0 +1,51 @@
+"""Making a log durable without stopping it: prepare on the loop, sync in a thread, then take note.
+
+The order is what recovery relies on. Data, the indexes of closed segments, producer snapshots and
+leader epochs are durable before the recovery point passes them.
+"""
+
+from __future__ import annotations
+
+from moldau.log.disk import Disk, File
+
+
+class FlushJob:
+    """Everything a worker thread needs; it never touches the log itself."""
+
+    __slots__ = ("_directories", "_disk", "_epochs", "_files", "_paths", "generation", "offset")
+
+    def __init__(
+        self,
+        disk: Disk,
+        offset: int,
+        generation: int,
+        *,
+        files: list[File],
+        paths: list[str],
+        epochs: tuple[str, bytes] | None,
+        directories: list[str],
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._paths = paths
+        self._epochs = epochs
+        self._directories = directories
+        self.offset = offset
+        """The recovery point once ``run`` has succeeded."""
+        self.generation = generation
+        """How often the log had been truncated: an older job must not raise the recovery point."""
+
+    def run(self) -> None:
+        """Sync (in a worker thread). OSError means that nothing may be taken for durable."""
+        for file in self._files:
+            file.sync()
+        for path in self._paths:
+            try:
+                self._disk.sync(path)
+            except FileNotFoundError:
+                # Deleted since; what is gone needs no syncing.
+                continue
+        if self._epochs is not None:
+            self._disk.write_atomic(*self._epochs)
+        for directory in self._directories:
+            self._disk.sync_dir(directory)

@@ -1,0 +1,211 @@
+"""The log of one partition: append, read, roll, flush, truncate.
+
+Synchronous and single-threaded: it is called from the event loop and writes to the page cache;
+syncing is left to worker threads (see ``flush``).
+
+Offsets: ``log_start_offset`` ≤ ``recovery_point`` (durable up to here) ≤ ``log_end_offset``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from moldau.log.appendable_log import AppendableLog
+from moldau.log.errors import OffsetOutOfRangeError
+from moldau.log.flush import FlushJob
+from moldau.log.names import LEADER_EPOCH_CHECKPOINT
+from moldau.log.segment import Segment
+
+
+class PartitionLog(AppendableLog):
+    """One partition's log. Built by ``recovery.load_log`` or ``LogManager``."""
+
+    __slots__ = ()
+
+    # Start and end move ------------------------------------------------------------------------
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Move the start up (DeleteRecords, retention); whole segments before it are removed."""
+        self._check_online()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} is beyond the end {self.log_end_offset} of {self.topic_partition}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.end_offset = max(self.producers.end_offset, offset)
+        self.delete_segments_before(offset)
+        return True
+
+    def delete_segments_before(self, offset: int) -> int:
+        """Remove the closed segments that hold nothing from ``offset`` on; answers how many."""
+        count = 0
+        while count + 1 < len(self._bases) and self._bases[count + 1] <= offset:
+            count += 1
+        if count == 0:
+            return 0
+        removed = self._segments[:count]
+        tail = self._tail_offsets, self._tail_positions
+        roll_after = self._roll_after
+        self._set_segments(self._segments[count:])
+        self._tail_offsets, self._tail_positions = tail
+        self._roll_after = roll_after
+        self._remove_segments(removed)
+        return count
+
+    def _remove_segments(self, removed: Sequence[Segment]) -> None:
+        paths: list[str] = []
+        try:
+            for segment in removed:
+                paths += segment.mark_deleted()
+                self._snapshots.forget(segment.base_offset)
+        except OSError as error:
+            raise self._storage_error("delete segments", error) from error
+        if self.on_segments_removed is not None:
+            self.on_segments_removed(self, paths)
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Drop everything from ``offset`` on; answers whether there was anything.
+
+        The recovery point moves down with the end. It must be checkpointed before anything is
+        appended again, so a running broker goes through ``LogManager.truncate_to``.
+        """
+        self._check_online()
+        if offset >= self.log_end_offset:
+            return False
+        if offset <= self._bases[0]:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        try:
+            self._truncate(offset, now_ms)
+        except OSError as error:
+            raise self._storage_error("truncate", error) from error
+        return True
+
+    def _truncate(self, offset: int, now_ms: int) -> None:
+        kept = bisect_right(self._bases, offset - 1)
+        removed = self._segments[kept:]
+        self._set_segments(self._segments[:kept])
+        self._active.truncate_to(offset)
+        for segment in reversed(removed):
+            segment.remove()
+        self.log_end_offset = max(self._active.next_offset(), self._active.base_offset)
+        self._shrink_to_end(now_ms)
+
+    def _shrink_to_end(self, now_ms: int) -> None:
+        end = self.log_end_offset
+        self._generation += 1
+        self.recovery_point = min(self.recovery_point, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.leader_epochs.truncate_from_end(end)
+        self._snapshots.truncate(end)
+        self._snapshots.rebuild(self.producers, self._segments, self.log_start_offset, end, now_ms)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and begin again at ``offset``."""
+        self._check_online()
+        try:
+            for segment in reversed(self._segments):
+                segment.remove()
+            segment = self._new_segment(offset, now_ms)
+            segment.create(self._segment_bytes if self._config.preallocate else 0)
+        except OSError as error:
+            raise self._storage_error("truncate", error) from error
+        self._set_segments((segment,))
+        self._needs_dir_sync()
+        self._generation += 1
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.leader_epochs.clear()
+        self._snapshots.truncate(-1)
+        self.producers.clear(offset)
+
+    # Durability --------------------------------------------------------------------------------
+
+    def prepare_flush(self, offset: int | None = None) -> FlushJob | None:
+        """What has to be synced so that everything before ``offset`` (the end) is durable.
+
+        None if it is already. Run the job in a worker thread, then call ``complete_flush``.
+        """
+        self._check_online()
+        target = self.log_end_offset if offset is None else min(offset, self.log_end_offset)
+        epochs = self._dirty_epochs()
+        if target <= self.recovery_point and epochs is None and not self._unsynced:
+            return None
+        files, paths = [], self._unsynced
+        try:
+            for segment in self._segments[self._number_of(self.recovery_point) :]:
+                if segment.size and segment.base_offset < target:
+                    files.append(segment.file)
+                    paths += segment.persist_indexes()
+        except OSError as error:
+            raise self._storage_error("flush", error) from error
+        directories, self._directories_to_sync = self._directories_to_sync, []
+        self._unsynced = []
+        return FlushJob(
+            self._disk,
+            target,
+            self._generation,
+            files=files,
+            paths=paths,
+            epochs=epochs,
+            directories=directories,
+        )
+
+    def _dirty_epochs(self) -> tuple[str, bytes] | None:
+        if not self.leader_epochs.dirty:
+            return None
+        self.leader_epochs.dirty = False
+        return f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs.encode()
+
+    def complete_flush(self, job: FlushJob, now_ms: int) -> None:
+        """The job has run: what it covered is durable, unless the log was truncated meanwhile."""
+        self.last_flush_ms = now_ms
+        if job.generation == self._generation and job.offset > self.recovery_point:
+            self.recovery_point = min(job.offset, self.log_end_offset)
+
+    def flush(self, now_ms: int) -> None:
+        """Flush here and now (tools and tests; a broker uses the two halves)."""
+        job = self.prepare_flush()
+        if job is None:
+            return
+        try:
+            job.run()
+        except OSError as error:
+            raise self._storage_error("flush", error) from error
+        self.complete_flush(job, now_ms)
+
+    def expire_producers(self, oldest_ms: int) -> None:
+        self.producers.expire(oldest_ms)
+
+    def prepare_close(self) -> FlushJob | None:
+        """Bring everything into its final form on disk; the job makes it durable.
+
+        Only for a log that is online. After the job has run, a clean start needs no recovery.
+        """
+        self._check_online()
+        try:
+            active = self._active
+            if self.log_end_offset > self.recovery_point or active.size:
+                active.seal_indexes()
+            if active.size and self._config.preallocate:
+                active.file.truncate(active.size)
+            self._take_snapshot()
+        except OSError as error:
+            raise self._storage_error("close", error) from error
+        return self.prepare_flush()
+
+    def close(self) -> None:
+        """Let go of all files. Without ``prepare_close`` this is a crash, as far as disks go."""
+        for segment in self._segments:
+            segment.close()
+
+    def renamed(self, directory: str) -> None:
+        """The directory has another name now."""
+        self.directory = directory
+        self._snapshots.directory = directory
+        for segment in self._segments:
+            segment.close()
+            segment.directory = directory

@@ -1,0 +1,57 @@
+"""What an append and a read answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.log.disk import File
+
+
+class AppendInfo(NamedTuple):
+    """Where a set of batches landed."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """The broker's time if the topic wants it in the records, otherwise -1."""
+    log_start_offset: int
+    duplicate: bool
+    """The log had this batch already: the offsets are those of the first time."""
+    size: int
+    flush_due: bool = False
+    """``flush.messages`` is reached: acknowledge after the next flush has succeeded."""
+
+
+class LogSlice(NamedTuple):
+    """A place in a segment file. No data is read; the file stays readable while this is held.
+
+    It begins with the batch that holds ``start_offset`` and, like Kafka's, may end inside a batch.
+    """
+
+    file: File
+    position: int
+    size: int
+    start_offset: int
+
+    def read(self) -> bytes:
+        """The bytes, for those who cannot use ``sendfile``."""
+        return self.file.pread(self.size, self.position)
+
+
+class TimestampedOffset(NamedTuple):
+    """A record found by its time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as DescribeProducers shows it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int

@@ -1,0 +1,100 @@
+"""The index of aborted transactions of a segment; the file appears with the first of them.
+
+Entries of 34 bytes: version (int16), producer id, first offset, last offset, last stable offset
+(int64 each). Readers of committed data skip the batches of these producers in these ranges.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from moldau.log.disk import Disk, File
+from moldau.log.errors import CorruptIndexError
+
+ENTRY: Final = struct.Struct(">hqqqq")
+ENTRY_SIZE: Final = ENTRY.size
+_VERSION: Final = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Read once, then kept in memory: aborted transactions are few."""
+
+    __slots__ = ("_disk", "_entries", "_file", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._file: File | None = None
+        self._entries: list[AbortedTransaction] = []
+        self.path = path
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        return self._entries
+
+    def load(self, base_offset: int) -> None:
+        """Read the file; CorruptIndexError if an entry lies before the segment."""
+        data = self._disk.read(self.path)
+        if len(data) % ENTRY_SIZE:
+            raise CorruptIndexError(f"{self.path} has {len(data)} bytes")
+        for version, *fields in ENTRY.iter_unpack(data):
+            entry = AbortedTransaction(*fields)
+            if version > _VERSION or entry.last_offset < base_offset:
+                raise CorruptIndexError(f"{self.path} has version {version}, {entry}")
+            self._entries.append(entry)
+
+    def load_prefix(self, end_offset: int) -> None:
+        """Take the entries that ended before ``end_offset``; the file is cut to them."""
+        data = self._disk.read(self.path)
+        whole = len(data) - len(data) % ENTRY_SIZE
+        for _, *fields in ENTRY.iter_unpack(data[:whole]):
+            entry = AbortedTransaction(*fields)
+            if entry.last_offset >= end_offset:
+                break
+            self._entries.append(entry)
+        self._disk.truncate(self.path, len(self._entries) * ENTRY_SIZE)
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """Add a transaction that an abort marker just ended."""
+        file = self._open()
+        size = file.size
+        try:
+            file.append(ENTRY.pack(_VERSION, *entry))
+        except OSError:
+            file.truncate(size)
+            raise
+        self._entries.append(entry)
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+            self._file.truncate(len(self._entries) * ENTRY_SIZE)
+        return self._file
+
+    def collect(self, start: int, upper: int, found: list[AbortedTransaction]) -> bool:
+        """Add to ``found`` what overlaps [start, upper); True when later segments cannot matter."""
+        for entry in self._entries:
+            if entry.last_offset >= start and entry.first_offset < upper:
+                found.append(entry)
+            if entry.last_stable_offset >= upper:
+                return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions that ended at ``offset`` or later."""
+        kept = [entry for entry in self._entries if entry.last_offset < offset]
+        if len(kept) != len(self._entries):
+            self._open().truncate(len(kept) * ENTRY_SIZE)
+            self._entries = kept
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
