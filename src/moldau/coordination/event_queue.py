@@ -12,9 +12,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from moldau.coordination.errors import CoordinationError
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class QueueClosedError(CoordinationError):
+    """What was submitted will not run: its owner is stopping."""
 
 
 class EventQueue:
@@ -33,7 +39,7 @@ class EventQueue:
         """Run it in turn and wait for its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if not self._put(event, future):
-            raise asyncio.CancelledError
+            raise QueueClosedError(f"{self._name} is closed")
         return await future
 
     async def drain(self) -> None:
@@ -46,8 +52,8 @@ class EventQueue:
         self._closed = True
         while self._events:
             _, future = self._events.popleft()
-            if future is not None:
-                future.cancel()
+            if future is not None and not future.done():
+                future.set_exception(QueueClosedError(f"{self._name} is closed"))
         await self.drain()
 
     def _put(self, event: Callable[[], Awaitable[Any]], future: asyncio.Future[Any] | None) -> bool:

@@ -1,4 +1,4 @@
-"""What the nodes hold: Kafka's JSON (its ``ZkData``), so that either side reads the other's store."""
+"""What the nodes hold: Kafka's JSON (its ``ZkData``), so each side reads the other's store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moldau.coordination.errors import StoreCorruptError
 T = TypeVar("T")
 
 RECOVERED, RECOVERING = 0, 1
-"""Leader recovery states: RECOVERING follows an unclean election until the leader says it is done."""
+"""Leader recovery states: RECOVERING from an unclean election until the leader says it is done."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):

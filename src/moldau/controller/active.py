@@ -1,0 +1,391 @@
+"""The controller in charge: its duties, one at a time, each a read of the context, a decision by
+pure functions, a fenced write to the store, and a message to the brokers.
+
+An object of this class lives from winning the election to losing it. Every write carries a check of
+the controller epoch's version, so a controller that was deposed without noticing changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from random import Random
+from uuid import UUID
+
+import msgspec
+
+from moldau.controller import alter_partition, writes
+from moldau.controller.context import ControllerContext
+from moldau.controller.create_topics import initial_states
+from moldau.controller.elections import elect_offline, without_replicas
+from moldau.controller.link import BrokerLink, LeaderAndIsr
+from moldau.controller.loading import load_brokers, load_context, read_states
+from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIds
+from moldau.controller.sender import Delivery, Sender
+from moldau.controller.settings import ControllerSettings
+from moldau.controller.states import PartitionState, ReplicaState
+from moldau.coordination import paths, znodes
+from moldau.coordination.errors import BadVersionError
+from moldau.coordination.store import CoordinationStore, Op, OpResult, SetData, Watch
+from moldau.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+_ELECTION_ATTEMPTS = 3
+_MAX_PRODUCER_ID = 2**63 - 1
+
+
+class ControllerMovedError(Exception):
+    """Another controller has been elected."""
+
+
+class ActiveController:
+    def __init__(
+        self,
+        controller_id: int,
+        store: CoordinationStore,
+        link: BrokerLink,
+        settings: ControllerSettings,
+        random: Random,
+        new_topic_id: Callable[[], UUID],
+        context: ControllerContext,
+    ) -> None:
+        self.context = context
+        self.controller_id = controller_id
+        self.store = store
+        self.settings = settings
+        self.random = random
+        self.new_topic_id = new_topic_id
+        self.sender = Sender(controller_id, link, context)
+        self._changed: dict[tuple[str, int], LeaderAndIsr] = {}
+
+    # Taking over
+
+    async def take_over(self, watch_brokers: Watch, watch_deletions: Watch) -> None:
+        """Load everything, give every partition a leader that can have one, tell all brokers."""
+        context = self.context
+        written = await load_context(
+            self.store, context, self.new_topic_id, watch_brokers, watch_deletions
+        )
+        context.start_states()
+        await self.initialise_new_partitions()
+        for restarted, states in self._of_earlier_lives(written).items():
+            await self._replicas_lost(states, restarted, restarted)
+        await self.elect(self._leaderless())
+        logger.info(
+            "Controller %d took over with epoch %d: %d brokers, %d topics, %d partitions",
+            self.controller_id,
+            context.epoch,
+            len(context.brokers),
+            len(context.topics),
+            len(context.partition_states),
+        )
+        self.take_changed()
+        await self.settle(await self.sender.send_everything(context.brokers))
+
+    def _of_earlier_lives(
+        self, written: Mapping[tuple[str, int], int]
+    ) -> dict[frozenset[int], list[LeaderAndIsr]]:
+        """Partitions whose state is older than the registration of a broker in it.
+
+        It was written for an earlier life of that broker, which may have kept less than it had
+        acknowledged: a leader needs a new epoch, a follower has to catch up again.
+        """
+        epochs = {broker.id: broker.epoch for broker in self.context.brokers.values()}
+        found: dict[frozenset[int], list[LeaderAndIsr]] = {}
+        for state in self.context.partitions():
+            zxid = written.get((state.topic, state.partition))
+            if zxid is None:
+                continue
+            restarted = [one for one in state.isr if epochs.get(one, -1) > zxid]
+            if restarted:
+                found.setdefault(frozenset(restarted), []).append(state)
+        return found
+
+    def _leaderless(self) -> list[LeaderAndIsr]:
+        context = self.context
+        return [
+            state
+            for state in context.partitions()
+            if not context.is_online(state.leader, state.topic, state.partition)
+        ]
+
+    # Brokers
+
+    async def brokers_changed(self, watch: Watch) -> None:
+        """Brokers came, went, or went and came back before anybody looked."""
+        context = self.context
+        before, now = context.brokers, await load_brokers(self.store, watch)
+        came = {one for one in now if one not in before}
+        gone = {one for one in before if one not in now}
+        restarted = {one for one in now if one in before and now[one].epoch != before[one].epoch}
+        context.brokers = now
+        for broker in gone | restarted:
+            context.offline_dirs.pop(broker, None)
+        if not (came or gone or restarted):
+            return
+        logger.info(
+            "Brokers came: %s, went: %s, restarted: %s",
+            sorted(came),
+            sorted(gone),
+            sorted(restarted),
+        )
+        self._move_replicas(gone, ReplicaState.OFFLINE)
+        lost = {*gone, *restarted}
+        touched = [state for state in context.partitions() if not lost.isdisjoint(state.replicas)]
+        await self._replicas_lost(touched, lost, restarted)
+        self._move_replicas(came, ReplicaState.ONLINE)
+        await self.initialise_new_partitions()
+        await self.elect(self._leaderless())
+        to_new = await self.sender.send_everything(came | restarted)
+        others = set(now) - came - restarted
+        to_others = await self.sender.send(self.take_changed(), brokers=True, to=others)
+        await self.settle(to_new, to_others)
+
+    async def _replicas_lost(
+        self, states: Sequence[LeaderAndIsr], lost: Collection[int], restarted: Collection[int]
+    ) -> None:
+        """Others lead what the lost replicas led, and their in-sync sets do without them."""
+        await self.elect([one for one in states if one.leader in lost], restarted=restarted)
+        await self._shrink([one for one in states if one.leader not in lost], lost)
+
+    def _move_replicas(self, brokers: Collection[int], target: ReplicaState) -> None:
+        context = self.context
+        context.replica_states.move(
+            [
+                (topic.name, number, replica)
+                for topic in context.topics.values()
+                if topic.name not in context.deleting
+                for number, replicas in topic.assignment.items()
+                for replica in replicas
+                if replica in brokers
+            ],
+            target,
+        )
+
+    async def settle(self, *deliveries: Delivery) -> None:
+        """Take replicas offline that a live broker could not bring up."""
+        for delivery in deliveries:
+            for broker, failed in delivery.failed.items():
+                new = failed - self.context.offline_dirs.get(broker, set())
+                if new:
+                    logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
+                    await self.offline_replicas(broker, new)
+
+    async def offline_replicas(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
+        """A broker lost the disk under these replicas: others lead, or nobody does."""
+        context = self.context
+        context.offline_dirs.setdefault(broker, set()).update(partitions)
+        states: list[LeaderAndIsr] = []
+        for name, number in partitions:
+            state = self.state(name, number)
+            if state is not None and broker in state.replicas:
+                offline = (*state.offline_replicas, broker)
+                states.append(msgspec.structs.replace(state, offline_replicas=offline))
+        context.put(states)
+        context.replica_states.move(
+            [(one.topic, one.partition, broker) for one in states], ReplicaState.OFFLINE
+        )
+        await self._replicas_lost(states, (broker,), ())
+        latest = (self.state(one.topic, one.partition) for one in states)
+        self.take_changed()
+        await self.settle(await self.sender.send([one for one in latest if one is not None]))
+
+    # Leaders
+
+    async def initialise_new_partitions(self) -> None:
+        """First leaders for partitions whose creation was interrupted or had no live replica."""
+        context = self.context
+        waiting: dict[str, list[int]] = {}
+        for name, number in context.partition_states.in_state(PartitionState.NEW):
+            if name not in context.deleting:
+                waiting.setdefault(name, []).append(number)
+        states: list[LeaderAndIsr] = []
+        for name, numbers in waiting.items():
+            states += initial_states(context, context.topics[name], numbers)
+        if states:
+            batches = writes.fenced_batches(
+                context, writes.create_states(states), 2 * writes.PARTITIONS_PER_BATCH
+            )
+            self.raise_errors(await self.write(batches))
+            self.went_online(states)
+
+    async def elect(
+        self, states: Sequence[LeaderAndIsr], *, restarted: Collection[int] = ()
+    ) -> None:
+        """New leaders for these partitions, all in one batch."""
+        context = self.context
+        for _ in range(_ELECTION_ATTEMPTS):
+            decided, offline = self._decide_leaders(states, restarted)
+            done = await self._update(decided)
+            online = [(one.topic, one.partition) for one in done if one.leader >= 0]
+            context.partition_states.move(online, PartitionState.ONLINE)
+            context.partition_states.move(offline, PartitionState.OFFLINE)
+            if offline:
+                logger.warning(
+                    "No replica can lead %d partitions, among them %s-%d", len(offline), *offline[0]
+                )
+            if len(done) == len(decided):
+                return
+            settled = {(one.topic, one.partition) for one in done}
+            again = (
+                self.state(one.topic, one.partition)
+                for one in decided
+                if (one.topic, one.partition) not in settled
+            )
+            states = [one for one in again if one is not None]
+
+    def _decide_leaders(
+        self, states: Sequence[LeaderAndIsr], restarted: Collection[int]
+    ) -> tuple[list[LeaderAndIsr], list[tuple[str, int]]]:
+        """The states to write, and the partitions that nobody can lead."""
+        context, epoch = self.context, self.context.epoch
+        unclean: dict[str, bool] = {}
+        decided: list[LeaderAndIsr] = []
+        offline: list[tuple[str, int]] = []
+        for state in states:
+            name = state.topic
+            if name not in unclean:
+                overrides = context.topic_configs.get(name, {})
+                unclean[name] = self.settings.allows_unclean_election(overrides)
+            live = context.live_replicas(name, state.partition, state.replicas)
+            new = elect_offline(state, live, epoch, unclean=unclean[name], restarted=restarted)
+            if new is None:
+                offline.append((name, state.partition))
+                gone = {replica for replica in state.replicas if replica not in live}
+                new = without_replicas(state, gone | {state.leader}, epoch)
+            if new is not None:
+                decided.append(new)
+        return decided, offline
+
+    async def _shrink(self, states: Iterable[LeaderAndIsr], gone: Collection[int]) -> None:
+        epoch = self.context.epoch
+        decided = (without_replicas(state, gone, epoch) for state in states)
+        await self._update([state for state in decided if state is not None])
+
+    async def _update(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
+        """Write new states; those that were changed meanwhile are read again and left out."""
+        context = self.context
+        size = writes.PARTITIONS_PER_BATCH
+        batches = writes.fenced_batches(context, writes.update_states(states), size)
+        done: list[LeaderAndIsr] = []
+        for nth, result in enumerate(await self.write(batches)):
+            part = states[nth * size : (nth + 1) * size]
+            if isinstance(result, BadVersionError):
+                logger.warning("Partition state %s was written by somebody else", result.path)
+                await read_states(
+                    self.store, [(context.topics[one.topic], one.partition) for one in part]
+                )
+            elif isinstance(result, Exception):
+                raise result
+            else:
+                done += part
+        self._put(done)
+        return done
+
+    def _put(self, states: Sequence[LeaderAndIsr]) -> None:
+        self.context.put(states)
+        for state in states:
+            self._changed[state.topic, state.partition] = state
+
+    def take_changed(self) -> list[LeaderAndIsr]:
+        """What changed since last asked, each partition once: what brokers have to be told."""
+        changed = list(self._changed.values())
+        self._changed.clear()
+        return changed
+
+    def went_online(self, states: Sequence[LeaderAndIsr]) -> None:
+        self._put(states)
+        keys = [(state.topic, state.partition) for state in states]
+        self.context.partition_states.move(keys, PartitionState.ONLINE)
+
+    # In-sync replicas
+
+    async def alter_partitions(
+        self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
+    ) -> list[AlterPartitionResult]:
+        context = self.context
+        live = {one.id: one.epoch for one in context.brokers.values()}
+        error = alter_partition.check_broker_epoch(live, broker, broker_epoch)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        results: list[AlterPartitionResult] = []
+        decided: list[LeaderAndIsr] = []
+        for request in requests:
+            current = self.state(request.topic, request.partition)
+            answer = alter_partition.decide(current, request, broker, live, context.epoch)
+            if isinstance(answer, ErrorCode):
+                results.append(_refused(request.topic, request.partition, answer))
+                continue
+            if answer is not current:
+                decided.append(answer)
+            results.append(_altered(answer))
+        done = await self._update(decided)
+        await self.settle(await self.sender.send(self.take_changed()))
+        if len(done) < len(decided):
+            written = {(one.topic, one.partition) for one in done}
+            missed = {(one.topic, one.partition) for one in decided} - written
+            results = [
+                _refused(one.topic, one.partition, ErrorCode.INVALID_UPDATE_VERSION)
+                if (one.topic, one.partition) in missed
+                else one
+                for one in results
+            ]
+        return results
+
+    def state(self, name: str, partition: int) -> LeaderAndIsr | None:
+        """A partition as clients may see it."""
+        topic = self.context.existing_topic(name)
+        return None if topic is None else topic.partitions.get(partition)
+
+    # Producer ids
+
+    async def next_producer_ids(self, broker: int) -> ProducerIds:
+        """The next block of ids, recorded in the store before it is handed out."""
+        data, stat = await self.store.get(paths.PRODUCER_ID_BLOCK)
+        first = znodes.decode_producer_id_block(data).block_end + 1 if data else 0
+        last = first + PRODUCER_ID_BLOCK_SIZE - 1
+        if last > _MAX_PRODUCER_ID:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Have exhausted all producerIds.")
+        block = znodes.encode_producer_id_block(znodes.ProducerIdBlock(broker, first, last))
+        write: list[Op] = [
+            writes.fence(self.context),
+            SetData(paths.PRODUCER_ID_BLOCK, block, stat.version),
+        ]
+        self.raise_errors(await self.write([write]))
+        return ProducerIds(first, PRODUCER_ID_BLOCK_SIZE)
+
+    # Writing
+
+    async def write(self, batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
+        """Write fenced batches; raises ControllerMovedError if another controller is in charge."""
+        if not batches:
+            return []
+        results = await self.store.multi_many(batches)
+        for result in results:
+            if isinstance(result, BadVersionError) and result.path == paths.CONTROLLER_EPOCH:
+                raise ControllerMovedError(str(result))
+        return results
+
+    @staticmethod
+    def raise_errors(results: Iterable[list[OpResult] | Exception]) -> None:
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+
+def _refused(topic: str, partition: int, error: ErrorCode) -> AlterPartitionResult:
+    return AlterPartitionResult(topic=topic, partition=partition, error=error)
+
+
+def _altered(state: LeaderAndIsr) -> AlterPartitionResult:
+    return AlterPartitionResult(
+        topic=state.topic,
+        partition=state.partition,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.partition_epoch,
+        leader_recovery_state=state.leader_recovery_state,
+    )

@@ -1,0 +1,342 @@
+"""The controller's life on one broker: register, stand for election, serve while in charge.
+
+Every broker runs one. The first to create the ephemeral node /controller is in charge; the others
+watch that node and stand again when it goes. All that a controller does runs on one queue, in
+order: watch callbacks only post to it. Losing the session ends the office at once; so does finding,
+on any write, that the controller epoch has moved on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import NamedTuple, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+
+from moldau.controller.active import ActiveController, ControllerMovedError
+from moldau.controller.context import ControllerContext
+from moldau.controller.link import BrokerLink
+from moldau.controller.requests import (
+    AlterPartition,
+    AlterPartitionResult,
+    CreateTopicResult,
+    DeleteTopicResult,
+    NewPartitions,
+    NewTopic,
+    ProducerIds,
+    TopicResult,
+)
+from moldau.controller.settings import ControllerSettings
+from moldau.controller.topic_admin import TopicAdmin
+from moldau.controller.topic_deletion import TopicDeletion
+from moldau.coordination import cluster, paths, znodes
+from moldau.coordination.errors import (
+    BadVersionError,
+    CoordinationError,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+    StoreUnavailableError,
+)
+from moldau.coordination.event_queue import EventQueue, QueueClosedError
+from moldau.coordination.store import CoordinationStore, Create, SetData, WatchEvent
+from moldau.coordination.znodes import BrokerRegistration
+from moldau.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _Office(NamedTuple):
+    """What only the controller in charge has."""
+
+    active: ActiveController
+    admin: TopicAdmin
+    deletion: TopicDeletion
+
+
+class Controller:
+    """``store`` is this broker's own session; ``stop`` ends it."""
+
+    def __init__(
+        self,
+        store: CoordinationStore,
+        registration: BrokerRegistration,
+        link: BrokerLink,
+        settings: ControllerSettings,
+        *,
+        now_ms: Callable[[], int],
+        random: Random | None = None,
+        new_topic_id: Callable[[], UUID] = uuid4,
+        on_session_lost: Callable[[], object] | None = None,
+    ) -> None:
+        self._store = store
+        self._registration = registration
+        self._link = link
+        self._settings = settings
+        self._now_ms = now_ms
+        self._random = random or Random()  # noqa: S311  placement of partitions is no secret
+        self._new_topic_id = new_topic_id
+        self._on_session_lost = on_session_lost
+        self._queue = EventQueue(f"controller {registration.id}")
+        self._office: _Office | None = None
+        self._lost = False
+        self.controller_id = -1
+        """The broker in charge, as last seen."""
+
+    # Life
+
+    async def start(self) -> None:
+        """Register the broker and stand for election; returns when there is a controller.
+
+        If this broker wins, it has told all brokers (itself first of all) everything by then.
+        """
+        await cluster.prepare(self._store)
+        self._store.on_expired(self._session_lost)
+        await self._register()
+        await self._queue.submit(self._stand)
+
+    async def stop(self) -> None:
+        """Leave the cluster: whoever else is there takes over."""
+        self._lost = True
+        await self._queue.close()
+        self._retire()
+        await self._store.close()
+
+    async def settled(self) -> None:
+        """Wait until everything that was noticed so far has been dealt with."""
+        await self._queue.drain()
+
+    @property
+    def is_active(self) -> bool:
+        return self._office is not None
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch while in charge, else -1."""
+        return self._office.active.context.epoch if self._office is not None else -1
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this life of the broker, once registered."""
+        return self._registration.epoch
+
+    @property
+    def context(self) -> ControllerContext | None:
+        """What is known while in charge, to be read only."""
+        return self._office.active.context if self._office is not None else None
+
+    async def _register(self) -> None:
+        path = paths.broker_id(self._registration.id)
+        data = znodes.encode_broker(self._registration, self._now_ms())
+        try:
+            await self._store.create(path, data, ephemeral=True)
+        except NodeExistsError as error:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"Another broker with id {self._registration.id} is running in this cluster.",
+            ) from error
+        _, stat = await self._store.get(path)
+        self._registration = msgspec.structs.replace(self._registration, epoch=stat.czxid)
+
+    # Election
+
+    async def _stand(self) -> None:
+        """See who is in charge; if nobody is, try to be."""
+        while not self._lost:
+            if await self._store.exists(paths.CONTROLLER, self._controller_changed) is not None:
+                try:
+                    data, stat = await self._store.get(paths.CONTROLLER)
+                except NoNodeError:
+                    continue
+                self.controller_id = znodes.decode_controller(data)
+                if self._office is not None and stat.ephemeral_owner != self._store.session_id:
+                    self._retire()
+                return
+            self._retire()
+            context = await self._win()
+            if context is not None:
+                await self._take_office(context)
+
+    async def _win(self) -> ControllerContext | None:
+        """Create /controller and raise the epoch, both or neither; None if somebody was faster."""
+        store = self._store
+        with suppress(NodeExistsError):
+            await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+        data, stat = await store.get(paths.CONTROLLER_EPOCH)
+        epoch = znodes.decode_controller_epoch(data) + 1
+        mine = znodes.encode_controller(self._registration.id, self._now_ms())
+        try:
+            await store.multi(
+                [
+                    Create(paths.CONTROLLER, mine, ephemeral=True),
+                    SetData(
+                        paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), stat.version
+                    ),
+                ]
+            )
+        except (NodeExistsError, BadVersionError):
+            return None
+        return ControllerContext(epoch, stat.version + 1)
+
+    async def _take_office(self, context: ControllerContext) -> None:
+        active = ActiveController(
+            self._registration.id,
+            self._store,
+            self._link,
+            self._settings,
+            self._random,
+            self._new_topic_id,
+            context,
+        )
+        self.controller_id = self._registration.id
+        office = self._office = _Office(active, TopicAdmin(active), TopicDeletion(active))
+        try:
+            await active.take_over(self._brokers_changed, self._deletions_changed)
+            await office.deletion.resume()
+        except ControllerMovedError:
+            self._retire()
+        except CoordinationError:
+            self._retire()
+            raise
+
+    def _retire(self) -> None:
+        if self._office is not None:
+            logger.info("Controller %d retires from epoch %d", self._registration.id, self.epoch)
+            self._office = None
+
+    # Watches
+
+    def _controller_changed(self, _event: WatchEvent) -> None:
+        self._queue.post(self._stand)
+
+    def _brokers_changed(self, _event: WatchEvent) -> None:
+        async def react() -> None:
+            if self._office is not None:
+                await self._office.active.brokers_changed(self._brokers_changed)
+            if self._office is not None:
+                await self._office.deletion.resume()
+
+        self._queue.post(lambda: self._in_office(react))
+
+    def _deletions_changed(self, _event: WatchEvent) -> None:
+        async def react() -> None:
+            if self._office is not None:
+                await self._office.deletion.markers_changed(self._deletions_changed)
+
+        self._queue.post(lambda: self._in_office(react))
+
+    def _session_lost(self) -> None:
+        """No longer in charge from this moment, whatever is still queued."""
+        self._lost = True
+        self._retire()
+        self.controller_id = -1
+        if self._on_session_lost is not None:
+            self._on_session_lost()
+
+    async def _in_office(self, duty: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await duty()
+        except ControllerMovedError:
+            logger.info("Controller %d was replaced", self._registration.id)
+            self._retire()
+            self._queue.post(self._stand)
+            raise
+
+    # Requests
+
+    async def _request(self, duty: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._queue.submit(lambda: self._in_office(duty))
+        except (ControllerMovedError, SessionExpiredError, QueueClosedError) as error:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+        except StoreUnavailableError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _in_charge(self) -> _Office:
+        if self._office is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return self._office
+
+    async def create_topics(
+        self, requests: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreateTopicResult]:
+        """One result per name, in order."""
+
+        async def duty() -> list[CreateTopicResult]:
+            return await self._in_charge().admin.create_topics(
+                requests, validate_only=validate_only
+            )
+
+        return await self._request(duty)
+
+    async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
+        """Topics with the default counts, for names that a client mentioned."""
+        return await self.create_topics([NewTopic(name=name) for name in dict.fromkeys(names)])
+
+    async def create_partitions(
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[TopicResult]:
+        async def duty() -> list[TopicResult]:
+            return await self._in_charge().admin.create_partitions(
+                requests, validate_only=validate_only
+            )
+
+        return await self._request(duty)
+
+    async def delete_topics(self, targets: Sequence[str | UUID]) -> list[DeleteTopicResult]:
+        """Topics by name or by id; raises TOPIC_DELETION_DISABLED where that is so."""
+
+        async def duty() -> list[DeleteTopicResult]:
+            return await self._in_charge().deletion.delete_topics(targets)
+
+        return await self._request(duty)
+
+    async def alter_topic_configs(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Replace all overrides of a topic; raises KafkaError."""
+
+        async def duty() -> None:
+            await self._in_charge().admin.alter_topic_config(topic, overrides)
+
+        await self._request(duty)
+
+    async def alter_broker_configs(self, entity: str, overrides: Mapping[str, str]) -> None:
+        """Replace all dynamic settings of a broker (its id) or of all (empty string)."""
+
+        async def duty() -> None:
+            await self._in_charge().admin.alter_broker_config(entity, overrides)
+
+        await self._request(duty)
+
+    async def alter_partitions(
+        self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
+    ) -> list[AlterPartitionResult]:
+        """A leader's changes of its in-sync replicas; raises STALE_BROKER_EPOCH."""
+
+        async def duty() -> list[AlterPartitionResult]:
+            return await self._in_charge().active.alter_partitions(broker, broker_epoch, requests)
+
+        return await self._request(duty)
+
+    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
+        """A broker's disk failed under these replicas."""
+
+        async def duty() -> None:
+            await self._in_charge().active.offline_replicas(broker, partitions)
+
+        await self._request(duty)
+
+    async def next_producer_id_block(self, broker: int | None = None) -> ProducerIds:
+        """A block of producer ids for a broker (this one unless told)."""
+
+        async def duty() -> ProducerIds:
+            return await self._in_charge().active.next_producer_ids(
+                self._registration.id if broker is None else broker
+            )
+
+        return await self._request(duty)

@@ -1,0 +1,119 @@
+"""What the controller tells brokers, as plain data, and the one method that carries it.
+
+The controller never reaches into a broker. It sends a ``BrokerUpdate``: what to lead and follow,
+what to stop, what the cluster looks like, which settings changed. In one process that is a method
+call; between processes it becomes Kafka's LeaderAndIsr, UpdateMetadata and StopReplica requests.
+Lists are flat and their items are shared between brokers, so that ten thousand partitions cost one
+object each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from moldau.coordination.znodes import RECOVERED, BrokerRegistration
+from moldau.errors import ErrorCode
+from moldau.model import TopicPartition
+
+NO_LEADER = -1
+LEADER_DURING_DELETE = -2
+"""The leader of a partition whose topic is on its way out."""
+
+INITIAL_LEADER_EPOCH = 0
+
+
+class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
+    """Everything the controller knows about one partition.
+
+    ``partition_epoch`` is the version of the partition's state node: it rises with every change,
+    ``leader_epoch`` with every new leadership. ``offline_replicas`` are those that a broker which
+    is up cannot serve (failed disk); replicas on dead brokers are told by the list of brokers.
+    """
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    partition_epoch: int
+    controller_epoch: int
+    leader_recovery_state: int = RECOVERED
+    offline_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    is_new: bool = False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class StopReplica(msgspec.Struct, frozen=True, gc=False):
+    """Stop serving this replica; with ``delete``, remove its log as well."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    delete: bool
+    leader_epoch: int
+
+
+class RemovedTopic(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    topic_id: UUID
+
+
+class MetadataUpdate(msgspec.Struct, frozen=True):
+    """What every broker should know. ``brokers`` is None if it did not change.
+
+    With ``full``, this is all there is: topics not named here do not exist.
+    """
+
+    brokers: tuple[BrokerRegistration, ...] | None = None
+    partitions: Sequence[LeaderAndIsr] = ()
+    removed_topics: Sequence[RemovedTopic] = ()
+    full: bool = False
+
+
+class BrokerUpdate(msgspec.Struct, frozen=True):
+    """One message to one broker. It is applied in this order of fields.
+
+    Settings come first, so that a log is created with its own; ``topic_configs`` maps a topic to
+    all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its.
+    ``broker_epoch`` says for which life of the broker the message is meant.
+    """
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    topic_configs: dict[str, dict[str, str]] = {}
+    broker_configs: dict[str, dict[str, str]] = {}
+    stop_replicas: Sequence[StopReplica] = ()
+    leader_and_isr: Sequence[LeaderAndIsr] = ()
+    metadata: MetadataUpdate = MetadataUpdate()
+
+
+class ReplicaError(msgspec.Struct, frozen=True):
+    """A replica for which the broker could not do what it was told."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+
+
+class BrokerLink(Protocol):
+    """The way to the brokers; the broker process supplies it."""
+
+    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
+        """Deliver; answer when it is applied, with the replicas that failed.
+
+        An exception means that the broker could not be reached: it will register again and then
+        receive everything.
+        """
+        ...

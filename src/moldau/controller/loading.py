@@ -1,0 +1,103 @@
+"""Reading the cluster from the store when a controller takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from moldau.controller.context import ControllerContext, Topic
+from moldau.controller.link import LeaderAndIsr
+from moldau.coordination import paths, znodes
+from moldau.coordination.store import CoordinationStore, Watch
+
+
+async def load_brokers(
+    store: CoordinationStore, watch: Watch | None
+) -> dict[int, znodes.BrokerRegistration]:
+    """The live brokers; the watch fires when one comes or goes."""
+    ids = sorted(map(int, await store.children(paths.BROKER_IDS, watch)))
+    found = await store.get_many([paths.broker_id(broker) for broker in ids])
+    return {
+        broker: znodes.decode_broker(broker, node[0], node[1].czxid)
+        for broker, node in zip(ids, found, strict=True)
+        if node is not None
+    }
+
+
+async def load_context(
+    store: CoordinationStore,
+    context: ControllerContext,
+    new_topic_id: Callable[[], UUID],
+    watch_brokers: Watch,
+    watch_deletions: Watch,
+) -> dict[tuple[str, int], int]:
+    """Fill the context. Answers the transaction that last wrote each partition's state."""
+    context.brokers = await load_brokers(store, watch_brokers)
+    context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
+    context.topic_configs = await _load_configs(store, paths.TOPIC_CONFIGS)
+    context.broker_configs = {
+        "" if name == paths.DEFAULT_ENTITY else name: config
+        for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
+    }
+    names = await store.children(paths.TOPICS)
+    for name, node in zip(
+        names, await store.get_many([paths.topic(name) for name in names]), strict=True
+    ):
+        if node is not None:
+            found = znodes.decode_topic(name, node[0])
+            assignment = dict(sorted(found.partitions.items()))
+            # Topics written before ids existed (Kafka 2.7) get one when they are next written.
+            topic_id = found.topic_id or new_topic_id()
+            topic = Topic(name, topic_id, assignment, node[1].version, found.adding, found.removing)
+            context.add_topic(topic)
+    # A marker without a topic is what is left of a deletion that was all but done.
+    return await _load_states(store, context)
+
+
+async def _load_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:
+    names = await store.children(parent)
+    nodes = await store.get_many([f"{parent}/{name}" for name in names])
+    return {
+        name: znodes.decode_config(node[0], f"{parent}/{name}")
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    }
+
+
+async def _load_states(
+    store: CoordinationStore, context: ControllerContext
+) -> dict[tuple[str, int], int]:
+    wanted = [(topic, number) for topic in context.topics.values() for number in topic.assignment]
+    return await read_states(store, wanted)
+
+
+async def read_states(
+    store: CoordinationStore, wanted: list[tuple[Topic, int]]
+) -> dict[tuple[str, int], int]:
+    """Read the states of these partitions into their topics."""
+    state_paths = [paths.partition_state(topic.name, number) for topic, number in wanted]
+    nodes = await store.get_many(state_paths)
+    written: dict[tuple[str, int], int] = {}
+    for (topic, number), node in zip(wanted, nodes, strict=True):
+        if node is None:
+            topic.partitions.pop(number, None)
+            continue
+        data, stat = node
+        state = znodes.decode_state(data, topic.name, number)
+        topic.partitions[number] = LeaderAndIsr(
+            topic.name,
+            topic.topic_id,
+            number,
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+            topic.assignment[number],
+            stat.version,
+            state.controller_epoch,
+            state.leader_recovery_state,
+            (),
+            topic.adding.get(number, ()),
+            topic.removing.get(number, ()),
+        )
+        written[topic.name, number] = stat.mzxid
+    return written

@@ -1,0 +1,114 @@
+"""From changed states to one message per broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moldau.controller.context import ControllerContext
+from moldau.controller.link import (
+    BrokerLink,
+    BrokerUpdate,
+    LeaderAndIsr,
+    MetadataUpdate,
+    RemovedTopic,
+    StopReplica,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Delivery:
+    """How it went: replicas that failed, by broker, and brokers that were not reached at all."""
+
+    failed: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
+    unreachable: set[int] = field(default_factory=set)
+
+    def has_failed(self, broker: int, topic: str, partition: int) -> bool:
+        return broker in self.unreachable or (topic, partition) in self.failed.get(broker, ())
+
+
+class Sender:
+    def __init__(self, controller_id: int, link: BrokerLink, context: ControllerContext) -> None:
+        self._controller_id = controller_id
+        self._link = link
+        self._context = context
+
+    async def send_everything(self, to: Iterable[int]) -> Delivery:
+        """All there is, for brokers that know nothing yet (or not whether it still holds)."""
+        context = self._context
+        states = list(context.partitions())
+        metadata = MetadataUpdate(
+            brokers=tuple(context.brokers.values()), partitions=states, full=True
+        )
+        configs = {
+            name: config for name, config in context.topic_configs.items() if name in context.topics
+        }
+        return await self._deliver(
+            {broker: [] for broker in to}, states, metadata, configs, context.broker_configs
+        )
+
+    async def send(
+        self,
+        states: Sequence[LeaderAndIsr] = (),
+        *,
+        brokers: bool = False,
+        stop: Mapping[int, Sequence[StopReplica]] | None = None,
+        removed: Sequence[RemovedTopic] = (),
+        topic_configs: dict[str, dict[str, str]] | None = None,
+        broker_configs: dict[str, dict[str, str]] | None = None,
+        to: Collection[int] | None = None,
+    ) -> Delivery:
+        """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
+        context = self._context
+        metadata = MetadataUpdate(
+            brokers=tuple(context.brokers.values()) if brokers else None,
+            partitions=states,
+            removed_topics=removed,
+        )
+        stops = stop or {}
+        recipients = {
+            broker: stops.get(broker, ())
+            for broker in context.brokers
+            if to is None or broker in to
+        }
+        return await self._deliver(
+            recipients, states, metadata, topic_configs or {}, broker_configs or {}
+        )
+
+    async def _deliver(
+        self,
+        recipients: Mapping[int, Sequence[StopReplica]],
+        states: Sequence[LeaderAndIsr],
+        metadata: MetadataUpdate,
+        topic_configs: dict[str, dict[str, str]],
+        broker_configs: dict[str, dict[str, str]],
+    ) -> Delivery:
+        context = self._context
+        delivery = Delivery()
+        for broker, stop in recipients.items():
+            registration = context.brokers.get(broker)
+            if registration is None:
+                continue
+            update = BrokerUpdate(
+                self._controller_id,
+                context.epoch,
+                registration.epoch,
+                topic_configs,
+                broker_configs,
+                stop,
+                [state for state in states if broker in state.replicas],
+                metadata,
+            )
+            try:
+                errors = await self._link.update(broker, update)
+            except Exception:
+                # It will register again and then be told everything.
+                logger.exception("Broker %d did not take an update", broker)
+                delivery.unreachable.add(broker)
+                continue
+            if errors:
+                delivery.failed[broker] = {(one.topic, one.partition) for one in errors}
+        return delivery

@@ -1,0 +1,29 @@
+"""What the controller is configured with. The broker fills it from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+def _accept(_overrides: Mapping[str, str]) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class ControllerSettings:
+    """Attributes may be replaced while the controller runs (dynamic settings)."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+    validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
+    """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
+
+    def allows_unclean_election(self, overrides: Mapping[str, str]) -> bool:
+        """Whether a topic with these overrides prefers being available to being complete."""
+        value = overrides.get("unclean.leader.election.enable")
+        if value is None:
+            return self.unclean_leader_election_enable
+        return value.strip().lower() == "true"

@@ -1,0 +1,196 @@
+"""Duties that clients ask for: topics, partitions and settings created, changed and deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from moldau.controller import writes
+from moldau.controller.active import ActiveController
+from moldau.controller.context import Topic
+from moldau.controller.create_topics import (
+    TopicPlan,
+    initial_states,
+    plan_partitions,
+    plan_topics,
+)
+from moldau.controller.link import LeaderAndIsr
+from moldau.controller.requests import (
+    CreateTopicResult,
+    NewPartitions,
+    NewTopic,
+    TopicResult,
+)
+from moldau.controller.states import PartitionState, ReplicaState
+from moldau.coordination import paths
+from moldau.coordination.errors import NodeExistsError
+from moldau.coordination.store import Op
+from moldau.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+
+class TopicAdmin:
+    def __init__(self, active: ActiveController) -> None:
+        self._active = active
+        self._context = active.context
+
+    # Creation
+
+    async def create_topics(
+        self, requests: Sequence[NewTopic], *, validate_only: bool
+    ) -> list[CreateTopicResult]:
+        active = self._active
+        answers = plan_topics(
+            self._context, requests, active.settings, active.random, active.new_topic_id
+        )
+        plans = [answer for answer in answers if isinstance(answer, TopicPlan)]
+        failed = {} if validate_only else await self._create(plans)
+        results: dict[str, CreateTopicResult] = {}
+        for request, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, TopicPlan):
+                answer = failed.get(answer.name, answer)
+            results[request.name] = _create_result(request.name, answer)
+        return list(results.values())
+
+    async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
+        """Write and announce; answers what could not be written."""
+        context = self._context
+        failed: dict[str, KafkaError] = {}
+        batches: list[list[Op]] = []
+        created: list[tuple[TopicPlan, Topic, list[LeaderAndIsr], int]] = []
+        for plan in plans:
+            topic = Topic(plan.name, plan.topic_id, plan.assignment)
+            states = initial_states(context, topic, list(plan.assignment))
+            created.append((plan, topic, states, len(batches)))
+            batches += writes.create_topic(context, plan, states)
+        results = await self._active.write(batches)
+        online: list[LeaderAndIsr] = []
+        configs: dict[str, dict[str, str]] = {}
+        for plan, topic, states, first in created:
+            result = results[first]
+            if isinstance(result, NodeExistsError):
+                failed[plan.name] = KafkaError(
+                    ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{plan.name}' already exists."
+                )
+                continue
+            if isinstance(result, Exception):
+                raise result
+            configs[plan.name] = plan.configs
+            context.topic_configs[plan.name] = plan.configs
+            context.add_topic(topic)
+            self._new_replicas(topic, list(plan.assignment))
+            online += states
+        self._active.raise_errors(results[nth] for nth in range(len(results)))
+        await self._announce(online, configs)
+        return failed
+
+    def _new_replicas(self, topic: Topic, numbers: Sequence[int]) -> None:
+        context = self._context
+        context.partition_states.move(
+            [(topic.name, number) for number in numbers], PartitionState.NEW
+        )
+        keys = [
+            (topic.name, number, broker)
+            for number in numbers
+            for broker in topic.assignment[number]
+        ]
+        context.replica_states.move(keys, ReplicaState.NEW)
+        context.replica_states.move(
+            [key for key in keys if key[2] in context.brokers], ReplicaState.ONLINE
+        )
+        context.replica_states.move(
+            [key for key in keys if key[2] not in context.brokers], ReplicaState.OFFLINE
+        )
+
+    async def _announce(
+        self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]
+    ) -> None:
+        active = self._active
+        active.went_online(states)
+        changed = active.take_changed()
+        await active.settle(await active.sender.send(changed, topic_configs=configs))
+
+    async def create_partitions(
+        self, requests: Sequence[NewPartitions], *, validate_only: bool
+    ) -> list[TopicResult]:
+        named = Counter(request.topic for request in requests)
+        results: dict[str, TopicResult] = {}
+        for request in requests:
+            try:
+                if named[request.topic] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                assignment = plan_partitions(self._context, request, self._active.random)
+                if not validate_only:
+                    await self._add_partitions(self._context.topics[request.topic], assignment)
+                results[request.topic] = TopicResult(name=request.topic)
+            except KafkaError as error:
+                results[request.topic] = TopicResult(
+                    name=request.topic, error=error.code, message=error.message
+                )
+        return list(results.values())
+
+    async def _add_partitions(self, topic: Topic, added: dict[int, tuple[int, ...]]) -> None:
+        context, active = self._context, self._active
+        grown = Topic(
+            topic.name,
+            topic.topic_id,
+            topic.assignment | added,
+            topic.version,
+            topic.adding,
+            topic.removing,
+        )
+        states = initial_states(context, grown, list(added))
+        first: list[Op] = [writes.fence(context), writes.update_topic(grown)]
+        rest = writes.fenced_batches(
+            context, writes.create_states(states), 2 * writes.PARTITIONS_PER_BATCH
+        )
+        active.raise_errors(await active.write([first, *rest]))
+        topic.assignment = grown.assignment
+        topic.version += 1
+        self._new_replicas(topic, list(added))
+        await self._announce(states, {})
+
+    # Settings
+
+    async def alter_topic_config(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Replace all overrides of a topic."""
+        context, active = self._context, self._active
+        if context.existing_topic(name) is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+        active.settings.validate_topic_config(overrides)
+        config = dict(overrides)
+        path = paths.topic_config(name)
+        put = writes.put_config(path, config, exists=name in context.topic_configs)
+        active.raise_errors(await active.write([[writes.fence(context), put]]))
+        context.topic_configs[name] = config
+        await active.settle(await active.sender.send(topic_configs={name: config}))
+
+    async def alter_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
+        """Replace all dynamic settings of a broker, or (``entity`` empty) of all brokers."""
+        context, active = self._context, self._active
+        if entity and (not entity.isdecimal() or int(entity) not in context.brokers):
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {entity} found."
+            )
+        config = dict(overrides)
+        path = paths.broker_config(entity)
+        put = writes.put_config(path, config, exists=entity in context.broker_configs)
+        active.raise_errors(await active.write([[writes.fence(context), put]]))
+        context.broker_configs[entity] = config
+        await active.settle(await active.sender.send(broker_configs={entity: config}))
+
+
+def _create_result(name: str, answer: TopicPlan | KafkaError) -> CreateTopicResult:
+    if isinstance(answer, KafkaError):
+        return CreateTopicResult(name=name, error=answer.code, message=answer.message)
+    return CreateTopicResult(
+        name=name,
+        topic_id=answer.topic_id,
+        num_partitions=len(answer.assignment),
+        replication_factor=answer.replication_factor,
+        configs=answer.configs,
+    )
