@@ -1,0 +1,385 @@
+"""The broker's side of one connection: frames in, answers out in the order of their requests.
+
+Nothing here knows about sockets: any ``Transport`` drives it, also one that lives in memory.
+
+- Requests are executed as they come. The handler answers at once (parts), later (``Pending``) or
+  never (None, for ``acks=0``). An answer that is ready waits for those before it; the requests
+  behind a parked one are executed.
+- What was pipelined is answered together, with one write.
+- Reading stops while the peer does not take its answers, while too many requests are unanswered, or
+  while too many bytes wait behind a parked one. So memory per connection is bounded whatever the
+  peer does.
+- A connection handles a limited number of requests per turn; the others' turn comes in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any, Final, TypeAlias
+
+from moldau.net.errors import FrameSizeError
+from moldau.net.frames import BufferPool, FrameReader
+from moldau.net.garbage import describe_garbage
+from moldau.net.interfaces import Part, Transport
+from moldau.net.log_limiter import LogLimiter
+from moldau.wire.errors import EncodeError, ProtocolError
+
+logger = logging.getLogger(__name__)
+
+# Answers written together; beyond that the transport is asked, so that it can say stop.
+ANSWERS_PER_WRITE: Final = 32
+
+Handler: TypeAlias = "Callable[[ServerConnection, memoryview], Sequence[Part] | Pending | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one connection may cost."""
+
+    max_request_bytes: int = 100 * 1024 * 1024
+    """``socket.request.max.bytes``: a larger frame closes the connection before it is read."""
+
+    max_in_flight: int = 256
+    """Requests without an answer yet; beyond it the connection is not read."""
+
+    max_waiting_bytes: int = 1024 * 1024
+    """Answers in memory that wait behind a parked one; beyond it the connection is not read."""
+
+    requests_per_turn: int = 64
+    """Requests executed before other connections get their turn."""
+
+
+class Blocked(IntFlag):
+    """Why the next request is not executed."""
+
+    WRITING = 1
+    """The peer does not take its answers."""
+    FULL = 2
+    """Too many requests are unanswered, or their answers take too much memory."""
+    TURN = 4
+    """It is the other connections' turn."""
+    CLOSING = 8
+    """No further request is executed."""
+
+
+# Plain integers: the arithmetic of IntFlag costs a microsecond each time.
+_FREE: Final = 0
+_WRITING: Final = int(Blocked.WRITING)
+_FULL: Final = int(Blocked.FULL)
+_TURN: Final = int(Blocked.TURN)
+_CLOSING: Final = int(Blocked.CLOSING)
+
+
+class Pending:
+    """The place of an answer that comes later. A handler makes one, returns it, and completes it
+    some day.
+    """
+
+    __slots__ = ("_connection", "_parts", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._parts: Sequence[Part] = ()
+        self._connection: ServerConnection | None = None
+
+    def complete(self, parts: Sequence[Part] | None) -> None:
+        """Give the answer; None means that there is none.
+
+        Only the first call counts, and after the end of the connection it does nothing.
+        """
+        if self.done:
+            return
+        self.done = True
+        if parts:
+            self._parts = parts
+        connection = self._connection
+        if connection is not None:
+            connection._completed(self)
+
+
+def _size_in_memory(parts: Sequence[Part]) -> int:
+    """What an answer costs while it waits; a slice of a file is only its description."""
+    return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
+
+
+class ServerConnection:
+    """Makes requests of a peer's bytes and keeps the order of the answers."""
+
+    __slots__ = (
+        "_answer_scheduled",
+        "_blocked",
+        "_eof",
+        "_executing",
+        "_handler",
+        "_limits",
+        "_log_limiter",
+        "_on_close",
+        "_reader",
+        "_transport",
+        "_waiting",
+        "_waiting_bytes",
+        "active",
+        "closed",
+        "listener",
+        "session",
+    )
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        pool: BufferPool,
+        listener: str = "PLAINTEXT",
+        limits: ConnectionLimits | None = None,
+        on_close: Callable[[ServerConnection], object] | None = None,
+        log_limiter: LogLimiter | None = None,
+    ) -> None:
+        self._handler = handler
+        self._limits = limits or ConnectionLimits()
+        self._on_close = on_close
+        self._log_limiter = log_limiter or LogLimiter(logger)
+        self._reader = FrameReader(pool, self._limits.max_request_bytes)
+        self._transport: Transport
+        self._waiting: deque[Pending] = deque()
+        self._waiting_bytes = 0
+        self._blocked = _FREE
+        self._executing = False
+        self._answer_scheduled = False
+        self._eof = False
+        self.listener = listener
+        self.closed = False
+        """The transport is gone: nothing can be answered any more."""
+        self.active = False
+        """Bytes moved since somebody last set this to False."""
+        self.session: Any = None
+        """Whatever the handler wants to remember with this connection."""
+
+    def __repr__(self) -> str:
+        return f"<connection of {self.peer} on {self.listener}>"
+
+    @property
+    def peer(self) -> str:
+        return self._transport.peer
+
+    @property
+    def peer_host(self) -> str:
+        return self._transport.peer_host
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answers have not been handed to the transport."""
+        return len(self._waiting)
+
+    @property
+    def blocked(self) -> Blocked:
+        return Blocked(self._blocked)
+
+    # What the transport calls
+
+    def connection_made(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active = True
+        self._reader.received(nbytes)
+        self._execute()
+
+    def eof_received(self) -> bool:
+        self._eof = True
+        return bool(self._waiting or self._blocked)
+
+    def pause_writing(self) -> None:
+        self._block(_WRITING)
+
+    def resume_writing(self) -> None:
+        self.active = True
+        self._unblock(_WRITING)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.debug("%r is lost: %s", self, error)
+        self.closed = True
+        self._blocked |= _CLOSING
+        self._drop_waiting()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    # What the broker calls
+
+    def close(self) -> None:
+        """Close; answers that are ready still go out, parked ones are dropped."""
+        self._drop_waiting()
+        self.finish()
+
+    def finish(self) -> None:
+        """Execute no further request, answer those in flight, then close."""
+        self._block(_CLOSING)
+        self._close_if_done()
+
+    def abort(self) -> None:
+        """Close at once, without any further answer."""
+        self._drop_waiting()
+        self._blocked |= _CLOSING
+        self._transport.abort()
+
+    # Executing requests
+
+    def _execute(self) -> None:
+        """Run the handler on every request that is here, within the limits, and write the answers
+        together.
+        """
+        next_frame = self._reader.next_frame
+        handler = self._handler
+        waiting = self._waiting
+        requests_left = self._limits.requests_per_turn
+        first: Sequence[Part] | None = None
+        joined: list[Part] = []
+        self._executing = True
+        try:
+            while not self._blocked:
+                frame = next_frame()
+                if frame is None:
+                    break
+                answer = handler(self, frame)
+                if answer is None:
+                    pass
+                elif isinstance(answer, Pending) or waiting:
+                    self._wait(answer)
+                elif first is None:
+                    first = answer
+                else:
+                    joined = joined or [*first]
+                    joined += answer
+                requests_left -= 1
+                if not requests_left:
+                    self._block(_TURN)
+                    self._transport.call_soon(self._next_turn)
+        except Exception as error:
+            self._refuse(error)
+        if first is not None:
+            self._transport.write(joined or first)
+        self._executing = False
+        if self._blocked:
+            self._reader.park()
+            self._close_if_done()
+        if waiting and waiting[0].done:
+            self._answer()
+
+    def _wait(self, answer: Sequence[Part] | Pending) -> None:
+        """Put an answer behind those that come before it."""
+        if isinstance(answer, Pending):
+            pending = answer
+            pending._connection = self
+        else:
+            pending = Pending()
+            pending.complete(answer)
+        self._waiting.append(pending)
+        self._waiting_bytes += _size_in_memory(pending._parts)
+        if self._is_full():
+            self._block(_FULL)
+
+    def _is_full(self) -> bool:
+        limits = self._limits
+        return (
+            len(self._waiting) >= limits.max_in_flight
+            or self._waiting_bytes > limits.max_waiting_bytes
+        )
+
+    def _block(self, reason: int) -> None:
+        self._blocked |= reason
+        self._transport.pause_reading()
+
+    def _unblock(self, reason: int) -> None:
+        """Execute what was left lying, then read on, unless there is another reason not to."""
+        self._blocked &= ~reason
+        if self._blocked or self._executing:
+            return
+        if self._reader.buffered:
+            self._execute()
+        if not self._blocked:
+            if self._eof:
+                self._close_if_done()
+            else:
+                self._transport.resume_reading()
+
+    def _next_turn(self) -> None:
+        self._unblock(_TURN)
+
+    # Answering
+
+    def _completed(self, pending: Pending) -> None:
+        """An answer has come for a request that was parked."""
+        waiting = self._waiting
+        self._waiting_bytes += _size_in_memory(pending._parts)
+        if waiting[0] is not pending:
+            if self._is_full():
+                self._block(_FULL)
+        elif self._executing or self._answer_scheduled:
+            return
+        elif len(waiting) == 1:
+            self._answer()
+        else:
+            # Whatever completed this one probably completes the next ones as well: they go out
+            # together.
+            self._answer_scheduled = True
+            self._transport.call_soon(self._answer)
+
+    def _answer(self) -> None:
+        """Write the answers that nothing before them holds back any more."""
+        self._answer_scheduled = False
+        waiting = self._waiting
+        parts: list[Part] = []
+        while waiting and waiting[0].done:
+            answer = waiting.popleft()._parts
+            self._waiting_bytes -= _size_in_memory(answer)
+            parts += answer
+        if parts:
+            self.active = True
+            self._transport.write(parts)
+        if self._blocked & _FULL and not self._is_full():
+            self._unblock(_FULL)
+        self._close_if_done()
+
+    def _drop_waiting(self) -> None:
+        for pending in self._waiting:
+            pending._connection = None
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    # The end
+
+    def _close_if_done(self) -> None:
+        """Close when there will be no further request and each one has its answer."""
+        if self._waiting or self._executing:
+            return
+        if self._blocked & _CLOSING or (self._eof and not self._blocked):
+            self._transport.close()
+
+    def _refuse(self, error: Exception) -> None:
+        """Close because of what the peer sent, or because the handler failed on it."""
+        if isinstance(error, FrameSizeError):
+            self._warn(describe_garbage(error.start, error.size, error.limit))
+        elif isinstance(error, ProtocolError) and not isinstance(error, EncodeError):
+            self._warn(str(error) or type(error).__name__)
+        else:
+            logger.error(
+                "closing %s on listener %s: a request failed",
+                self.peer,
+                self.listener,
+                exc_info=error,
+            )
+        self._drop_waiting()
+        self._block(_CLOSING)
+
+    def _warn(self, reason: str) -> None:
+        self._log_limiter.warning(
+            f"{self.listener} {self.peer_host} {reason}",
+            f"closing {self.peer} on listener {self.listener}: {reason}",
+        )

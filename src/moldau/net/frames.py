@@ -1,0 +1,208 @@
+"""From a stream of bytes to frames: the one reader that connections and channels share.
+
+A frame is a 4-byte big-endian size and that many bytes. Requests are looked at where they were
+read:
+
+- Every connection reads into the *same* scratch buffer of its pool. A frame that arrives whole is
+  handed out as a view of it, and nothing is kept per connection: an idle one costs no buffer. What
+  is left incomplete at the end is set aside (an exact copy, at most the scratch size) and put back
+  in front of the next read.
+- A frame larger than the scratch buffer moves, once a fair part of it has come, to a buffer of its
+  own, and is read exactly to its end, so no neighbour's bytes have to be moved out of it. That
+  buffer grows with what has really arrived, never with what was announced, and goes back to the
+  pool with the end of the frame.
+
+So memory is bounded by bytes received in unfinished frames, however many connections there are.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from moldau.net.errors import FrameSizeError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+SCRATCH_SIZE: Final = 64 * KIB
+# A frame too large for the scratch buffer moves out of it when this much has come.
+LARGE_AFTER: Final = 16 * KIB
+# An own buffer grows by this factor; the bytes copied for growing stay below a third of the frame.
+GROWTH: Final = 4
+# Own buffers come in multiples of this, so that one kept for reuse fits the next, slightly larger
+# frame too.
+LARGE_STEP: Final = 256 * KIB
+
+_SIZE_PREFIX: Final = 4
+_read_size = Struct(">i").unpack_from
+
+
+class BufferPool:
+    """The memory that all connections of one event loop read into."""
+
+    __slots__ = ("_fewest_free", "_free", "_free_bytes", "_keep_bytes", "_keep_largest", "scratch")
+
+    def __init__(
+        self,
+        *,
+        scratch_size: int = SCRATCH_SIZE,
+        keep_bytes: int = 16 * MIB,
+        keep_largest: int = 4 * MIB,
+    ) -> None:
+        self.scratch = memoryview(bytearray(scratch_size))
+        self._keep_bytes = keep_bytes
+        self._keep_largest = keep_largest
+        self._free: list[memoryview] = []
+        self._free_bytes = 0
+        self._fewest_free = 0
+
+    def take(self, wanted: int, at_most: int) -> memoryview:
+        """A buffer of ``wanted`` bytes if one lies ready, else one of no more than ``at_most``."""
+        free = self._free
+        for index in range(len(free) - 1, -1, -1):
+            if len(free[index]) >= wanted:
+                view = free.pop(index)
+                self._free_bytes -= len(view)
+                self._fewest_free = min(self._fewest_free, len(free))
+                return view
+        if at_most >= wanted:
+            return memoryview(bytearray(-(-wanted // LARGE_STEP) * LARGE_STEP))
+        return memoryview(bytearray(at_most))
+
+    def give(self, view: memoryview) -> None:
+        """Take a buffer back, to be kept only within the pool's limits."""
+        size = len(view)
+        if size <= self._keep_largest and self._free_bytes + size <= self._keep_bytes:
+            self._free.append(view)
+            self._free_bytes += size
+
+    def trim(self) -> None:
+        """Let go of the buffers that nobody needed since the last call."""
+        for view in self._free[: self._fewest_free]:
+            self._free_bytes -= len(view)
+        del self._free[: self._fewest_free]
+        self._fewest_free = len(self._free)
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._free_bytes
+
+
+class FrameReader:
+    """Cuts the bytes of one peer into frames.
+
+    ``get_buffer`` and ``received`` take bytes in; ``next_frame`` hands frames out until it answers
+    None. Whoever stops asking before that calls ``park``, because the scratch buffer belongs to
+    others next. A frame is a writable view, valid until the next call; ``keep_frame`` makes it
+    last.
+    """
+
+    __slots__ = ("_end", "_max_size", "_need", "_own", "_pool", "_scratch", "_start", "_view")
+
+    def __init__(self, pool: BufferPool, max_size: int) -> None:
+        self._pool = pool
+        self._max_size = max_size
+        self._scratch = pool.scratch
+        # The unread bytes are _view[_start:_end]; _view is the scratch buffer, a parked copy or an
+        # own buffer.
+        self._view = pool.scratch
+        self._start = 0
+        self._end = 0
+        self._own = False
+        self._need = 0  # with an own buffer: where its frame ends
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes wait here, in whole and unfinished frames."""
+        return self._end - self._start
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes of the peer go; ``received`` says how many came."""
+        view = self._view
+        if view is self._scratch:
+            return view
+        end = self._end
+        if self._own:
+            if end == len(view):
+                view = self._grow(GROWTH * end)
+            return view[end : self._need]
+        scratch = self._scratch
+        if end == len(scratch):
+            raise BufferError("a transport read on although reading was paused")
+        scratch[:end] = view
+        return scratch[end:]
+
+    def received(self, nbytes: int) -> None:
+        self._end += nbytes
+        if not self._own:
+            self._view = self._scratch
+
+    def next_frame(self) -> memoryview | None:
+        start = self._start
+        end = self._end
+        if end - start >= _SIZE_PREFIX:
+            size: int = _read_size(self._view, start)[0]
+            if not 0 <= size <= self._max_size:
+                raise FrameSizeError(size, self._max_size, bytes(self._view[start : start + 16]))
+            stop = start + _SIZE_PREFIX + size
+            if stop <= end:
+                self._start = stop
+                return self._view[start + _SIZE_PREFIX : stop]
+            self._set_aside(start, end, stop - start)
+        elif start == end:
+            self._empty()
+        else:
+            self._set_aside(start, end, 0)
+        return None
+
+    def park(self) -> None:
+        """Copy what is unread out of the scratch buffer, which others read into from now on."""
+        start, end = self._start, self._end
+        if start == end:
+            self._empty()
+        elif self._view is self._scratch:
+            self._replace(memoryview(bytearray(self._view[start:end])), end - start)
+
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """The frame that was handed out last, as a view that stays valid: a large one without a
+        copy.
+        """
+        if self._own:
+            self._own = False
+            self._replace(self._scratch, 0)
+            return frame
+        return memoryview(bytes(frame))
+
+    def _empty(self) -> None:
+        if self._own:
+            self._own = False
+            self._pool.give(self._view)
+        self._view = self._scratch
+        self._start = self._end = 0
+
+    def _set_aside(self, start: int, end: int, need: int) -> None:
+        """Keep an unfinished frame for later; ``need`` is its whole size, 0 if still unknown."""
+        if self._own:
+            return
+        have = end - start
+        if need <= len(self._scratch) or have < LARGE_AFTER:
+            if self._view is self._scratch or start:
+                self._replace(memoryview(bytearray(self._view[start:end])), have)
+            return
+        view = self._pool.take(need, GROWTH * have)
+        view[:have] = self._view[start:end]
+        self._replace(view, have)
+        self._own = True
+        self._need = need
+
+    def _replace(self, view: memoryview, end: int) -> None:
+        self._view = view
+        self._start = 0
+        self._end = end
+
+    def _grow(self, capacity: int) -> memoryview:
+        old = self._view
+        self._view = view = self._pool.take(self._need, capacity)
+        view[: self._end] = old[: self._end]
+        return view

@@ -1,0 +1,238 @@
+"""A listening socket of the broker and the connections that came through it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from moldau.clock import Clock, Timer
+from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
+from moldau.net.frames import BufferPool
+from moldau.net.log_limiter import LogLimiter
+from moldau.net.quotas import ConnectionQuotas
+from moldau.net.sockets import bind_socket, set_buffer_sizes
+from moldau.net.transport import SocketTransport, format_address
+
+logger = logging.getLogger(__name__)
+
+# One wake-up accepts at most this many, so that a storm of connections leaves time for requests.
+ACCEPTS_PER_TURN: Final = 64
+# Out of descriptors: time for some to be closed before the next attempt.
+ACCEPT_PAUSE: Final = 0.5
+# Idle connections are looked for this often, but at least ten times per idle time.
+SWEEP_INTERVAL: Final = 30.0
+
+_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """Kafka's socket settings, with Kafka's defaults."""
+
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+
+    receive_buffer_bytes: int = 102_400
+    """``socket.receive.buffer.bytes``; -1 leaves it to the operating system."""
+
+    send_buffer_bytes: int = 102_400
+    """``socket.send.buffer.bytes``; -1 leaves it to the operating system."""
+
+    backlog: int = 50
+    """``socket.listen.backlog.size``"""
+
+    max_idle_ms: int = 600_000
+    """``connections.max.idle.ms``; negative: idle connections stay."""
+
+
+class Listener:
+    """Accepts connections on one address and hands their requests to the handler.
+
+    ``bind`` reserves the port (so that the real one can be advertised), ``start`` lets clients in.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        handler: Handler,
+        *,
+        clock: Clock,
+        settings: ListenerSettings | None = None,
+        quotas: ConnectionQuotas | None = None,
+        pool: BufferPool | None = None,
+        on_open: Callable[[ServerConnection], object] | None = None,
+        on_close: Callable[[ServerConnection], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self._handler = handler
+        self._clock = clock
+        self._settings = settings or ListenerSettings()
+        self._quotas = quotas or ConnectionQuotas()
+        self._pool = pool or BufferPool()
+        self._on_open = on_open
+        self._on_close = on_close
+        self._log_limiter = LogLimiter(logger, monotonic=clock.monotonic)
+        self._sock: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepting = False
+        # Each connection with the time at which it was last seen to have moved bytes.
+        self._connections: dict[ServerConnection, float] = {}
+        self._sweep_timer: Timer | None = None
+        self._emptied = asyncio.Event()
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def bind(self) -> int:
+        """Reserve the address; returns the real port (also in ``port``) where 0 was asked for."""
+        sock = bind_socket(self.host, self.port)
+        # Set here, accepted sockets inherit them; TCP fixes its window scale with the handshake.
+        set_buffer_sizes(
+            sock, self._settings.receive_buffer_bytes, self._settings.send_buffer_bytes
+        )
+        self._sock = sock
+        self.port = sock.getsockname()[1]
+        return self.port
+
+    def start(self) -> None:
+        """Let clients in; binds first where that was not done."""
+        if self._sock is None:
+            self.bind()
+        assert self._sock is not None
+        self._loop = asyncio.get_running_loop()
+        self._sock.listen(self._settings.backlog)
+        self._resume_accepting()
+        self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)
+
+    async def close(self, drain_timeout: float = 5.0) -> None:
+        """Let nobody in, answer what is in flight, close; after ``drain_timeout`` close anyway."""
+        self._stop_accepting()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        if not self._connections:
+            return
+        self._emptied.clear()
+        for connection in list(self._connections):
+            connection.finish()
+        timer = self._clock.call_later(drain_timeout, self._abort_all)
+        await self._emptied.wait()
+        timer.cancel()
+
+    def _abort_all(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    # Accepting
+
+    def _resume_accepting(self) -> None:
+        if self._sock is not None and self._loop is not None and not self._accepting:
+            self._accepting = True
+            self._loop.add_reader(self._sock.fileno(), self._accept)
+
+    def _stop_accepting(self) -> None:
+        if self._accepting and self._sock is not None and self._loop is not None:
+            self._accepting = False
+            self._loop.remove_reader(self._sock.fileno())
+
+    def _accept(self) -> None:
+        assert self._sock is not None
+        for _ in range(ACCEPTS_PER_TURN):
+            if self._quotas.is_full:
+                self._stop_accepting()
+                self._quotas.when_free(self._resume_accepting)
+                self._log_limiter.warning(
+                    "full",
+                    f"listener {self.name} waits with new connections: "
+                    f"max.connections={self._quotas.count} is reached",
+                )
+                return
+            try:
+                sock, address = self._sock.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_RESOURCES:
+                    self._pause_accepting(error)
+                    return
+                continue  # this one is gone before it was accepted; the next may be fine
+            self._open(sock, address)
+
+    def _pause_accepting(self, error: OSError) -> None:
+        self._log_limiter.warning(
+            "resources", f"listener {self.name} cannot accept connections for now: {error}"
+        )
+        self._stop_accepting()
+        self._clock.call_later(ACCEPT_PAUSE, self._resume_accepting)
+
+    def _open(self, sock: socket.socket, address: object) -> None:
+        assert self._loop is not None
+        host, peer = format_address(address)
+        if not self._quotas.opened(host):
+            sock.close()
+            self._log_limiter.warning(
+                f"ip {host}",
+                f"refusing {peer} on listener {self.name}: "
+                f"its address has max.connections.per.ip={self._quotas.limit_of(host)} already",
+            )
+            return
+        connection = ServerConnection(
+            self._handler,
+            pool=self._pool,
+            listener=self.name,
+            limits=self._settings.limits,
+            on_close=self._closed,
+            log_limiter=self._log_limiter,
+        )
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            SocketTransport(self._loop, sock, connection, address)
+        except OSError:  # reset by the peer in the meantime
+            sock.close()
+            self._quotas.closed(host)
+            return
+        self._connections[connection] = self._clock.monotonic()
+        if self._on_open is not None:
+            self._on_open(connection)
+
+    def _closed(self, connection: ServerConnection) -> None:
+        del self._connections[connection]
+        self._quotas.closed(connection.peer_host)
+        if not self._connections:
+            self._emptied.set()
+        if self._on_close is not None:
+            self._on_close(connection)
+
+    # Idle connections
+
+    @property
+    def _sweep_interval(self) -> float:
+        max_idle = self._settings.max_idle_ms / 1000
+        return SWEEP_INTERVAL if max_idle < 0 else max(0.01, min(SWEEP_INTERVAL, max_idle / 10))
+
+    def _sweep(self) -> None:
+        """Close what was idle too long. One timer for all; no connection ever reads a clock."""
+        now = self._clock.monotonic()
+        max_idle = self._settings.max_idle_ms / 1000
+        for connection, seen in list(self._connections.items()):
+            if connection.active:
+                connection.active = False
+                self._connections[connection] = now
+            elif 0 <= max_idle <= now - seen:
+                logger.info("closing %s on listener %s: idle", connection.peer, self.name)
+                connection.abort()
+        self._pool.trim()
+        self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)

@@ -1,0 +1,116 @@
+"""The parts that wait to be sent to one peer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.net.errors import TruncatedFileError
+from moldau.net.interfaces import Buffer, FileSlice, Part, ReadableFile
+
+# Below this a slice is cheaper read and joined with the bytes around it than sent with a system
+# call of its own (figures in docs/adr/0001).
+SMALL_SLICE: Final = 8 * 1024
+# Bytes up to this total are joined for one send; more than that goes out as several buffers,
+# uncopied.
+JOIN_LIMIT: Final = 64 * 1024
+# Linux takes at most 1024 buffers per call; far fewer already fill any socket.
+MAX_BUFFERS: Final = 256
+
+_BUFFERS: Final = (bytes, memoryview, bytearray)
+
+
+class OutgoingSlice:
+    """What is still to be sent of a file slice."""
+
+    __slots__ = ("file", "fileno", "position", "remaining")
+
+    def __init__(self, part: FileSlice, fileno: int | None) -> None:
+        self.file: ReadableFile = part.file
+        self.fileno = fileno
+        self.position = part.position
+        self.remaining = part.size
+
+    def advance(self, nbytes: int) -> None:
+        self.position += nbytes
+        self.remaining -= nbytes
+
+
+def read_exactly(file: ReadableFile, size: int, position: int) -> bytes:
+    data = file.pread(size, position)
+    if len(data) < size:
+        raise TruncatedFileError(
+            f"{size} bytes at {position} were to be sent, "
+            f"but the file ends after {len(data)} of them"
+        )
+    return data
+
+
+class Outgoing:
+    """A queue of buffers and file slices; ``size`` is how many bytes they stand for."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: deque[Buffer | OutgoingSlice] = deque()
+        self.size = 0
+
+    def append(self, data: Buffer) -> None:
+        self._parts.append(data)
+        self.size += len(data)
+
+    def extend(self, parts: Sequence[Part]) -> None:
+        """Queue ``parts``; small slices are read at once, OSError when that fails."""
+        append = self._parts.append
+        size = 0
+        for part in parts:
+            if isinstance(part, _BUFFERS):
+                if length := len(part):
+                    append(part)
+                    size += length
+            elif length := part.size:
+                if length <= SMALL_SLICE:
+                    append(read_exactly(part.file, length, part.position))
+                else:
+                    append(OutgoingSlice(part, part.file.fileno()))
+                size += length
+        self.size += size
+
+    def head(self) -> OutgoingSlice | None:
+        """The file slice whose turn it is, None when bytes come first."""
+        first = self._parts[0]
+        return first if type(first) is OutgoingSlice else None
+
+    def buffers(self) -> tuple[list[Buffer], bool]:
+        """The buffers before the next file slice, and whether something comes right behind them."""
+        found: list[Buffer] = []
+        total = 0
+        for part in self._parts:
+            if type(part) is OutgoingSlice or len(found) == MAX_BUFFERS or total >= JOIN_LIMIT * 4:
+                return found, True
+            found.append(part)  # type: ignore[arg-type]  # narrowed by the test above
+            total += len(part)  # type: ignore[arg-type]
+        return found, False
+
+    def consume(self, nbytes: int) -> None:
+        """``nbytes`` of the head (a slice) or of the leading buffers are sent."""
+        self.size -= nbytes
+        parts = self._parts
+        while nbytes:
+            first = parts[0]
+            if type(first) is OutgoingSlice:
+                first.advance(nbytes)
+                if not first.remaining:
+                    parts.popleft()
+                return
+            length = len(first)  # type: ignore[arg-type]
+            if length > nbytes:
+                parts[0] = memoryview(first)[nbytes:]  # type: ignore[arg-type]
+                return
+            parts.popleft()
+            nbytes -= length
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self.size = 0

@@ -1,0 +1,61 @@
+"""How many connections are let in: ``max.connections`` and ``max.connections.per.ip``.
+
+One object is shared by all listeners of a broker. As in Kafka, a broker that is full leaves new
+connections waiting in the listen backlog until one closes; an address that has too many is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+UNLIMITED = 2**31 - 1
+
+
+class ConnectionQuotas:
+    """Counts connections, in all and per address."""
+
+    def __init__(
+        self,
+        max_connections: int = UNLIMITED,
+        max_per_ip: int = UNLIMITED,
+        overrides: Mapping[str, int] | None = None,
+    ) -> None:
+        """``overrides``: ``max.connections.per.ip.overrides``, address to limit."""
+        self._max_connections = max_connections
+        self._max_per_ip = max_per_ip
+        self._overrides = dict(overrides or {})
+        self._per_ip: dict[str, int] = {}
+        self._waiters: list[Callable[[], object]] = []
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._max_connections
+
+    def limit_of(self, ip: str) -> int:
+        return self._overrides.get(ip, self._max_per_ip)
+
+    def opened(self, ip: str) -> bool:
+        """Count a new connection; False, and not counted, when its address has enough already."""
+        count = self._per_ip.get(ip, 0)
+        if count >= self.limit_of(ip):
+            return False
+        self._per_ip[ip] = count + 1
+        self.count += 1
+        return True
+
+    def closed(self, ip: str) -> None:
+        """The end of a connection for which ``opened`` was true."""
+        self.count -= 1
+        left = self._per_ip[ip] - 1
+        if left:
+            self._per_ip[ip] = left
+        else:
+            del self._per_ip[ip]
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def when_free(self, callback: Callable[[], object]) -> None:
+        """Call back once when a connection has closed."""
+        self._waiters.append(callback)
