@@ -175,7 +175,7 @@ def _broker_synonyms(config: BrokerConfig, name: str) -> Iterator[ConfigSynonym]
     found += [
         ConfigSynonym(member.name, member.format(member.default), ConfigSource.DEFAULT_CONFIG)
         for member in family
-        if member.default is not None and member.name not in _REQUIRED
+        if member.default is not None and member.listed and member.name not in _REQUIRED
     ]
     found.sort(key=lambda synonym: synonym.source)
     yield from dropwhile(lambda synonym: synonym.name != name, found)

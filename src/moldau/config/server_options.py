@@ -158,14 +158,12 @@ CREATE_TOPIC_POLICY_CLASS_NAME = TOPICS.optional_class(
     "A Java class that approves new topics. Java classes cannot be loaded; a value gives a "
     "warning.",
     inert=True,
-    listed=False,
 )
 ALTER_CONFIG_POLICY_CLASS_NAME = TOPICS.optional_class(
     "alter.config.policy.class.name",
     "A Java class that approves config changes. Java classes cannot be loaded; a value gives a "
     "warning.",
     inert=True,
-    listed=False,
 )
 
 COORDINATION: Final = Area(
