@@ -1,6 +1,7 @@
 """Partition logs on disk: segments, indexes, recovery, and the manager of all of them."""
 
 from moldau.log.errors import RecordValidationError, StorageError
+from moldau.log.manager import LogDirInfo, LogManager, ReplicaInfo
 from moldau.log.partition_log import PartitionLog
 from moldau.log.producer_state import AppendOrigin
 from moldau.log.slices import ActiveProducer, AppendInfo, LogSlice, TimestampedOffset
@@ -9,9 +10,12 @@ __all__ = [
     "ActiveProducer",
     "AppendInfo",
     "AppendOrigin",
+    "LogDirInfo",
+    "LogManager",
     "LogSlice",
     "PartitionLog",
     "RecordValidationError",
+    "ReplicaInfo",
     "StorageError",
     "TimestampedOffset",
 ]

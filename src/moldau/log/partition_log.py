@@ -202,6 +202,11 @@ class PartitionLog(AppendableLog):
         for segment in self._segments:
             segment.close()
 
+    def retire(self) -> None:
+        """The partition is not served here any more; whoever still holds it gets an error."""
+        self._failure = "the partition was removed from this broker"
+        self.close()
+
     def renamed(self, directory: str) -> None:
         """The directory has another name now."""
         self.directory = directory

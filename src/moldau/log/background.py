@@ -1,0 +1,76 @@
+"""Work beside the requests: tasks that are waited for at the end, jobs that come round again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from moldau.clock import Clock, Timer
+
+_log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RunInThread(Protocol):
+    """Runs a blocking function elsewhere, as ``asyncio.to_thread`` does."""
+
+    def __call__(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]: ...
+
+
+class Background:
+    """Tasks and timers that belong together and end together."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[Timer] = set()
+        self._closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task; an exception is logged, nothing else depends on it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("background work failed", exc_info=error)
+
+    def later(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start a task after a while."""
+        if self._closed:
+            return
+
+        def fire() -> None:
+            self._timers.discard(timer)
+            self.spawn(work())
+
+        timer = self._clock.call_later(seconds, fire)
+        self._timers.add(timer)
+
+    def every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run again and again, each time ``seconds`` after the last run has ended."""
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                self.later(seconds, run)
+
+        self.later(seconds, run)
+
+    async def close(self) -> None:
+        """No timer fires any more; running tasks are waited for."""
+        self._closed = True
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))

@@ -1,0 +1,441 @@
+"""All partition logs of a broker: opened at start, created, deleted, flushed, closed.
+
+Runs on the event loop. Whatever may block (opening, syncing, checkpoints, removing trees) is handed
+to ``run_in_thread``; there is no thread and no timer per partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.config import (
+    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_FLUSH_SCHEDULER_INTERVAL_MS,
+    LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+    NUM_RECOVERY_THREADS_PER_DATA_DIR,
+    PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
+    PRODUCER_ID_EXPIRATION_MS,
+    REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
+    BrokerConfig,
+    TopicConfig,
+)
+from moldau.log.background import Background, RunInThread
+from moldau.log.base_log import BaseLog
+from moldau.log.checkpointer import Checkpointer
+from moldau.log.disk import Disk
+from moldau.log.errors import StorageError
+from moldau.log.flush import FlushJob
+from moldau.log.flusher import Flusher
+from moldau.log.log_directory import DirectoryContent, LogDirectory
+from moldau.log.names import (
+    DELETE_DIR_SUFFIX,
+    PARTITION_METADATA,
+    STRAY_DIR_SUFFIX,
+    marked_dir_name,
+    partition_dir_name,
+)
+from moldau.log.partition_log import PartitionLog
+from moldau.log.partition_metadata import encode_partition_metadata
+from moldau.log.recovery import RecoveryStats, load_log
+from moldau.model import NO_TOPIC_ID, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_PARTITIONS_PER_JOB: Final = 256
+_FLUSH_CHECK_MS: Final = 1000
+
+
+class ReplicaInfo(NamedTuple):
+    topic_partition: TopicPartition
+    size: int
+    log_end_offset: int
+
+
+class LogDirInfo(NamedTuple):
+    """A log directory as DescribeLogDirs shows it."""
+
+    path: str
+    failure: str | None
+    replicas: list[ReplicaInfo]
+
+
+class LogManager:
+    """The broker's logs, by partition."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log_dirs: Sequence[str],
+        config: BrokerConfig,
+        clock: Clock,
+        run_in_thread: RunInThread,
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+        self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
+        self._counts = dict.fromkeys(log_dirs, 0)
+        self._homes: dict[TopicPartition, str] = {}
+        self._background = Background(clock)
+        self._flusher = Flusher(clock, run_in_thread, self._background)
+        self._checkpointer = Checkpointer(
+            self._directories.values(), self._logs_by_directory, self.fail_dir, run_in_thread
+        )
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.offline: dict[TopicPartition, str] = {}
+        """Partitions that are on disk here but could not be opened, and why."""
+        self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
+        """What the high watermarks were when they were last written down."""
+        self.recovery = RecoveryStats()
+        """What the start had to check."""
+
+    # Start -------------------------------------------------------------------------------------
+
+    async def start(self, topic_config: Callable[[str], TopicConfig]) -> None:
+        """Lock the directories, open every partition in them, begin the periodic work.
+
+        A directory that fails is left out; only without any left does the start fail. One that
+        another broker has locked stops the start at once (BlockingIOError).
+        """
+        contents: dict[str, DirectoryContent] = {}
+        for directory in self._directories.values():
+            try:
+                contents[directory.path] = await self._run_in_thread(directory.open)
+            except BlockingIOError:
+                self._release_locks()
+                raise
+            except OSError as error:
+                self.fail_dir(directory.path, str(error))
+        if not contents:
+            raise StorageError("none of the log directories can be used")
+        await asyncio.gather(
+            *(
+                self._load_directory(self._directories[path], content, topic_config)
+                for path, content in contents.items()
+            )
+        )
+        self._schedule()
+
+    async def _load_directory(
+        self,
+        directory: LogDirectory,
+        content: DirectoryContent,
+        topic_config: Callable[[str], TopicConfig],
+    ) -> None:
+        self.checkpointed_high_watermarks.update(content.high_watermarks)
+        names = content.partitions
+        if not content.clean and names:
+            _log.info("%s was not closed cleanly, checking %d logs", directory.path, len(names))
+        chunks = [
+            names[start : start + _PARTITIONS_PER_JOB]
+            for start in range(0, len(names), _PARTITIONS_PER_JOB)
+        ]
+        threads = asyncio.Semaphore(self._config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
+
+        async def load(chunk: list[str]) -> None:
+            async with threads:
+                result = await self._run_in_thread(
+                    directory.load,
+                    chunk,
+                    content,
+                    topic_config,
+                    self._clock.now_ms(),
+                    self._config[PRODUCER_ID_EXPIRATION_MS],
+                )
+            self.recovery.add(result.stats)
+            self.offline.update(result.failed)
+            for log in result.logs:
+                self._adopt(log, directory)
+
+        await asyncio.gather(*(load(chunk) for chunk in chunks))
+        for name in content.to_delete:
+            self._background.spawn(self._remove_tree(directory, name))
+
+    def _adopt(self, log: PartitionLog, directory: LogDirectory) -> None:
+        topic_partition = log.topic_partition
+        other = self.logs.get(topic_partition)
+        if other is not None:
+            raise StorageError(
+                f"{topic_partition} is both in {other.directory} and in {log.directory}; "
+                f"remove the one that is out of date"
+            )
+        log.on_roll = self._rolled
+        log.on_segments_removed = self._segments_removed
+        self.logs[topic_partition] = log
+        self._homes[topic_partition] = directory.path
+        self._counts[directory.path] += 1
+
+    def _schedule(self) -> None:
+        config, every = self._config, self._background.every
+        flush_check_ms = min(config[LOG_FLUSH_SCHEDULER_INTERVAL_MS], _FLUSH_CHECK_MS)
+        every(flush_check_ms / 1000, self._flush_due_logs)
+        every(
+            config[LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
+            self._checkpointer.recovery_points,
+        )
+        every(
+            config[LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
+            self._checkpointer.log_start_offsets,
+        )
+        every(
+            config[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000,
+            self._checkpointer.write_high_watermarks,
+        )
+        every(config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS] / 1000, self._expire_producers)
+
+    # Partitions --------------------------------------------------------------------------------
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    ) -> PartitionLog:
+        """The log of a partition, made in the directory with the fewest if there is none.
+
+        A log of the same name but another topic id is an older topic's: it is set aside. Raises
+        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are.
+        """
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            if log.topic_id in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
+                log.config = config
+                if log.topic_id != topic_id and topic_id != NO_TOPIC_ID:
+                    self._write_topic_id(log, topic_id)
+                return log
+            _log.warning(
+                "%s has topic id %s, expected %s: set aside", log.directory, log.topic_id, topic_id
+            )
+            self._set_aside(log, STRAY_DIR_SUFFIX)
+        if topic_partition in self.offline:
+            raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
+        return self._create(topic_partition, topic_id, config)
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    ) -> PartitionLog:
+        directory = self._choose_directory()
+        path = f"{directory.path}/{partition_dir_name(topic_partition)}"
+        try:
+            self._disk.makedirs(path)
+            log = load_log(
+                self._disk,
+                path,
+                topic_partition,
+                config,
+                now_ms=self._clock.now_ms(),
+                clean=True,
+                producer_expiration_ms=self._config[PRODUCER_ID_EXPIRATION_MS],
+            )
+            if topic_id != NO_TOPIC_ID:
+                self._write_topic_id(log, topic_id)
+        except OSError as error:
+            raise StorageError(f"cannot create {path}: {error}") from error
+        log.created(directory.path)
+        self._adopt(log, directory)
+        return log
+
+    def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
+        # Neither synced nor atomic: creating ten thousand partitions must not mean as many syncs.
+        # After a power cut a lost or torn file reads as "unknown" and is written again from here.
+        path = f"{log.directory}/{PARTITION_METADATA}"
+        self._disk.write(path, encode_partition_metadata(topic_id))
+        log.topic_id = topic_id
+
+    def _choose_directory(self) -> LogDirectory:
+        online = [directory for directory in self._directories.values() if not directory.offline]
+        if not online:
+            raise StorageError("all log directories are offline")
+        return min(online, key=lambda directory: self._counts[directory.path])
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
+        self.offline.pop(topic_partition, None)
+        log = self.logs.get(topic_partition)
+        if log is None:
+            return
+        delay_ms = log.config.file_delete_delay_ms
+        directory = self._directories[self._homes[topic_partition]]
+        name = self._set_aside(log, DELETE_DIR_SUFFIX)
+        self._background.later(delay_ms / 1000, partial(self._remove_tree, directory, name))
+
+    def _set_aside(self, log: PartitionLog, suffix: str) -> str:
+        """Rename a partition's directory; readers keep the files they have open."""
+        topic_partition = log.topic_partition
+        home = self._homes.pop(topic_partition)
+        self._counts[home] -= 1
+        del self.logs[topic_partition]
+        self._flusher.forget(log)
+        name = marked_dir_name(topic_partition, suffix)
+        try:
+            self._disk.rename(log.directory, f"{home}/{name}")
+        except OSError as error:
+            raise StorageError(f"cannot rename {log.directory}: {error}") from error
+        log.renamed(f"{home}/{name}")
+        log.retire()
+        return name
+
+    async def _remove_tree(self, directory: LogDirectory, name: str) -> None:
+        await self._run_in_thread(directory.remove_tree, name)
+
+    def _segments_removed(self, log: BaseLog, paths: list[str]) -> None:
+        delay_ms = log.config.file_delete_delay_ms
+        self._background.later(delay_ms / 1000, partial(self._remove_files, paths))
+
+    async def _remove_files(self, paths: list[str]) -> None:
+        def remove() -> None:
+            for path in paths:
+                self._disk.remove(path)
+
+        try:
+            await self._run_in_thread(remove)
+        except OSError as error:
+            _log.warning("removed segments stay on disk until the next start: %s", error)
+
+    # Durability --------------------------------------------------------------------------------
+
+    async def flush(self, log: PartitionLog) -> None:
+        """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
+        await self._flusher.flush(log)
+
+    def _rolled(self, log: BaseLog) -> None:
+        assert isinstance(log, PartitionLog)
+        self._flusher.request(log, log.segments[-1].base_offset)
+
+    async def _flush_due_logs(self) -> None:
+        now_ms = self._clock.now_ms()
+        for log in self.logs.values():
+            if (
+                now_ms - log.last_flush_ms >= log.config.flush_ms
+                and log.log_end_offset > log.recovery_point
+                and log.failure is None
+            ):
+                self._flusher.request(log, log.log_end_offset)
+
+    async def _expire_producers(self) -> None:
+        oldest_ms = self._clock.now_ms() - self._config[PRODUCER_ID_EXPIRATION_MS]
+        for log in self.logs.values():
+            log.expire_producers(oldest_ms)
+
+    async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
+        """Truncate, and write down the lower recovery point before anything is appended again."""
+        truncated = log.truncate_to(offset, self._clock.now_ms())
+        if truncated:
+            await self._checkpointer.recovery_points()
+        return truncated
+
+    async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
+        log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+        await self._checkpointer.recovery_points()
+        await self._checkpointer.log_start_offsets()
+
+    def use_high_watermarks(
+        self, high_watermarks: Callable[[], Mapping[TopicPartition, int]]
+    ) -> None:
+        """Where to ask for the high watermarks that are checkpointed."""
+        self._checkpointer.high_watermarks = high_watermarks
+
+    async def checkpoint(self) -> None:
+        """Write all checkpoints now."""
+        await self._checkpointer.recovery_points()
+        await self._checkpointer.log_start_offsets()
+        await self._checkpointer.write_high_watermarks()
+
+    def _logs_by_directory(self) -> dict[str, list[PartitionLog]]:
+        logs: dict[str, list[PartitionLog]] = {path: [] for path in self._directories}
+        for topic_partition, log in self.logs.items():
+            logs[self._homes[topic_partition]].append(log)
+        return logs
+
+    # Failure -----------------------------------------------------------------------------------
+
+    def fail_dir(self, path: str, reason: str) -> None:
+        """Stop using a directory: its partitions go offline, the others are not touched."""
+        directory = self._directories[path]
+        if directory.offline is not None:
+            return
+        directory.offline = reason
+        _log.error("log directory %s is offline: %s", path, reason)
+        for topic_partition, home in self._homes.items():
+            if home == path:
+                self.logs[topic_partition].fail(f"log directory {path}: {reason}")
+
+    def describe_dirs(self) -> list[LogDirInfo]:
+        logs = self._logs_by_directory()
+        return [
+            LogDirInfo(
+                directory.path,
+                directory.offline,
+                [
+                    ReplicaInfo(log.topic_partition, log.size, log.log_end_offset)
+                    for log in logs[directory.path]
+                ],
+            )
+            for directory in self._directories.values()
+        ]
+
+    # End ---------------------------------------------------------------------------------------
+
+    async def shutdown(self, broker_epoch: int = -1) -> None:
+        """Flush and close everything; directories without a failure get the clean marker.
+
+        A partition that could not be opened keeps its directory unclean, so that it is checked
+        at the next start.
+        """
+        await self._background.close()
+        by_directory = self._logs_by_directory()
+        try:
+            for path, logs in by_directory.items():
+                directory = self._directories[path]
+                clean = await self._close_logs(logs, directory)
+                await self.checkpoint()
+                if clean and directory.offline is None and not self.offline:
+                    await self._run_in_thread(directory.write_clean_marker, broker_epoch)
+        finally:
+            for log in self.logs.values():
+                log.close()
+            self._release_locks()
+
+    async def _close_logs(self, logs: list[PartitionLog], directory: LogDirectory) -> bool:
+        clean = directory.offline is None
+        for start in range(0, len(logs), _PARTITIONS_PER_JOB):
+            jobs: list[tuple[PartitionLog, FlushJob]] = []
+            for log in logs[start : start + _PARTITIONS_PER_JOB]:
+                try:
+                    job = log.prepare_close()
+                except StorageError as error:
+                    _log.error("%s is not closed cleanly: %s", log.topic_partition, error.message)
+                    clean = False
+                    continue
+                if job is not None:
+                    jobs.append((log, job))
+            for log, reason in await self._run_in_thread(_run_jobs, jobs):
+                log.fail(f"flush: {reason}")
+                clean = False
+            now_ms = self._clock.now_ms()
+            for log, job in jobs:
+                if log.failure is None:
+                    log.complete_flush(job, now_ms)
+        return clean
+
+    def _release_locks(self) -> None:
+        for directory in self._directories.values():
+            directory.release()
+
+
+def _run_jobs(jobs: list[tuple[PartitionLog, FlushJob]]) -> list[tuple[PartitionLog, OSError]]:
+    """Run flushes one after the other (in a worker thread); answers those that failed."""
+    failed = []
+    for log, job in jobs:
+        try:
+            job.run()
+        except OSError as error:
+            failed.append((log, error))
+    return failed
