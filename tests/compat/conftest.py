@@ -113,7 +113,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _fill(text: str, item: pytest.Item) -> str:
     """Puts the test's parameters into a marker's text; a client class becomes its name."""
-    params: dict[str, Any] = item.callspec.params if isinstance(item, pytest.Function) else {}
+    call = getattr(item, "callspec", None)
+    params: dict[str, Any] = call.params if call is not None else {}
     names = {
         key: value.name if isinstance(value, type) and issubclass(value, Client) else value
         for key, value in params.items()
