@@ -141,6 +141,7 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
     key: bytes | None
     value: bytes | None
     headers: Headers
+    difference: int  # sums with what the header says may leave 64 bits
     for index in range(count):
         size: i64 = data[pos]
         pos += 1
@@ -161,7 +162,8 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
         else:
             delta, pos = finish_varint(data, pos, delta, INT64_BYTES)
         if append_time is None:
-            timestamp = base_timestamp + delta
+            difference = delta
+            timestamp = base_timestamp + difference
 
         delta = data[pos]
         pos += 1
@@ -173,6 +175,7 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
             raise InvalidRecordError(
                 f"record {index}: offset delta {delta} is not within 0 to {last_offset_delta}"
             )
+        difference = delta
 
         size = data[pos]
         pos += 1
@@ -211,9 +214,9 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
             raise InvalidRecordError(f"record {index}: its fields do not add up to its size")
 
         if records is not None:
-            records.append(Record(base_offset + delta, timestamp, key, value, headers))
+            records.append(Record(base_offset + difference, timestamp, key, value, headers))
         elif columns is not None:
-            columns.offsets.append(base_offset + delta)
+            columns.offsets.append(base_offset + difference)
             columns.timestamps.append(timestamp)
             columns.keys.append(key)
             columns.values.append(value)

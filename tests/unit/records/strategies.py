@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from moldau.records.batch import LOG_APPEND_TIME
 from moldau.records.compression import Compression
 from moldau.records.record import Record
+
+# The whole directory runs twice, compiled and plain, on machines that do other things as well.
+moderate = settings(max_examples=40, deadline=None)
+thorough = settings(max_examples=150, deadline=None)
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

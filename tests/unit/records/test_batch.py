@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.records.strategies import moderate
 
 from moldau.errors import ErrorCode
 from moldau.records import batch as b
@@ -189,6 +190,7 @@ def test_the_crc_is_castagnoli() -> None:
     assert compute_crc(check_value, 0, len(check_value)) == 0xE3069283
 
 
+@moderate
 @given(st.integers(0, 2**63 - 1), st.integers(-1, 2**31 - 1))
 def test_offset_and_epoch_are_patched_without_a_new_crc(offset: int, epoch: int) -> None:
     data = bytearray(b"zz") + batch()

@@ -10,9 +10,9 @@ from contextlib import suppress
 import cramjam
 import pytest
 from aiokafka import codec as theirs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.records.strategies import codecs
+from tests.unit.records.strategies import codecs, moderate, thorough
 
 from moldau.records.compression import Compression, compress, decompress
 from moldau.records.errors import InvalidRecordError
@@ -26,6 +26,7 @@ payloads = st.one_of(
 )
 
 
+@moderate
 @given(codecs, payloads)
 def test_what_was_compressed_comes_back(codec: Compression, data: bytes) -> None:
     packed = compress(codec, data)
@@ -35,6 +36,7 @@ def test_what_was_compressed_comes_back(codec: Compression, data: bytes) -> None
     assert compress(codec, memoryview(bytearray(data))) == packed
 
 
+@moderate
 @given(st.sampled_from(STREAMS), payloads.filter(bool))
 def test_another_implementation_reads_ours_and_we_read_its(codec: Compression, data: bytes) -> None:
     encode = getattr(theirs, f"{codec.label}_encode")
@@ -185,14 +187,14 @@ def test_a_stream_cut_off_anywhere_is_refused(codec: Compression) -> None:
         assert (cut, result) == (16, b"")
 
 
-@settings(max_examples=200)
+@thorough
 @given(st.sampled_from(STREAMS), st.binary(max_size=300))
 def test_garbage_only_gives_our_error(codec: Compression, data: bytes) -> None:
     with suppress(InvalidRecordError):
         decompress(codec, data, limit=1_000_000)
 
 
-@settings(max_examples=200)
+@thorough
 @given(st.sampled_from(STREAMS), st.data())
 def test_damage_only_gives_our_error(codec: Compression, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, b"".join(b"%d;" % n for n in range(300))))

@@ -8,13 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.records.strategies import INT32, codecs, record_lists
+from tests.unit.records.strategies import INT32, codecs, moderate, record_lists, thorough
 
 from moldau.errors import KafkaError
 from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
+    BASE_OFFSET_OFFSET,
+    BASE_TIMESTAMP_OFFSET,
     HEADER,
     HEADER_SIZE,
     LENGTH_OFFSET,
@@ -68,7 +70,7 @@ def record(body: bytes) -> bytes:
     return encode_varint(len(body)) + body
 
 
-@settings(max_examples=300)
+@thorough
 @given(record_lists(), codecs, st.data())
 def test_changed_bytes_only_give_our_errors(
     records: list[Record], codec: int, data: st.DataObject
@@ -82,6 +84,7 @@ def test_changed_bytes_only_give_our_errors(
             reader(batch)
 
 
+@moderate
 @given(record_lists(), codecs, st.data())
 def test_cut_batches_only_give_our_errors(
     records: list[Record], codec: int, data: st.DataObject
@@ -94,7 +97,7 @@ def test_cut_batches_only_give_our_errors(
     assert list(iter_headers(cut)) == []
 
 
-@settings(max_examples=300)
+@thorough
 @given(st.binary(max_size=120), INT32, st.integers(-1, 50))
 def test_garbage_instead_of_records_only_gives_our_errors(
     payload: bytes, count: int, last_offset_delta: int
@@ -108,6 +111,7 @@ def test_garbage_instead_of_records_only_gives_our_errors(
                 reader(batch)
 
 
+@moderate
 @given(st.binary(max_size=200))
 def test_garbage_instead_of_a_batch_only_gives_our_errors(data: bytes) -> None:
     for reader in READERS:
@@ -115,6 +119,7 @@ def test_garbage_instead_of_a_batch_only_gives_our_errors(data: bytes) -> None:
             reader(data)
 
 
+@moderate
 @given(record_lists())
 def test_any_cut_of_the_payload_is_noticed(records: list[Record]) -> None:
     payload = bytes(build_batch(records)[HEADER_SIZE:])
@@ -243,12 +248,15 @@ def test_a_header_name_that_is_no_utf8_is_read_with_replacements() -> None:
     assert read.headers == (("\ufffda", b"z"),)
 
 
-def test_the_extremes_of_timestamps_are_the_same_compiled_and_plain() -> None:
-    payload = record(b"\x00" + encode_varint(2**63 - 1) + b"\x00\x01\x01\x00")
+def test_sums_beyond_64_bits_do_not_wrap() -> None:
+    payload = record(b"\x00" + encode_varint(2**63 - 1) + encode_varint(5) + b"\x01\x01\x00")
     batch = batch_of(payload, 1)
-    struct.pack_into(">q", batch, 27, 2**63 - 1)
+    struct.pack_into(">q", batch, BASE_OFFSET_OFFSET, 2**63 - 1)
+    struct.pack_into(">q", batch, BASE_TIMESTAMP_OFFSET, 2**63 - 1)
     (read,) = read_records(batch, check_crc=False)
-    assert read.timestamp == 2 * (2**63 - 1)
+    assert (read.offset, read.timestamp) == (2**63 + 4, 2**64 - 2)
+    columns = read_columns(batch, check_crc=False)
+    assert (columns.offsets, columns.timestamps) == ([2**63 + 4], [2**64 - 2])
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.record import default_records as aiokafka_records
 from hypothesis import given
 from kafka.record import default_records as kafka_python_records
-from tests.unit.records.strategies import codecs, real_timestamps, record_lists
+from tests.unit.records.strategies import codecs, moderate, real_timestamps, record_lists
 
 from moldau.records.batch import read_header
 from moldau.records.builder import build_batch
@@ -35,6 +35,7 @@ def build_theirs(library: Any, records: list[Record], codec: Compression) -> byt
 
 
 @pytest.mark.parametrize("library", IMPLEMENTATIONS)
+@moderate
 @given(records=records_for_both, codec=codecs)
 def test_they_read_what_we_build(library: Any, records: list[Record], codec: Compression) -> None:
     batch = library.DefaultRecordBatch(
@@ -50,6 +51,7 @@ def test_they_read_what_we_build(library: Any, records: list[Record], codec: Com
 
 
 @pytest.mark.parametrize("library", IMPLEMENTATIONS)
+@moderate
 @given(records=records_for_both, codec=codecs)
 def test_we_read_what_they_build(library: Any, records: list[Record], codec: Compression) -> None:
     batch = build_theirs(library, records, codec)
@@ -60,6 +62,7 @@ def test_we_read_what_they_build(library: Any, records: list[Record], codec: Com
 
 
 @pytest.mark.parametrize("library", IMPLEMENTATIONS)
+@moderate
 @given(records=records_for_both)
 def test_uncompressed_batches_are_equal_byte_by_byte(library: Any, records: list[Record]) -> None:
     theirs = build_theirs(library, records, Compression.NONE)

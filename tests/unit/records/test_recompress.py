@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.unit.records.strategies import batch_fields, codecs, record_lists
+from tests.unit.records.strategies import batch_fields, codecs, moderate, record_lists
 
 from moldau.records.batch import HEADER, read_header, write_crc
 from moldau.records.builder import build_batch
@@ -17,6 +17,7 @@ from moldau.records.recompress import recompress
 from moldau.records.record import Record
 
 
+@moderate
 @given(record_lists(gaps=True), codecs, codecs, batch_fields)
 def test_nothing_but_the_codec_changes(
     records: list[Record], before: Compression, after: Compression, fields: dict[str, Any]

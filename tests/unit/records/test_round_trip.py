@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.records.strategies import batch_fields, codecs, record_lists
+from tests.unit.records.strategies import batch_fields, codecs, moderate, record_lists
 
 from moldau.records.batch import HEADER_SIZE, LOG_APPEND_TIME, iter_headers, read_header
 from moldau.records.builder import BatchBuilder, build_batch, record_size_bound
@@ -28,6 +28,7 @@ def expected_timestamps(records: list[Record], timestamp_type: int) -> list[int]
     return [record.timestamp for record in records]
 
 
+@moderate
 @given(record_lists(), codecs, batch_fields, st.integers(0, 2**62))
 def test_records_and_fields_come_back(
     records: list[Record], codec: Compression, fields: dict[str, Any], base_offset: int
@@ -58,6 +59,7 @@ def test_records_and_fields_come_back(
     ]
 
 
+@moderate
 @given(st.data(), codecs, st.integers(0, 2**40))
 def test_offsets_with_gaps_come_back(
     data: st.DataObject, codec: Compression, base_offset: int
@@ -69,6 +71,7 @@ def test_offsets_with_gaps_come_back(
     assert read_header(batch).base_offset == base_offset
 
 
+@moderate
 @given(record_lists(), codecs)
 def test_columns_are_the_records_field_by_field(records: list[Record], codec: Compression) -> None:
     columns = read_columns(build_batch(records, compression=codec))
@@ -79,6 +82,7 @@ def test_columns_are_the_records_field_by_field(records: list[Record], codec: Co
     assert columns.headers == [record.headers for record in records]
 
 
+@moderate
 @given(record_lists(gaps=True), codecs)
 def test_scans_agree_with_the_records(records: list[Record], codec: Compression) -> None:
     batch = build_batch(records, compression=codec, keep_offsets=True)
@@ -95,6 +99,7 @@ def test_scans_agree_with_the_records(records: list[Record], codec: Compression)
     assert spans[-1].end == len(payload)
 
 
+@moderate
 @given(record_lists())
 def test_a_batch_is_read_from_any_kind_of_buffer(records: list[Record]) -> None:
     batch = build_batch(records)
@@ -104,6 +109,7 @@ def test_a_batch_is_read_from_any_kind_of_buffer(records: list[Record]) -> None:
         assert read_records(buffer, 3, check_crc=False) == records
 
 
+@moderate
 @given(st.lists(record_lists(), min_size=1, max_size=4), codecs)
 def test_batches_in_a_row_are_read_one_by_one(
     lists: list[list[Record]], codec: Compression
@@ -112,6 +118,7 @@ def test_batches_in_a_row_are_read_one_by_one(
     assert [read_records(data, pos) for pos, _ in iter_headers(data)] == lists
 
 
+@moderate
 @given(record_lists(), codecs)
 def test_the_builder_makes_the_same_batch_record_by_record(
     records: list[Record], codec: Compression

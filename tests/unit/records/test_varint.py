@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import example, given
-from tests.unit.records.strategies import INT32, INT64
+from tests.unit.records.strategies import INT32, INT64, moderate
 
 from moldau.records.errors import InvalidRecordError
 from moldau.records.varint import (
@@ -37,6 +37,7 @@ def test_examples() -> None:
     assert encode_varint(-(2**63)) == b"\xff" * 9 + b"\x01"
 
 
+@moderate
 @given(INT64)
 @example(2**63 - 1)
 @example(-(2**63))
@@ -48,6 +49,7 @@ def test_a_number_comes_back_from_its_encoding(value: int) -> None:
     assert read_varint(b"?" + encoded + b"?", 1, INT64_BYTES) == (value, 1 + len(encoded))
 
 
+@moderate
 @given(INT32)
 def test_32_bits_never_need_more_than_five_bytes(value: int) -> None:
     encoded = encode_varint(value)
