@@ -43,6 +43,7 @@ class ConfluentKafka(Client):
                 "message.max.bytes": max_request_bytes,
                 "enable.idempotence": True,
                 "linger.ms": 20,
+                "batch.size": 16384,
                 "message.timeout.ms": int(TIMEOUT_S * 1000),
             }
         )
