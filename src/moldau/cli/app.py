@@ -19,17 +19,17 @@ from typer.core import TyperGroup
 from moldau.cli.exit_codes import ExitCode, exit_code_of, sentence_for
 
 COMMANDS = {
-    "up": "serve_up",
-    "broker": "serve_broker",
-    "topic": "topic",
-    "config": "config",
-    "produce": "produce",
-    "consume": "consume",
-    "log": "log",
-    "cluster": "cluster",
-    "bench": "bench",
+    "up": ("serve", "up_app"),
+    "broker": ("serve", "broker_app"),
+    "topic": ("topic", "app"),
+    "config": ("config", "app"),
+    "produce": ("produce", "app"),
+    "consume": ("consume", "app"),
+    "log": ("log", "app"),
+    "cluster": ("cluster", "app"),
+    "bench": ("bench", "app"),
 }
-"""Command name to the module in this package whose ``app`` it is, in the order of ``--help``."""
+"""Command name to a module of this package and the Typer in it, in the order of ``--help``."""
 
 
 class LazyGroup(TyperGroup):
@@ -39,10 +39,10 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        module = COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in COMMANDS:
             return None
-        app = import_module(f"moldau.cli.{module}").app
+        module, attribute = COMMANDS[cmd_name]
+        app = getattr(import_module(f"moldau.cli.{module}"), attribute)
         app.rich_markup_mode = self.rich_markup_mode
         command = typer.main.get_command(app)
         command.name = cmd_name

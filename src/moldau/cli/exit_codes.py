@@ -70,7 +70,9 @@ def sentence_for(error: BaseException) -> str:
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror}"
+    elif isinstance(error, CommandError):
+        text = str(error)
     else:
-        text = str(error) or type(error).__name__
+        text = f"Unexpected {type(error).__name__}: {error} (--debug shows where)"
     text = " ".join(text.split())
     return text if text.endswith((".", "?", "!", ")")) else f"{text}."

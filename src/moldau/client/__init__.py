@@ -38,6 +38,7 @@ from moldau.client.errors import (
 )
 from moldau.client.metadata import ClusterMetadata, PartitionInfo, TopicInfo
 from moldau.client.producer import Producer
+from moldau.client.reader import PartitionRecords, Reader, ReaderSettings
 
 __all__ = [
     "Admin",
@@ -62,7 +63,10 @@ __all__ = [
     "OffsetSpec",
     "Outcome",
     "PartitionInfo",
+    "PartitionRecords",
     "Producer",
+    "Reader",
+    "ReaderSettings",
     "RecordMetadata",
     "ResourceType",
     "TimedOutError",

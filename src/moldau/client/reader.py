@@ -1,0 +1,265 @@
+"""Reads partitions from given offsets on, without a group: follows leaders, survives restarts.
+
+Partitions of one leader share one fetch at a time; the next is already under way while the caller
+looks at the records of the last. Positions live here and nowhere else: nothing is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+from moldau.client.admin_types import OffsetSpec
+from moldau.client.backoff import Backoff
+from moldau.client.cluster import Cluster
+from moldau.client.errors import check, error_of
+from moldau.client.fetched import read_fetched
+from moldau.client.metadata import TopicInfo
+from moldau.client.offsets import list_offsets
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.records.record import Record
+from moldau.wire.api import ApiKey
+from moldau.wire.fetch import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    decode_fetch_response,
+    encode_fetch_request,
+)
+
+OutOfRange = Literal["raise", "earliest", "latest"]
+
+
+class PartitionRecords(NamedTuple):
+    """Some records of one partition, in order."""
+
+    partition: TopicPartition
+    records: list[Record]
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSettings:
+    read_committed: bool = False
+    max_wait: float = 0.5
+    min_bytes: int = 1
+    max_bytes: int = 16 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    out_of_range: OutOfRange = "raise"
+
+
+class Reader:
+    """``async for partition, records, _ in Reader(cluster, {TopicPartition("t", 0): 0}): …``.
+
+    ``until`` gives, for some or all partitions, the offset at which reading ends; when all have
+    ended, so does the iteration.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Mapping[TopicPartition, int],
+        *,
+        until: Mapping[TopicPartition, int] | None = None,
+        settings: ReaderSettings | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings or ReaderSettings()
+        self._until = dict(until or {})
+        self._positions = dict(positions)
+        self._fetches: dict[int, asyncio.Task[list[PartitionRecords]]] = {}
+        self._backoff: Backoff | None = None
+        for partition in positions:
+            self._finish_if_at_end(partition)
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The offset that comes next, of each partition that has not ended."""
+        return self._positions
+
+    async def poll(self) -> list[PartitionRecords]:
+        """What came first. Empty when nothing did within ``max_wait``, or when all has ended."""
+        while self._positions:
+            await self._start_fetches()
+            done, _ = await asyncio.wait(
+                self._fetches.values(), return_when=asyncio.FIRST_COMPLETED
+            )
+            found: list[PartitionRecords] = []
+            failure: KafkaError | None = None
+            for node_id in [node for node, task in self._fetches.items() if task in done]:
+                try:
+                    found += self._fetches.pop(node_id).result()
+                except KafkaError as error:
+                    failure = error
+            if failure is None:
+                self._backoff = None
+            elif not found:
+                await self._recover(failure)
+                continue
+            await self._start_fetches()
+            return found
+        return []
+
+    async def close(self) -> None:
+        for task in self._fetches.values():
+            task.cancel()
+        await asyncio.gather(*self._fetches.values(), return_exceptions=True)
+        self._fetches.clear()
+
+    def __aiter__(self) -> AsyncIterator[PartitionRecords]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[PartitionRecords]:
+        while self._positions:
+            for found in await self.poll():
+                yield found
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _start_fetches(self) -> None:
+        """One fetch to every leader that has none under way."""
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        while True:
+            try:
+                for partition in list(self._positions):
+                    leader, _ = await self._cluster.leader(partition)
+                    by_leader[leader].append(partition)
+                break
+            except KafkaError as error:
+                if self._fetches:
+                    return
+                by_leader.clear()
+                await self._recover(error)
+        for leader, partitions in by_leader.items():
+            if leader not in self._fetches:
+                task = asyncio.create_task(self._fetch(leader, partitions))
+                self._fetches[leader] = task
+
+    async def _recover(self, error: KafkaError) -> None:
+        """Forget what may be old, wait a little, or give up."""
+        if not error.retriable:
+            raise error
+        if self._backoff is None:
+            self._backoff = Backoff(self._cluster.request_timeout)
+        for topic in {partition.topic for partition in self._positions}:
+            self._cluster.forget(topic)
+        await self._backoff.pause(error)
+
+    async def _fetch(self, leader: int, partitions: list[TopicPartition]) -> list[PartitionRecords]:
+        connection = await self._cluster.connection(leader, "fetch")
+        topics = {
+            partition.topic: await self._cluster.topic(partition.topic) for partition in partitions
+        }
+        request = self._request(partitions, topics)
+        version, frame = await connection.exchange(
+            ApiKey.FETCH,
+            lambda version, correlation_id, client_id: [
+                encode_fetch_request(version, correlation_id, client_id, request)
+            ],
+            within=self._settings.max_wait + self._cluster.request_timeout,
+        )
+        _, answer = decode_fetch_response(version, frame)
+        check(answer.error_code)
+        names = {info.topic_id: name for name, info in topics.items()}
+        found = []
+        failures: list[KafkaError] = []
+        for name, topic_id, results in answer.topics:
+            topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
+            for result in results:
+                partition = TopicPartition(topic, result.partition)
+                error = error_of(result.error_code)
+                if error is not None:
+                    failures.append(await self._partition_failed(partition, error))
+                elif partition in self._positions:
+                    found += self._partition_fetched(partition, result)
+        if failures and not found:
+            raise failures[0]
+        return found
+
+    def _request(
+        self, partitions: list[TopicPartition], topics: Mapping[str, TopicInfo]
+    ) -> FetchRequest:
+        settings = self._settings
+        wanted: dict[str, FetchTopic] = {}
+        for partition in partitions:
+            info = topics[partition.topic]
+            topic = wanted.setdefault(partition.topic, FetchTopic(info.name, info.topic_id, []))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=info.partitions[partition.partition].leader_epoch,
+                    fetch_offset=self._positions[partition],
+                    last_fetched_epoch=-1,
+                    log_start_offset=-1,
+                    max_bytes=settings.partition_max_bytes,
+                )
+            )
+        return FetchRequest(
+            replica_id=-1,
+            replica_epoch=-1,
+            max_wait_ms=round(settings.max_wait * 1000),
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            isolation_level=1 if settings.read_committed else 0,
+            session_id=0,
+            session_epoch=-1,
+            topics=list(wanted.values()),
+        )
+
+    def _partition_fetched(
+        self, partition: TopicPartition, result: FetchedPartition
+    ) -> list[PartitionRecords]:
+        data: Any = result.records
+        if not data:
+            return []
+        offset = self._positions.pop(partition)
+        records, next_offset = read_fetched(
+            data,
+            offset,
+            until=self._until.get(partition),
+            aborted=result.aborted if self._settings.read_committed else None,
+        )
+        if next_offset == offset:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{partition} answered no whole batch at offset {offset}"
+            )
+        # Back at the end of the line: with a full answer, the others come first next time.
+        self._positions[partition] = next_offset
+        self._finish_if_at_end(partition)
+        return [PartitionRecords(partition, records, result.high_watermark)] if records else []
+
+    async def _partition_failed(self, partition: TopicPartition, error: KafkaError) -> KafkaError:
+        """Put an error of one partition into words, or repair its position."""
+        if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            return KafkaError(error.code, error.message or f"{partition} cannot be read now")
+        first = (await list_offsets(self._cluster, {partition: OffsetSpec.EARLIEST}))[partition]
+        end = (await list_offsets(self._cluster, {partition: OffsetSpec.LATEST}))[partition]
+        if self._settings.out_of_range == "raise":
+            return KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition} has offsets {first.offset} to {end.offset}, "
+                f"not {self._positions[partition]}",
+            )
+        to_first = self._settings.out_of_range == "earliest"
+        self._positions[partition] = first.offset if to_first else end.offset
+        return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{partition} was reset")
+
+    def _finish_if_at_end(self, partition: TopicPartition) -> None:
+        end = self._until.get(partition)
+        if end is not None and self._positions[partition] >= end:
+            del self._positions[partition]
