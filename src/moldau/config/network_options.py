@@ -69,9 +69,10 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = NETWORK.string(
 MAX_CONNECTION_CREATION_RATE = NETWORK.integer(
     "max.connection.creation.rate",
     MAX_INT,
-    "How many new connections are accepted per second.",
+    "How many new connections are accepted per second. Not enforced yet.",
     at_least=0,
     update=Update.CLUSTER_WIDE,
+    inert=True,
 )
 CONNECTIONS_MAX_IDLE_MS = NETWORK.long(
     "connections.max.idle.ms",
@@ -111,8 +112,10 @@ NUM_IO_THREADS = NETWORK.integer(
 CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = NETWORK.integer(
     "connection.failed.authentication.delay.ms",
     100,
-    "The pause before a failed login is answered, which slows guessing down.",
+    "The pause before a failed login is answered, which slows guessing down. There are no logins "
+    "yet.",
     at_least=0,
+    inert=True,
 )
 
 FETCHING: Final = Area("Fetching", "Limits on what one Fetch request may read.")

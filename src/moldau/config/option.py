@@ -99,7 +99,7 @@ class Option(Generic[T_co]):
         self.allowed = allowed
         self.update = update
         self.inert = inert
-        """Checked and shown, but without effect: it tunes machinery that Moldau does not have."""
+        """Checked and shown, but without effect."""
         self.internal = internal
         """For tests and experts; not shown by DescribeConfigs."""
         self.listed = listed

@@ -41,7 +41,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     natural = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, raw in enumerate(natural, 1):
         line = raw.lstrip(_BLANKS)
-        if not start:
+        if not pending:
             if not line or line[0] in "#!":
                 continue
             start = number
@@ -50,8 +50,8 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
             pending += line[:-1]
             continue
         logical.append((start, pending + line))
-        pending, start = "", 0
-    if start:  # the file ends inside a continuation
+        pending = ""
+    if pending:  # the file ends inside a continuation
         logical.append((start, pending))
     return logical
 
