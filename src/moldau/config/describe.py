@@ -71,19 +71,25 @@ def describe_topic(
 
 
 def describe_new_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """A topic's settings as CreateTopics answers them: with their true source, without synonyms."""
+    """A topic's settings as CreateTopics answers them.
+
+    Compared with ``describe_topic``: the true source, no synonyms, and the texts as they came.
+    """
     entries = []
     for option in TOPIC_OPTIONS.values():
-        if not option.listed:
+        name = option.name
+        own = overrides.get(name)
+        if own is not None:
+            entry = _topic_entry(config, option, overrides, ())._replace(value=own)
+        elif option.listed:
+            entry = _topic_entry(config, option, overrides, ())
+            for synonym in TOPIC_SYNONYMS.get(name, ()):
+                setting = next(config.settings_of(synonym.option.name), None)
+                if setting is not None:
+                    entry = entry._replace(source=setting.source)
+                    break
+        else:
             continue
-        sources = [
-            setting.source
-            for synonym in TOPIC_SYNONYMS.get(option.name, ())
-            for setting in config.settings_of(synonym.option.name)
-        ]
-        entry = _topic_entry(config, option, overrides, ())
-        if option.name not in overrides and sources:
-            entry = entry._replace(source=sources[0])
         entries.append(entry)
     return entries
 

@@ -1,0 +1,55 @@
+"""The page of settings, and what importing the package may cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from moldau.config import BROKER_OPTIONS, TOPIC_OPTIONS
+from moldau.config.docs import configuration_page
+from moldau.config.ignored import IGNORED
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def test_the_committed_page_is_current() -> None:
+    assert PAGE.read_text() == configuration_page(), (
+        "run: python -m moldau.config.docs > docs/configuration.md"
+    )
+
+
+def test_the_page_names_every_setting() -> None:
+    page = configuration_page()
+
+    for name in {*BROKER_OPTIONS, *TOPIC_OPTIONS, *IGNORED}:
+        assert f"`{name}`" in page
+
+
+def test_every_table_row_has_as_many_cells_as_its_head() -> None:
+    width = 0
+    for line in configuration_page().splitlines():
+        cells = line.count(" |") if line.startswith("|") else 0
+        if line.startswith("|---"):
+            continue
+        assert not (cells and width) or cells == width, line
+        width = cells
+
+
+def test_the_module_prints_the_page() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "moldau.config.docs"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == configuration_page()
+
+
+def test_importing_settings_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; import moldau.config; "
+        "print(*{'asyncio', 'socket', 'kio', 'difflib', 'ssl', 'json'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
