@@ -71,6 +71,15 @@ def write_meta_properties(disk: Disk, log_dir: str, properties: MetaProperties) 
     disk.write_atomic(f"{log_dir}/{META_PROPERTIES}", properties.encode())
 
 
+def known_cluster_id(disk: Disk, log_dirs: Iterable[str]) -> str | None:
+    """The cluster that one of the directories says it belongs to."""
+    for log_dir in log_dirs:
+        known = read_meta_properties(disk, log_dir)
+        if known is not None and known.cluster_id is not None:
+            return known.cluster_id
+    return None
+
+
 def claim_directories(
     disk: Disk, log_dirs: Iterable[str], cluster_id: str, node_id: int
 ) -> dict[str, UUID]:

@@ -79,10 +79,12 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_parts", "done")
+    __slots__ = ("_connection", "_parts", "done", "on_abandoned")
 
     def __init__(self) -> None:
         self.done = False
+        self.on_abandoned: Callable[[], object] | None = None
+        """Called if the connection ends before the answer came: nobody waits for it any more."""
         self._parts: Sequence[Part] = ()
         self._connection: ServerConnection | None = None
 
@@ -203,8 +205,10 @@ class ServerConnection:
         self._unblock(_WRITING)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
-            logger.debug("%r is lost: %s", self, error)
+        if isinstance(error, ConnectionError | TimeoutError):
+            logger.debug("%s on listener %s is lost: %s", self.peer, self.listener, error)
+        elif error is not None:
+            self._warn(str(error))
         self.closed = True
         self._blocked |= _CLOSING
         self._drop_waiting()
@@ -259,8 +263,7 @@ class ServerConnection:
                     joined += answer
                 requests_left -= 1
                 if not requests_left:
-                    self._block(_TURN)
-                    self._transport.call_soon(self._next_turn)
+                    self._yield_turn()
         except Exception as error:
             self._refuse(error)
         if first is not None:
@@ -309,6 +312,11 @@ class ServerConnection:
             else:
                 self._transport.resume_reading()
 
+    def _yield_turn(self) -> None:
+        if not self._blocked & _TURN:
+            self._block(_TURN)
+            self._transport.call_soon(self._next_turn)
+
     def _next_turn(self) -> None:
         self._unblock(_TURN)
 
@@ -344,13 +352,17 @@ class ServerConnection:
             self.active = True
             self._transport.write(parts)
         if self._blocked & _FULL and not self._is_full():
+            self._yield_turn()  # not right here: executing may end here again, and again
             self._unblock(_FULL)
         self._close_if_done()
 
     def _drop_waiting(self) -> None:
-        for pending in self._waiting:
-            pending._connection = None
+        waiting = list(self._waiting)
         self._waiting.clear()
+        for pending in waiting:
+            pending._connection = None
+            if not pending.done and pending.on_abandoned is not None:
+                pending.on_abandoned()
         self._waiting_bytes = 0
 
     # The end

@@ -1,0 +1,69 @@
+"""Changing settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in
+common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from moldau.broker.config_resources import ResourceType, check_broker_name, check_topic_name
+from moldau.broker.context import Broker
+from moldau.config import (
+    BROKER_OPTIONS,
+    TOPIC_OPTIONS,
+    validate_broker_update,
+    validate_topic_configs,
+)
+from moldau.config.option import AnyOption
+from moldau.errors import ErrorCode, KafkaError
+
+Settings = Mapping[str, str]
+Change = Callable[[Mapping[str, AnyOption], Settings], dict[str, str]]
+"""From a table of options and the stored settings to the settings that should be stored."""
+
+
+class Outcome(NamedTuple):
+    code: ErrorCode
+    message: str | None
+
+
+async def alter(
+    broker: Broker, resource_type: int, name: str, change: Change, *, validate_only: bool
+) -> Outcome:
+    """Change the settings of one resource, if they may be changed so."""
+    try:
+        if resource_type == ResourceType.TOPIC:
+            await _alter_topic(broker, name, change, validate_only)
+        elif resource_type == ResourceType.BROKER:
+            await _alter_broker(broker, name, change, validate_only)
+        else:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
+            )
+    except KafkaError as error:
+        return Outcome(error.code, error.message)
+    return Outcome(ErrorCode.NONE, None)
+
+
+async def _alter_topic(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
+    check_topic_name(name)
+    if name not in broker.metadata.topics:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
+    settings = change(TOPIC_OPTIONS, broker.configs.topic_overrides(name))
+    validate_topic_configs(settings, broker.config)
+    if not validate_only:
+        await broker.controller.alter_topic_configs(name, settings)
+
+
+async def _alter_broker(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
+    if name:
+        check_broker_name(broker.node_id, name)
+    config = broker.config
+    stored = config.broker_dynamic if name else config.cluster_dynamic
+    settings = change(BROKER_OPTIONS, stored)
+    validate_broker_update(config, settings, per_broker=bool(name))
+    if not validate_only:
+        await broker.controller.alter_broker_configs(name, settings)

@@ -1,0 +1,261 @@
+"""A broker process: its parts made, wired, started in order, and stopped in the reverse one.
+
+Start: open the logs, in threads → open the store → take over what another broker left in the
+directories → bind the ports, so that the real ones can be advertised → join the cluster: the
+controller pushes leaders and metadata → let clients in. Nobody is let in before everything that was
+acknowledged can be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import resource
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+from uuid import uuid4
+
+from moldau.broker.addresses import advertise
+from moldau.broker.configs import Configs
+from moldau.broker.context import Broker
+from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.link import LocalLink
+from moldau.broker.metadata_cache import MetadataCache
+from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.router import Router
+from moldau.clock import SystemClock
+from moldau.config import (
+    BROKER_RACK,
+    CONNECTIONS_MAX_IDLE_MS,
+    DEFAULT_REPLICATION_FACTOR,
+    DELETE_TOPIC_ENABLE,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
+    NUM_PARTITIONS,
+    SOCKET_LISTEN_BACKLOG_SIZE,
+    SOCKET_RECEIVE_BUFFER_BYTES,
+    SOCKET_REQUEST_MAX_BYTES,
+    SOCKET_SEND_BUFFER_BYTES,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    BrokerConfig,
+    validate_topic_configs,
+)
+from moldau.controller import Controller, ControllerSettings
+from moldau.coordination import cluster
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.store import CoordinationStore
+from moldau.coordination.znodes import BrokerRegistration, Endpoint
+from moldau.log import LogManager
+from moldau.log.disk import OsDisk
+from moldau.log.meta_properties import claim_directories, known_cluster_id
+from moldau.log.partition_metadata import encode_uuid
+from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
+from moldau.net import run as run_loop
+from moldau.replication import ReplicaManager
+
+log = logging.getLogger(__name__)
+
+WORKER_THREADS = 4
+FETCH_SESSION_EVICTION_MS = 120_000
+DRAIN_TIMEOUT_S = 5.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
+    """Serve until SIGTERM or SIGINT; ``on_ready`` gets the addresses once clients may come."""
+    return run_loop(_serve(config, on_ready))
+
+
+async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = BrokerServer(config)
+    try:
+        await server.start()
+        on_ready(server.addresses)
+        await stop.wait()
+    finally:
+        await server.stop()
+    return 0
+
+
+class BrokerServer:
+    """One broker in this process."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._clock = SystemClock(asyncio.get_running_loop())
+        self._threads = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="moldau-io")
+        self._undo = AsyncExitStack()
+        self._listeners: list[Listener] = []
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the listeners are, in the order of ``listeners``."""
+        return [f"{_bracketed(one.host)}:{one.port}" for one in self._listeners]
+
+    async def start(self) -> None:
+        config = self._config
+        for warning in config.warnings:
+            log.warning("%s", warning)
+        _raise_open_files_limit()
+        self._undo.callback(self._threads.shutdown)
+
+        configs = Configs(config)
+        log_dirs = _absolute(config.log_dirs)
+        disk = OsDisk()
+        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
+        self._undo.push_async_callback(logs.shutdown)
+        await logs.start(configs.topic)
+        store = await self._open_store(log_dirs[0])
+        known = await self._run_in_thread(known_cluster_id, disk, log_dirs)
+        cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
+        await self._run_in_thread(claim_directories, disk, log_dirs, cluster_id, config.node_id)
+
+        broker = self._build(configs, logs, cluster_id)
+        self._bind(Router(broker))
+        broker.controller = Controller(
+            store,
+            await self._registration(),
+            LocalLink(configs, broker.replicas, broker.metadata),
+            _controller_settings(configs),
+            now_ms=self._clock.now_ms,
+        )
+        self._undo.push_async_callback(broker.controller.stop)
+        await broker.controller.start()
+        self._undo.push_async_callback(broker.tasks.cancel)
+        self._undo.push_async_callback(self._close_listeners, broker.replicas)
+        for listener in self._listeners:
+            listener.start()
+
+    async def stop(self) -> None:
+        """Stop whatever was started, newest first."""
+        await self._undo.aclose()
+
+    async def _run_in_thread(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        work = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _open_store(self, directory: str) -> CoordinationStore:
+        store = await EmbeddedStore.open(Path(directory), self._run_in_thread, self._clock.now_ms)
+        self._undo.push_async_callback(store.close)
+        session = store.session()
+        await cluster.prepare(session)
+        return session
+
+    def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
+        config = self._config
+        replicas = ReplicaManager(config.node_id, logs, configs.topic)
+        logs.use_high_watermarks(replicas.high_watermarks)
+        broker = Broker(
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            clock=self._clock,
+            configs=configs,
+            logs=logs,
+            replicas=replicas,
+            metadata=MetadataCache(),
+            producer_ids=ProducerIds(lambda: broker.controller.next_producer_id_block()),
+            fetch_sessions=FetchSessions(
+                config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+                FETCH_SESSION_EVICTION_MS,
+                randomness=random.SystemRandom(),
+            ),
+        )
+        return broker
+
+    def _bind(self, router: Router) -> None:
+        config = self._config
+        quotas = ConnectionQuotas(
+            config[MAX_CONNECTIONS],
+            config[MAX_CONNECTIONS_PER_IP],
+            config.max_connections_per_ip_overrides(),
+        )
+        settings = ListenerSettings(
+            limits=ConnectionLimits(max_request_bytes=config[SOCKET_REQUEST_MAX_BYTES]),
+            receive_buffer_bytes=config[SOCKET_RECEIVE_BUFFER_BYTES],
+            send_buffer_bytes=config[SOCKET_SEND_BUFFER_BYTES],
+            backlog=config[SOCKET_LISTEN_BACKLOG_SIZE],
+            max_idle_ms=config[CONNECTIONS_MAX_IDLE_MS],
+        )
+        pool = BufferPool()
+        for endpoint in config.listeners():
+            listener = Listener(
+                endpoint.name,
+                endpoint.host,
+                endpoint.port,
+                router,
+                clock=self._clock,
+                settings=settings,
+                quotas=quotas,
+                pool=pool,
+            )
+            listener.bind()
+            self._listeners.append(listener)
+
+    async def _registration(self) -> BrokerRegistration:
+        """This broker as the others and the clients will know it."""
+        ports = {listener.name: listener.port for listener in self._listeners}
+        advertised = await advertise(self._config.advertised(), ports)
+        return BrokerRegistration(
+            id=self._config.node_id,
+            endpoints=tuple(
+                Endpoint(one.name, one.host, one.port, one.protocol) for one in advertised
+            ),
+            rack=self._config[BROKER_RACK],
+        )
+
+    async def _close_listeners(self, replicas: ReplicaManager) -> None:
+        """Let nobody in; answer what is under way, long polls at once with what is there."""
+        closing = [
+            asyncio.ensure_future(listener.close(DRAIN_TIMEOUT_S)) for listener in self._listeners
+        ]
+        await asyncio.sleep(0)
+        replicas.wake_all()
+        await asyncio.gather(*closing)
+
+
+def _controller_settings(configs: Configs) -> ControllerSettings:
+    config = configs.broker
+
+    def validate(overrides: Mapping[str, str]) -> None:
+        validate_topic_configs(overrides, configs.broker)
+
+    return ControllerSettings(
+        num_partitions=config[NUM_PARTITIONS],
+        default_replication_factor=config[DEFAULT_REPLICATION_FACTOR],
+        delete_topic_enable=config[DELETE_TOPIC_ENABLE],
+        unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
+        validate_topic_config=validate,
+    )
+
+
+def _absolute(directories: Sequence[str]) -> list[str]:
+    return [str(Path(directory).absolute()) for directory in directories]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104 - shown, not bound
+
+
+def _raise_open_files_limit() -> None:
+    """A partition needs a few open files; take what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:
+            log.warning("the limit of open files stays at %d: %s", soft, error)

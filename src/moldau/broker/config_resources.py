@@ -1,0 +1,36 @@
+"""What settings belong to: topics and brokers, as the config APIs name them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from moldau.controller.topic_names import invalid_reason
+from moldau.errors import ErrorCode, KafkaError
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def check_topic_name(name: str) -> None:
+    reason = invalid_reason(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def check_broker_name(node_id: int, name: str) -> None:
+    """Settings of a broker are asked of that broker itself."""
+    if not name.isascii() or not name.isdigit():
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    if int(name) != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
+        )

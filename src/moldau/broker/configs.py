@@ -1,0 +1,76 @@
+"""The settings in force: the broker's file, what was set at run time, and each topic's own.
+
+The controller feeds run-time values and topic overrides; everything that needs a setting asks here
+at the moment it needs it, so that a change takes effect without a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from moldau.config import BrokerConfig, ConfigError, TopicConfig, topic_config
+
+log = logging.getLogger(__name__)
+
+EVERY_BROKER = ""
+
+
+class Configs:
+    """Effective settings of this broker and of all topics."""
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.broker = static
+        self._node = str(static.node_id)
+        self._topic_overrides: dict[str, dict[str, str]] = {}
+        self._topic_configs: dict[str, TopicConfig] = {}
+
+    def topic(self, name: str) -> TopicConfig:
+        """What holds for a topic."""
+        overrides = self._topic_overrides.get(name)
+        if not overrides:
+            return self.broker.topic_defaults
+        config = self._topic_configs.get(name)
+        if config is None:
+            config = self._topic_configs[name] = self._build(name, overrides)
+        return config
+
+    def _build(self, name: str, overrides: Mapping[str, str]) -> TopicConfig:
+        try:
+            return topic_config(self.broker, overrides)
+        except ConfigError as error:
+            # Refused at the door, so this came from stored data: serve the topic rather than fail.
+            log.warning("topic %s uses the broker's settings: %s", name, error)
+            return self.broker.topic_defaults
+
+    def topic_overrides(self, name: str) -> Mapping[str, str]:
+        """A topic's own settings."""
+        return self._topic_overrides.get(name, {})
+
+    def update(
+        self,
+        topic_configs: Mapping[str, dict[str, str]],
+        broker_configs: Mapping[str, dict[str, str]],
+    ) -> list[str]:
+        """Take over new settings; answers the topics whose effective settings may have changed."""
+        for name, overrides in topic_configs.items():
+            self._topic_configs.pop(name, None)
+            if overrides:
+                self._topic_overrides[name] = overrides
+            else:
+                self._topic_overrides.pop(name, None)
+        mine = {EVERY_BROKER, self._node} & broker_configs.keys()
+        if not mine:
+            return list(topic_configs)
+        self.broker = self.broker.with_dynamic(
+            broker_configs.get(EVERY_BROKER, dict(self.broker.cluster_dynamic)),
+            broker_configs.get(self._node, dict(self.broker.broker_dynamic)),
+        )
+        for warning in self.broker.warnings:
+            log.warning("%s", warning)
+        self._topic_configs.clear()
+        return list(self._topic_overrides)
+
+    def forget_topic(self, name: str) -> None:
+        self._topic_overrides.pop(name, None)
+        self._topic_configs.pop(name, None)

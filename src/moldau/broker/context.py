@@ -1,0 +1,72 @@
+"""What a handler is given: the broker's parts, and who is asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+
+from moldau.broker.configs import Configs
+from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.metadata_cache import MetadataCache
+from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.tasks import Tasks
+from moldau.clock import Clock
+from moldau.config import BrokerConfig
+from moldau.controller import Controller
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log import LogManager
+from moldau.replication import Partition, ReplicaManager
+from moldau.wire.headers import RequestHeader
+
+NO_THROTTLE = timedelta()
+
+NOT_REQUESTED = -(2**31)
+"""Kafka's way to say that authorized operations were not asked for."""
+
+
+@dataclass(slots=True)
+class Broker:
+    """The parts of a running broker, wired by ``broker/app.py``."""
+
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    configs: Configs
+    logs: LogManager
+    replicas: ReplicaManager
+    metadata: MetadataCache
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessions
+    tasks: Tasks = field(default_factory=Tasks)
+    controller: Controller = field(init=False)
+    """Joins last: it needs the ports, and those need everything else."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force now."""
+        return self.configs.broker
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The local replica, or the error that a client should see."""
+        partitions = self.replicas.topics.get(topic)
+        partition = partitions.get(index) if partitions is not None else None
+        if partition is None:
+            raise KafkaError(self.missing_partition_error(topic, index))
+        return partition
+
+    def missing_partition_error(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not served here."""
+        if self.replicas.is_offline(topic, index):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.metadata.has_partition(topic, index):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class RequestContext(NamedTuple):
+    """One request: its header and the listener it came in by."""
+
+    broker: Broker
+    header: RequestHeader
+    listener: str

@@ -1,0 +1,50 @@
+"""AlterConfigs (key 33, versions 0-2): replace all settings of a topic or broker.
+
+Behaviour: what is not named goes back to its default. IncrementalAlterConfigs is the better way.
+Known deviations: broker loggers, client metrics and groups are not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
+from kio.schema.alter_configs.v2.response import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+from moldau.broker.alter_configs import alter
+from moldau.broker.context import NO_THROTTLE, RequestContext
+from moldau.config import apply_replacement
+from moldau.config.option import AnyOption
+from moldau.wire.make import make
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    responses = []
+    for resource in request.resources:
+        outcome = await alter(
+            context.broker,
+            resource.resource_type,
+            resource.resource_name,
+            partial(_change, resource),
+            validate_only=request.validate_only,
+        )
+        responses.append(
+            make(
+                AlterConfigsResourceResponse,
+                error_code=outcome.code,
+                error_message=outcome.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return make(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=tuple(responses))
+
+
+def _change(
+    resource: AlterConfigsResource, _options: Mapping[str, AnyOption], _stored: Mapping[str, str]
+) -> dict[str, str]:
+    return apply_replacement([(config.name, config.value) for config in resource.configs])

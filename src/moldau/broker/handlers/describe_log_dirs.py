@@ -1,0 +1,92 @@
+"""DescribeLogDirs (key 35, versions 1-5): what is in the log directories, how full disks are.
+
+Behaviour: without a topic list every partition is described. A failed directory is answered with
+KAFKA_STORAGE_ERROR.
+Known deviations: none; replicas do not move between directories yet, so there are no future
+replicas.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v5.response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.errors import ErrorCode
+from moldau.log import LogDirInfo, ReplicaInfo
+from moldau.wire.make import make
+
+UNKNOWN_SIZE = -1
+
+
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    return make(
+        DescribeLogDirsResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.NONE,
+        results=tuple(
+            _describe(context.broker, directory, wanted)
+            for directory in context.broker.logs.describe_dirs()
+        ),
+    )
+
+
+def _describe(
+    broker: Broker, directory: LogDirInfo, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
+    if directory.failure is not None:
+        return make(
+            DescribeLogDirsResult,
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+            log_dir=directory.path,
+            topics=(),
+        )
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for replica in directory.replicas:
+        topic, _ = replica.topic_partition
+        if wanted is None or replica.topic_partition in wanted:
+            topics[topic].append(_describe_replica(broker, replica))
+    total, usable = _disk_space(directory.path)
+    return make(
+        DescribeLogDirsResult,
+        error_code=ErrorCode.NONE,
+        log_dir=directory.path,
+        topics=tuple(
+            make(DescribeLogDirsTopic, name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+        total_bytes=total,
+        usable_bytes=usable,
+    )
+
+
+def _describe_replica(broker: Broker, replica: ReplicaInfo) -> DescribeLogDirsPartition:
+    topic, index = replica.topic_partition
+    partition = broker.replicas.topics.get(topic, {}).get(index)
+    high_watermark = replica.log_end_offset if partition is None else partition.high_watermark
+    return make(
+        DescribeLogDirsPartition,
+        partition_index=index,
+        partition_size=replica.size,
+        offset_lag=max(high_watermark - replica.log_end_offset, 0),
+        is_future_key=False,
+    )
+
+
+def _disk_space(path: str) -> tuple[int, int]:
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return UNKNOWN_SIZE, UNKNOWN_SIZE
+    return usage.total, usage.free

@@ -1,0 +1,182 @@
+"""Produce (key 0, versions 3-13): append batches.
+
+Behaviour: batches pass through; only their headers are read and patched, in the connection's own
+buffer. Each partition succeeds or fails alone. acks=0 is not answered (a failure closes the
+connection, which is how such a producer learns to refresh its metadata), acks=1 is answered after
+the append, acks=all once the high watermark has passed, without holding up the requests behind it.
+Where ``flush.messages`` is reached the answer waits for the disk as well. From version 13 on topics
+are named by id.
+Known deviations: transactions are not served yet; a transactional batch is refused with
+INVALID_TXN_STATE.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.broker.context import Broker
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
+from moldau.net import Pending, ServerConnection
+from moldau.replication import ParkedProduce, Partition
+from moldau.wire.produce import (
+    PartitionProduceResult,
+    ProduceRequest,
+    ProduceTopic,
+    decode_produce_request,
+    encode_produce_response,
+)
+
+log = logging.getLogger(__name__)
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+TopicResults = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
+Answer = list[bytes]
+
+
+class Waits(NamedTuple):
+    """What an answer has to wait for."""
+
+    replicas: list[tuple[Partition, int]]
+    """The high watermark of these partitions must reach the offset (acks=all)."""
+    disks: list[Partition]
+    """These logs must be flushed first (``flush.messages``)."""
+
+
+def handle(
+    broker: Broker,
+    connection: ServerConnection,
+    version: int,
+    correlation_id: int,
+    frame: memoryview,
+    position: int,
+) -> Answer | Pending | None:
+    request = decode_produce_request(version, frame, position)
+    acks = request.acks
+    waits = Waits([], [])
+    results: TopicResults = []
+    failed = False
+    for topic in request.topics:
+        partitions = _append_topic(broker, topic, request, waits)
+        results.append((topic.name, topic.topic_id, partitions))
+        for result in partitions:
+            if result.error_code:
+                failed = True
+    if acks == ACKS_NONE:
+        if failed:
+            log.info("closing %s: an append with acks=0 failed", connection.peer)
+            connection.close()
+        return None
+    if waits.replicas or waits.disks:
+        return _park(broker, version, correlation_id, request.timeout_ms, results, waits)
+    return [encode_produce_response(version, correlation_id, results)]
+
+
+def _append_topic(
+    broker: Broker,
+    topic: ProduceTopic,
+    request: ProduceRequest,
+    waits: Waits,
+) -> list[PartitionProduceResult]:
+    name = topic.name
+    if name is None:
+        known = broker.metadata.topics_by_id.get(topic.topic_id) if topic.topic_id else None
+        if known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            return [_failure(index, KafkaError(code)) for index, _ in topic.partitions]
+        name = known.name
+    partitions = broker.replicas.topics.get(name)
+    acks = request.acks
+    now_ms = broker.clock.now_ms()
+    results = []
+    for index, records in topic.partitions:
+        try:
+            partition = partitions.get(index) if partitions is not None else None
+            if partition is None:
+                raise KafkaError(broker.missing_partition_error(name, index))
+            if records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "the request carries no records")
+            if not -1 <= acks <= 1:
+                raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+            info = partition.append(records, acks, now_ms)
+        except KafkaError as error:
+            results.append(_failure(index, error))
+            continue
+        results.append(
+            PartitionProduceResult(
+                index,
+                0,
+                info.first_offset,
+                info.log_append_time_ms,
+                info.log_start_offset,
+            )
+        )
+        if acks == ACKS_ALL and partition.high_watermark <= info.last_offset:
+            waits.replicas.append((partition, info.last_offset + 1))
+        if info.flush_due:
+            waits.disks.append(partition)
+    return results
+
+
+def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
+    return PartitionProduceResult(index, error.code, -1, -1, -1, (), error.message)
+
+
+def _park(
+    broker: Broker,
+    version: int,
+    correlation_id: int,
+    timeout_ms: int,
+    results: TopicResults,
+    waits: Waits,
+) -> Pending:
+    """Answer later; the appends are settled, only disks and replicas are awaited."""
+    pending = Pending()
+    late: dict[TopicPartition, ErrorCode] = {}
+
+    def answer(codes: list[ErrorCode]) -> None:
+        for (partition, _), code in zip(waits.replicas, codes, strict=True):
+            if code:
+                late[partition.topic_partition] = code
+        settled = [
+            (name, topic_id, [_settle(broker, name, topic_id, r, late) for r in partitions])
+            for name, topic_id, partitions in results
+        ]
+        pending.complete([encode_produce_response(version, correlation_id, settled)])
+
+    def await_replicas() -> None:
+        if waits.replicas:
+            ParkedProduce(broker.clock, waits.replicas, timeout_ms=timeout_ms, answer=answer)
+        else:
+            answer([])
+
+    async def await_disks() -> None:
+        for partition in waits.disks:
+            try:
+                await broker.logs.flush(partition.log)
+            except KafkaError as error:
+                late[partition.topic_partition] = error.code
+        await_replicas()
+
+    if waits.disks:
+        broker.tasks.spawn(await_disks())
+    else:
+        await_replicas()
+    return pending
+
+
+def _settle(
+    broker: Broker,
+    name: str | None,
+    topic_id: UUID | None,
+    result: PartitionProduceResult,
+    late: dict[TopicPartition, ErrorCode],
+) -> PartitionProduceResult:
+    if name is None and topic_id is not None:
+        topic = broker.metadata.topics_by_id.get(topic_id)
+        name = topic.name if topic is not None else None
+    code = late.get(TopicPartition(name or "", result.index))
+    return result if code is None else _failure(result.index, KafkaError(code))

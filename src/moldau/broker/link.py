@@ -1,0 +1,71 @@
+"""The controller's word, obeyed: settings, stopped replicas, leadership, metadata, in this order.
+
+This is the in-process end of ``BrokerLink``. An update from a controller that has been replaced is
+refused by its epoch, so that two controllers can never both be obeyed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.broker.configs import Configs
+from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
+from moldau.controller import BrokerUpdate, ControllerFence, MetadataUpdate, ReplicaError
+from moldau.errors import ErrorCode
+from moldau.model import TopicPartition
+from moldau.replication import ReplicaManager
+
+
+class LocalLink:
+    """Applies the controller's updates to this broker."""
+
+    def __init__(self, configs: Configs, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+        self._configs = configs
+        self._replicas = replicas
+        self._metadata = metadata
+        self._fence = ControllerFence()
+
+    async def update(self, _broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
+        self._fence.admit(update)
+        self._configure(update)
+        await self._stop(update)
+        failed = await self._replicas.apply(update.leader_and_isr)
+        self._metadata.set_controller(update.controller_id)
+        self._describe(update.metadata)
+        return [
+            ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            for topic, partition in failed
+        ]
+
+    def _configure(self, update: BrokerUpdate) -> None:
+        for topic in self._configs.update(update.topic_configs, update.broker_configs):
+            self._replicas.reconfigure(topic)
+
+    async def _stop(self, update: BrokerUpdate) -> None:
+        for delete in (False, True):
+            stopped = [
+                TopicPartition(stop.topic, stop.partition)
+                for stop in update.stop_replicas
+                if stop.delete is delete
+            ]
+            if stopped:
+                await self._replicas.stop(stopped, delete=delete)
+
+    def _describe(self, update: MetadataUpdate) -> None:
+        metadata = self._metadata
+        if update.brokers is not None:
+            metadata.set_brokers(update.brokers)
+        for removed in update.removed_topics:
+            metadata.remove_topic(removed.name)
+            self._configs.forget_topic(removed.name)
+        if update.full:
+            present = {state.topic for state in update.partitions}
+            for name in [name for name in metadata.topics if name not in present]:
+                metadata.remove_topic(name)
+        for state in update.partitions:
+            metadata.set_partition(
+                state.topic,
+                state.topic_id,
+                state.partition,
+                PartitionMetadata(state.leader, state.leader_epoch, state.replicas, state.isr),
+            )

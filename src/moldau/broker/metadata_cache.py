@@ -1,0 +1,84 @@
+"""What this broker knows of the cluster: brokers, topics, leaders.
+
+The controller feeds it; Metadata and its relatives read it. ``version`` rises with every change, so
+that encoded answers can be cached and dropped together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.controller.topic_names import is_internal
+from moldau.coordination.znodes import BrokerRegistration
+from moldau.model import Node
+
+
+class PartitionMetadata(NamedTuple):
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    name: str
+    topic_id: UUID
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.name)
+
+
+class MetadataCache:
+    """The cluster as of the controller's last word."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.controller_id = -1
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.topics_by_id: dict[UUID, TopicMetadata] = {}
+
+    def set_controller(self, controller_id: int) -> None:
+        if controller_id != self.controller_id:
+            self.controller_id = controller_id
+            self.version += 1
+
+    def set_brokers(self, brokers: Iterable[BrokerRegistration]) -> None:
+        self.brokers = {broker.id: broker for broker in brokers}
+        self.version += 1
+
+    def set_partition(
+        self, name: str, topic_id: UUID, partition: int, state: PartitionMetadata
+    ) -> None:
+        topic = self.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            topic = TopicMetadata(name, topic_id)
+            self.topics[name] = topic
+            self.topics_by_id[topic_id] = topic
+        topic.partitions[partition] = state
+        self.version += 1
+
+    def remove_topic(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self.topics_by_id.pop(topic.topic_id, None)
+            self.version += 1
+
+    def nodes(self, listener: str) -> list[Node]:
+        """The live brokers that clients of ``listener`` can reach, by id."""
+        return [
+            Node(broker.id, endpoint.host, endpoint.port, broker.rack)
+            for _, broker in sorted(self.brokers.items())
+            for endpoint in broker.endpoints
+            if endpoint.listener == listener
+        ]
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        topic = self.topics.get(name)
+        return topic is not None and partition in topic.partitions

@@ -1,0 +1,170 @@
+"""From a frame to a handler and back to an answer.
+
+Produce and Fetch have codecs of their own and work on the connection's buffer. Every other API goes
+through the kio adapter: its handler module is loaded at the first request (start-up pays for none
+of them), is given the newest shape of its request and returns the newest shape of its response, at
+once or as a coroutine.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from moldau.broker.context import Broker, RequestContext
+from moldau.broker.handlers import fetch, produce
+from moldau.net import Part, Pending, ServerConnection
+from moldau.wire.api import ApiKey, is_served
+from moldau.wire.api_versions import encode_api_versions_response
+from moldau.wire.errors import DecodeError
+from moldau.wire.headers import RequestHeader, read_request_header
+from moldau.wire.messages import decode_request, encode_response
+
+log = logging.getLogger(__name__)
+
+Answer = Sequence[Part] | Pending | None
+Handler = Callable[[RequestContext, Any], Any]
+
+HANDLER_MODULES: dict[ApiKey, str] = {
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+}
+
+CACHED_ANSWERS = 256
+
+
+class Router:
+    """The handler of every connection of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers: dict[int, Handler] = {}
+        self._metadata_answers = AnswerCache()
+
+    def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
+        header, position = read_request_header(frame)
+        api_key = header.api_key
+        if api_key == ApiKey.PRODUCE and is_served(api_key, header.api_version):
+            return produce.handle(
+                self._broker, connection, header.api_version, header.correlation_id, frame, position
+            )
+        if api_key == ApiKey.FETCH and is_served(api_key, header.api_version):
+            return fetch.handle(
+                self._broker, connection, header.api_version, header.correlation_id, frame, position
+            )
+        return self._route(connection, header, frame, position)
+
+    def _route(
+        self, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+    ) -> Answer:
+        api_key, version = header.api_key, header.api_version
+        if api_key == ApiKey.API_VERSIONS:
+            if is_served(api_key, version):
+                decode_request(ApiKey.API_VERSIONS, version, frame, position)
+            return [encode_api_versions_response(version, header.correlation_id)]
+        if not is_served(api_key, version):
+            raise DecodeError(f"API key {api_key} version {version} is not served")
+        if api_key == ApiKey.METADATA:
+            return self._metadata(connection, header, frame, position)
+        request = decode_request(ApiKey(api_key), version, frame, position)
+        return self._dispatch(connection, header, request)
+
+    def _dispatch(
+        self,
+        connection: ServerConnection,
+        header: RequestHeader,
+        request: Any,
+        keep: Callable[[bytes], None] | None = None,
+    ) -> Answer:
+        context = RequestContext(self._broker, header, connection.listener)
+        answer = self._handler(header.api_key)(context, request)
+        if inspect.isawaitable(answer):
+            pending = Pending()
+            self._broker.tasks.spawn(self._answer_later(connection, header, answer, pending, keep))
+            return pending
+        return [_encode(header, answer)]
+
+    def _handler(self, api_key: int) -> Handler:
+        handler = self._handlers.get(api_key)
+        if handler is None:
+            name = HANDLER_MODULES[ApiKey(api_key)]
+            module = import_module(f"moldau.broker.handlers.{name}")
+            handler = self._handlers[api_key] = module.handle
+        return handler
+
+    async def _answer_later(
+        self,
+        connection: ServerConnection,
+        header: RequestHeader,
+        answer: Awaitable[Any],
+        pending: Pending,
+        keep: Callable[[bytes], None] | None,
+    ) -> None:
+        try:
+            frame = _encode(header, await answer)
+        except Exception:
+            # There is no answer that every API could carry; the client sees the connection close.
+            log.exception("%s failed for %s", ApiKey(header.api_key).name, connection.peer)
+            connection.close()
+            return
+        if keep is not None:
+            keep(frame)
+        pending.complete([frame])
+
+    def _metadata(
+        self, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+    ) -> Answer:
+        """Metadata answers are kept by the bytes of their request until the metadata changes."""
+        version_before = self._broker.metadata.version
+        key = (header.api_version, connection.listener, bytes(frame[position:]))
+        known = self._metadata_answers.get(key, version_before)
+        if known is not None:
+            return [known[:4] + header.correlation_id.to_bytes(4, "big", signed=True) + known[8:]]
+
+        def keep(answer: bytes) -> None:
+            if self._broker.metadata.version == version_before:
+                self._metadata_answers.put(key, version_before, answer)
+
+        request = decode_request(ApiKey.METADATA, header.api_version, frame, position)
+        return self._dispatch(connection, header, request, keep)
+
+
+class AnswerCache:
+    """A few encoded answers that are all dropped when the version they were made for passes."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._answers: dict[object, bytes] = {}
+
+    def get(self, key: object, version: int) -> bytes | None:
+        return self._answers.get(key) if version == self._version else None
+
+    def put(self, key: object, version: int, answer: bytes) -> None:
+        if version != self._version or len(self._answers) >= CACHED_ANSWERS:
+            self._answers.clear()
+            self._version = version
+        self._answers[key] = answer
+
+
+def _encode(header: RequestHeader, response: Any) -> bytes:
+    return encode_response(
+        ApiKey(header.api_key), header.api_version, header.correlation_id, response
+    )

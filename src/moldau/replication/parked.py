@@ -1,0 +1,121 @@
+"""Requests that wait without holding anything up: long-poll fetches and ``acks=all`` appends.
+
+Nothing polls. A parked request registers with its partitions, is told of progress, and has one
+timer for its deadline. Completion runs in a later turn of the loop, so that an append never pays
+for its readers and a burst of appends wakes each reader once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from moldau.clock import Clock, Timer
+from moldau.errors import ErrorCode
+from moldau.replication.partition import Partition
+
+
+class ParkedFetch:
+    """A fetch that found fewer than ``min_bytes``.
+
+    ``attempt`` reads again and answers if enough is there (or if ``final`` says that time is up);
+    it returns the number of bytes it saw when it did not answer.
+    """
+
+    __slots__ = ("_attempt", "_available", "_clock", "_min_bytes", "_partitions", "_timer", "_turn")
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: Sequence[Partition],
+        *,
+        min_bytes: int,
+        available: int,
+        max_wait_ms: int,
+        attempt: Callable[[bool], int | None],
+    ) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._min_bytes = min_bytes
+        self._available = available
+        self._attempt = attempt
+        self._turn: Timer | None = None
+        self._timer = clock.call_later(max_wait_ms / 1000, self._time_is_up)
+        for partition in partitions:
+            partition.fetch_waiters[self] = None
+
+    def progress(self, size: int) -> None:
+        self._available += size
+        if self._available >= self._min_bytes and self._turn is None:
+            self._turn = self._clock.call_later(0, self._look_again)
+
+    def disturbed(self) -> None:
+        if self._turn is None:
+            self._turn = self._clock.call_later(0, self._time_is_up)
+
+    def cancel(self) -> None:
+        """The client is gone: forget everything."""
+        self._timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+        for partition in self._partitions:
+            partition.fetch_waiters.pop(self, None)
+
+    def _look_again(self) -> None:
+        self._turn = None
+        seen = self._attempt(False)
+        if seen is None:
+            self.cancel()
+        else:
+            self._available = seen
+
+    def _time_is_up(self) -> None:
+        self.cancel()
+        self._attempt(True)
+
+
+class ParkedProduce:
+    """An ``acks=all`` append that waits for the high watermark of its partitions.
+
+    ``answer`` is called once, with the error of each partition in the order in which they were
+    given.
+    """
+
+    __slots__ = ("_answer", "_clock", "_remaining", "_required", "_timer")
+
+    def __init__(
+        self,
+        clock: Clock,
+        required: Sequence[tuple[Partition, int]],
+        *,
+        timeout_ms: int,
+        answer: Callable[[list[ErrorCode]], None],
+    ) -> None:
+        self._answer: Callable[[list[ErrorCode]], None] | None = answer
+        self._clock = clock
+        self._required = required
+        self._remaining = len(required)
+        self._timer = clock.call_later(max(timeout_ms, 0) / 1000, self._finish)
+        for partition, end_offset in required:
+            partition.when_replicated(end_offset, self._one_done)
+
+    def _one_done(self) -> None:
+        self._remaining -= 1
+        if self._remaining == 0:
+            self._finish()
+
+    def _finish(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        self._timer.cancel()
+        answer([_outcome(partition, end_offset) for partition, end_offset in self._required])
+
+
+def _outcome(partition: Partition, end_offset: int) -> ErrorCode:
+    if not partition.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.high_watermark < end_offset:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if len(partition.isr) < partition.log.config.min_insync_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE

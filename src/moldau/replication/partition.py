@@ -1,0 +1,231 @@
+"""One partition as this broker serves it: leadership, in-sync replicas, high watermark.
+
+The rules are Kafka's. The high watermark is the smallest log end offset of the in-sync replicas;
+consumers see only what is below it, followers see all. It is looked at again whenever it may move:
+on becoming leader, on an append, on a follower's fetch, when the ISR changes. With one replica it
+follows the log end at once, so an ``acks=all`` request is answered without being parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from moldau.controller import LeaderAndIsr
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log import AppendInfo, LogSlice, PartitionLog
+from moldau.model import TopicPartition
+
+UNKNOWN_OFFSET = -1
+UNDEFINED_EPOCH = -1
+
+
+class Waiter(Protocol):
+    """A parked request that wants to hear of progress on a partition."""
+
+    def progress(self, size: int) -> None:
+        """About ``size`` more bytes became readable."""
+        ...
+
+    def disturbed(self) -> None:
+        """Leadership moved or the partition went away: look again now."""
+        ...
+
+
+class PartitionRead(NamedTuple):
+    """What a fetch finds in one partition; ``records`` is a place in a file, not data."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: LogSlice | None
+    aborted: list[tuple[int, int]] | None = None
+    diverging_epoch: tuple[int, int] | None = None
+
+
+class Partition:
+    """The state of one local replica, leader or follower."""
+
+    __slots__ = (
+        "_follower_ends",
+        "_on_high_watermark",
+        "_unannounced",
+        "fetch_waiters",
+        "high_watermark",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "local_id",
+        "log",
+        "replicas",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(self, local_id: int, log: PartitionLog, state: LeaderAndIsr) -> None:
+        self.local_id = local_id
+        self.log = log
+        self.topic_partition = TopicPartition(state.topic, state.partition)
+        self.topic_id = state.topic_id
+        self.high_watermark = log.log_start_offset
+        self.fetch_waiters: dict[Waiter, None] = {}
+        self._on_high_watermark: list[tuple[int, Callable[[], None]]] = []
+        self._follower_ends: dict[int, int] = {}
+        self._unannounced = 0
+        self.leader_id = -1
+        self.leader_epoch = UNDEFINED_EPOCH
+        self.isr: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = ()
+        self.apply(state)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_id == self.local_id
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a ``read_committed`` consumer may see."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def apply(self, state: LeaderAndIsr) -> None:
+        """Take over the controller's decision; an older leader epoch is ignored."""
+        if state.leader_epoch < self.leader_epoch:
+            return
+        new_epoch = state.leader_epoch > self.leader_epoch
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.isr = tuple(state.isr)
+        self.replicas = tuple(state.replicas)
+        if new_epoch:
+            self._follower_ends.clear()
+            if self.is_leader:
+                self.log.assign_epoch_start_offset(state.leader_epoch, self.log.log_end_offset)
+            self.disturb()
+        if self.is_leader:
+            self._advance_high_watermark()
+
+    def check_leader(self, current_leader_epoch: int = UNDEFINED_EPOCH) -> None:
+        """Refuse what is meant for another leader or another epoch (KIP-320)."""
+        if self.leader_id != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch not in (UNDEFINED_EPOCH, self.leader_epoch):
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def append(self, records: memoryview, acks: int, now_ms: int) -> AppendInfo:
+        """Append as leader; the high watermark follows as far as the ISR allows."""
+        if self.leader_id != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        if acks == -1 and len(self.isr) < log.config.min_insync_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
+                f"min.insync.replicas asks for {log.config.min_insync_replicas}",
+            )
+        info = log.append_as_leader(records, self.leader_epoch, now_ms)
+        if not info.duplicate:
+            self._unannounced += info.size
+            self._advance_high_watermark()
+        return info
+
+    def when_replicated(self, offset: int, callback: Callable[[], None]) -> None:
+        """Call back once the high watermark has reached ``offset``."""
+        if self.high_watermark >= offset:
+            callback()
+        else:
+            self._on_high_watermark.append((offset, callback))
+
+    def record_follower_fetch(self, replica_id: int, fetch_offset: int) -> None:
+        """A follower asking for ``fetch_offset`` has everything before it."""
+        if self._follower_ends.get(replica_id, UNKNOWN_OFFSET) < fetch_offset:
+            self._follower_ends[replica_id] = fetch_offset
+            self._advance_high_watermark()
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        current_leader_epoch: int = UNDEFINED_EPOCH,
+        last_fetched_epoch: int = UNDEFINED_EPOCH,
+        committed_only: bool = False,
+        as_follower: bool = False,
+        min_one_batch: bool = True,
+    ) -> PartitionRead:
+        """Find the records from ``offset`` on, as far as this reader may see."""
+        self.check_leader(current_leader_epoch)
+        log = self.log
+        high_watermark = self.high_watermark
+        stable = self.last_stable_offset
+        if last_fetched_epoch != UNDEFINED_EPOCH:
+            diverging = self._diverging_epoch(offset, last_fetched_epoch)
+            if diverging is not None:
+                return PartitionRead(
+                    high_watermark, stable, log.log_start_offset, None, None, diverging
+                )
+        upper = stable if committed_only else high_watermark
+        if as_follower:
+            upper = log.log_end_offset
+        found = log.read(offset, max_bytes, upper, min_one_batch)
+        aborted = log.aborted_transactions(offset, upper) if committed_only and found else None
+        return PartitionRead(high_watermark, stable, log.log_start_offset, found, aborted)
+
+    def _diverging_epoch(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if end_offset == UNKNOWN_OFFSET:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < last_fetched_epoch or end_offset < offset:
+            return epoch, end_offset
+        return None
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log start up to ``offset`` (-1: the high watermark); answers the new low
+        watermark.
+        """
+        self.check_leader()
+        if offset == UNKNOWN_OFFSET:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not between 0 and the high watermark {self.high_watermark}",
+            )
+        self.log.increment_log_start_offset(offset)
+        return self.log.log_start_offset
+
+    def disturb(self) -> None:
+        """Wake everything parked here; it will look again and find what changed."""
+        waiters, self.fetch_waiters = self.fetch_waiters, {}
+        for waiter in waiters:
+            waiter.disturbed()
+        replicated, self._on_high_watermark = self._on_high_watermark, []
+        for _, callback in replicated:
+            callback()
+
+    def _replicated_end(self) -> int:
+        end = self.log.log_end_offset
+        if len(self.isr) > 1:
+            ends = self._follower_ends
+            end = min(end, *_ends_of(ends, self.isr, self.local_id))
+        return end
+
+    def _advance_high_watermark(self) -> None:
+        end = self._replicated_end()
+        if end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        size, self._unannounced = self._unannounced, 0
+        if self.fetch_waiters:
+            for waiter in tuple(self.fetch_waiters):
+                waiter.progress(size)
+        if self._on_high_watermark:
+            reached = [callback for offset, callback in self._on_high_watermark if offset <= end]
+            self._on_high_watermark = [w for w in self._on_high_watermark if w[0] > end]
+            for callback in reached:
+                callback()
+
+
+def _ends_of(ends: dict[int, int], isr: Iterable[int], local_id: int) -> Iterable[int]:
+    return (ends.get(replica, UNKNOWN_OFFSET) for replica in isr if replica != local_id)
