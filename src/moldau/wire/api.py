@@ -1,8 +1,8 @@
 """The table of Kafka's APIs: keys, version ranges, and from which version each is flexible.
 
-Ranges are those of Apache Kafka 4.3.1 (stable versions only). :data:`SERVED` is the part that a broker
-answers; the rest is known so that the client can speak it and headers can be read. "Flexible" versions
-(KIP-482) use compact lengths and tagged fields, also in the request header.
+Ranges are those of Apache Kafka 4.3.1 (stable versions only). :data:`SERVED` is the part that a
+broker answers; the rest is known so that the client can speak it and headers can be read.
+"Flexible" versions (KIP-482) use compact lengths and tagged fields, also in the request header.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class ApiKey(IntEnum):
-    """A Kafka API key; 4 to 7 are the controller's requests of the ZooKeeper days, without versions now."""
+    """A Kafka API key. 4 to 7 are requests of the ZooKeeper days; no version of them is left."""
 
     PRODUCE = 0
     FETCH = 1
@@ -223,7 +223,7 @@ _KAFKA: Final[dict[ApiKey, tuple[int, int, int]]] = {
 KNOWN: Final[dict[ApiKey, VersionRange]] = {
     api: VersionRange(oldest, newest) for api, (oldest, newest, _) in _KAFKA.items()
 }
-"""Every API of Kafka 4.3.1 that has a stable version: what the client side can encode and decode."""
+"""Every API of Kafka 4.3.1 that has a stable version: what a client can encode and decode."""
 
 FLEXIBLE_SINCE: Final[tuple[int, ...]] = tuple(
     _KAFKA[api][2] if api in _KAFKA else NEVER_FLEXIBLE for api in sorted(ApiKey)
@@ -257,8 +257,8 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
 }
 """What a broker decodes and answers, with Kafka's ranges."""
 
-# librdkafka before 2.x picks its Produce feature level from an advertised 0, so Kafka 4 keeps saying 0
-# although it refuses versions below 3 (KIP-896).
+# librdkafka before 2.x picks its Produce feature level from an advertised 0, so Kafka 4 keeps
+# saying 0 although it refuses versions below 3 (KIP-896).
 ADVERTISED: Final[dict[ApiKey, VersionRange]] = {
     **SERVED,
     ApiKey.PRODUCE: VersionRange(0, SERVED[ApiKey.PRODUCE].newest),
@@ -273,9 +273,9 @@ _SERVED_BY_KEY: Final[tuple[VersionRange | None, ...]] = tuple(
 def is_served(api_key: int, version: int) -> bool:
     """Whether a request may be handed to a handler.
 
-    Kafka closes the connection of a peer that asks for anything else, with one exception: an ApiVersions
-    request of an unknown version is answered (:mod:`moldau.wire.api_versions`), because the peer has no
-    other way to learn what is spoken here.
+    Kafka closes the connection of a peer that asks for anything else, with one exception: an
+    ApiVersions request of an unknown version is answered (:mod:`moldau.wire.api_versions`),
+    because the peer has no other way to learn what is spoken here.
     """
     if not 0 <= api_key < len(_SERVED_BY_KEY):
         return False

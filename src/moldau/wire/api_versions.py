@@ -3,8 +3,9 @@
 A version that we do not know is answered in version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions itself, so that the client can ask again in one it shares with us (KIP-511).
 
-No features are advertised (version 3 adds them): Kafka's announce what its KRaft quorum agreed on, and
-clients switch on what we do not have, such as the second transaction protocol, when they see them.
+No features are advertised (version 3 adds them): Kafka's announce what its KRaft quorum agreed on,
+and clients switch on what we do not have, such as the second transaction protocol, when they see
+them.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Readers built from the schema: bytes of any version into the newest shape, in one pass.
 
-``reader(source, target)`` walks the fields of the ``source`` class (the version on the wire) and builds a
-``target`` instance (the newest version): fields by name, the default for what the old version did not
-have, and whatever :mod:`moldau.wire.lifting` says where the shape changed. Readers are closures made once
-per pair of classes; neighbouring fields of fixed size are read with one ``unpack_from``.
+``reader(source, target)`` walks the fields of the ``source`` class (the version on the wire) and
+builds a ``target`` instance (the newest version): fields by name, the default for what the old
+version did not have, and whatever :mod:`moldau.wire.lifting` says where the shape changed. Readers
+are closures made once per pair of classes; neighbouring fields of fixed size are read with one
+``unpack_from``.
 
-Nothing here trusts the bytes: a length is compared with what is left before anything is allocated, as in
-Kafka, and the number of array elements in one message is bounded (``MAX_ELEMENTS``). Tags that this
-version does not know are skipped, as the protocol demands (KIP-482).
+Nothing here trusts the bytes: a length is compared with what is left before anything is allocated,
+as in Kafka, and the number of array elements in one message is bounded (``MAX_ELEMENTS``). Tags
+that this version does not know are skipped, as the protocol demands (KIP-482).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Writers built from the schema: a message in the newest shape into the bytes of any version.
 
-``writer(source, target)`` writes what ``target`` (the version on the wire) has, taken by name from an
-object of the ``source`` shape (the newest version). Fields that only the old version has get its default,
-unless :mod:`moldau.wire.lifting` supplies them. No object of the old version is ever built.
+``writer(source, target)`` writes what ``target`` (the version on the wire) has, taken by name from
+an object of the ``source`` shape (the newest version). Fields that only the old version has get
+its default, unless :mod:`moldau.wire.lifting` supplies them. No object of the old version is ever
+built.
 
-Writers are closures made once per pair of classes; neighbouring fields of fixed size go out with one
-``pack``. Durations and times may be given as kio's types or as plain milliseconds.
+Writers are closures made once per pair of classes; neighbouring fields of fixed size go out with
+one ``pack``. Durations and times may be given as kio's types or as plain milliseconds.
 """
 
 from __future__ import annotations

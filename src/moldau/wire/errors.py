@@ -5,7 +5,8 @@
     ├── EncodeError               a value does not fit the field or version it is meant for
     └── UnsupportedVersionError   the API or its version is not spoken here
 
-A broker closes the connection on each of them, as Kafka does; there is nobody to send an error code to.
+A broker closes the connection on each of them, as Kafka does; there is nobody to send an error
+code to.
 """
 
 from __future__ import annotations

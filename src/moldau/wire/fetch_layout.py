@@ -1,9 +1,9 @@
 """Fetch, versions 4 to 18: message types and field layouts that both directions share.
 
-What changed with the versions: 5 adds log start offsets, 7 fetch sessions (KIP-227), 9 leader epochs
-(KIP-320), 11 racks and preferred replicas (KIP-392), 12 is flexible and adds diverging epochs
-(KIP-595), 13 knows topics by id instead of by name (KIP-516), 15 moves the replica id into a tag
-(KIP-903), 16 adds node endpoints (KIP-951). 17 and 18 only add tags for KRaft voters.
+What changed with the versions: 5 adds log start offsets, 7 fetch sessions (KIP-227), 9 leader
+epochs (KIP-320), 11 racks and preferred replicas (KIP-392), 12 is flexible and adds diverging
+epochs (KIP-595), 13 knows topics by id instead of by name (KIP-516), 15 moves the replica id into
+a tag (KIP-903), 16 adds node endpoints (KIP-951). 17 and 18 only add tags for KRaft voters.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchTopic:
-    """Partitions of one topic, known by name (to version 12) or by id (from 13); the other is None."""
+    """Partitions of one topic: by name to version 12, by id from 13; the other is None."""
 
     name: str | None
     topic_id: UUID | None

@@ -1,6 +1,7 @@
 """Fetch requests: read in one pass, written in one buffer.
 
-Tags that only KRaft voters send (directory ids and high watermarks of single partitions) are skipped.
+Tags that only KRaft voters send (directory ids and high watermarks of single partitions) are
+skipped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fetch responses: a list of parts out, views of the frame in.
 
-A response is bytes and, in between, untouched, whatever object stands for the records of a partition
-(a slice of a log file that the network layer hands to ``sendfile``). The first part begins with the
-size of the whole frame, files included.
+A response is bytes and, in between, untouched, whatever object stands for the records of a
+partition (a slice of a log file that the network layer hands to ``sendfile``). The first part
+begins with the size of the whole frame, files included.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _is_plain(partition: FetchedPartition) -> bool:
 def _one_partition(
     head: tuple[int, int, int, int, int, int], topic: bytes, partition: FetchedPartition
 ) -> list[Part]:
-    """The answer for a single plain partition in a flexible version, in as few steps as possible."""
+    """The answer for a single plain partition in a flexible version, in few steps."""
     records = partition.records
     length = -1 if records is None else _size(records)
     body = b"".join(
@@ -260,7 +260,7 @@ def _put_partition_tags(out: bytearray, partition: FetchedPartition) -> None:
 def decode_fetch_response(
     version: int, frame: bytes | bytearray | memoryview
 ) -> tuple[int, FetchResponse]:
-    """Correlation id and message of a response frame (without its size); records are views of it."""
+    """Correlation id and message of a frame (without its size); records are views of it."""
     check_version(version)
     buf = memoryview(frame)
     correlation_id, pos = read_response_header(ApiKey.FETCH, version, buf)

@@ -1,9 +1,9 @@
 """Request and response headers.
 
-A request starts with its API key, version, correlation id and client id (header version 1); flexible
-versions add a tagged section (header version 2), but the client id keeps its old 16-bit length.
-A response starts with the correlation id, plus a tagged section in flexible versions; the answer to
-ApiVersions never has one, because the peer may not know which version it will get.
+A request starts with its API key, version, correlation id and client id (header version 1);
+flexible versions add a tagged section (header version 2), but the client id keeps its old 16-bit
+length. A response starts with the correlation id, plus a tagged section in flexible versions; the
+answer to ApiVersions never has one, because the peer may not know which version it will get.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEYS: Final = len(FLEXIBLE_SINCE)
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What precedes each request. ``client_id`` is null for some old clients; Kafka reads that as empty."""
+    """What precedes each request. Some clients send a null id; Kafka reads that as empty."""
 
     api_key: int
     api_version: int
@@ -34,8 +34,9 @@ class RequestHeader:
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """The header of a request frame (without its size), and where the body starts.
 
-    Raises :class:`DecodeError` also for an API key that Kafka does not have: its header cannot be read.
-    Whether the API and version are served is the caller's question (:func:`moldau.wire.api.is_served`).
+    Raises :class:`DecodeError` also for an API key that Kafka does not have: its header cannot be
+    read. Whether the API and version are served is the caller's question
+    (:func:`moldau.wire.api.is_served`).
     """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame, 0)

@@ -1,9 +1,9 @@
-"""Where the shape of a message changed between versions: the rules that names and defaults do not cover.
+"""Where the shape of a message changed between versions: rules beyond names and defaults.
 
-*Lifting* turns the fields of an old version, by name, into those of the newest; *lowering* turns a newest
-message into an object with the attributes of the old version. Most APIs need neither: they only ever added
-fields. ``tests/unit/wire/test_lifting.py`` finds every field that a version has and the newest has not, and
-demands a rule here or a reason in :data:`DROPPED`.
+*Lifting* turns the fields of an old version, by name, into those of the newest; *lowering* turns a
+newest message into an object with the attributes of the old version. Most APIs need neither: they
+only ever added fields. ``tests/unit/wire/test_lifting.py`` finds every field that a version has and
+the newest has not, and demands a rule here or a reason in :data:`DROPPED`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DROPPED: Final[dict[tuple[ApiKey, Direction], frozenset[str]]] = {
 """Fields of old versions that the newest has not, and that nobody here needs."""
 
 
-def _entity(api: ApiKey, direction: Direction, *path: str) -> type:
+def _entity(api: ApiKey, direction: Direction, *path: str) -> type[Any]:
     """The newest class of a nested entity."""
     found = message_class(api, newest_version(api), direction)
     for name in path:
@@ -56,7 +56,7 @@ def _copy(target: type, source: Any) -> Any:
     return target(**{spec.name: getattr(source, spec.name) for spec in fields_of(target)})
 
 
-# -- Metadata: version 0 says "all topics" with an empty array, later ones with null ---------------------
+# -- Metadata: version 0 says "all topics" with an empty array, later ones with null
 
 
 def _lift_metadata_request(values: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def _lower_metadata_request(request: Any) -> Any:
     return SimpleNamespace(topics=() if request.topics is None else request.topics)
 
 
-# -- FindCoordinator: one key before version 4 (KIP-699) --------------------------------------------------
+# -- FindCoordinator: one key before version 4 (KIP-699)
 
 
 def _lift_find_coordinator_request(values: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def _lower_find_coordinator_response(response: Any) -> Any:
     )
 
 
-# -- LeaveGroup: one member before version 3 (KIP-345) ----------------------------------------------------
+# -- LeaveGroup: one member before version 3 (KIP-345)
 
 
 def _lift_leave_group_request(values: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ def _lower_leave_group_response(response: Any) -> Any:
     return SimpleNamespace(throttle_time=response.throttle_time, error_code=error)
 
 
-# -- DeleteTopics: plain names before version 6 (KIP-516) -------------------------------------------------
+# -- DeleteTopics: plain names before version 6 (KIP-516)
 
 
 def _lift_delete_topics_request(values: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _lower_delete_topics_request(request: Any) -> Any:
     )
 
 
-# -- OffsetFetch: one group before version 8 (KIP-709) ----------------------------------------------------
+# -- OffsetFetch: one group before version 8 (KIP-709)
 
 
 def _lift_offset_fetch_request(values: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ def _lower_offset_fetch_response(response: Any) -> Any:
     )
 
 
-# -- AddPartitionsToTxn: one transaction before version 4 (KIP-890) ---------------------------------------
+# -- AddPartitionsToTxn: one transaction before version 4 (KIP-890)
 
 
 def _lift_add_partitions_request(values: dict[str, Any]) -> None:
@@ -281,7 +281,7 @@ _RULES: Final[dict[tuple[ApiKey, Direction], tuple[int, Lift | None, Lower | Non
 
 
 def lift_rule(api: ApiKey, version: int, direction: Direction) -> Lift | None:
-    """How this version's fields become the newest version's, if names and defaults are not enough."""
+    """How this version's fields become the newest's, if names and defaults are not enough."""
     first, lift, _ = _RULES.get((api, direction), (0, None, None))
     return lift if version < first else None
 

@@ -1,13 +1,14 @@
 """Any message of any version, seen in one shape: the adapter around kio's classes.
 
-Handlers and clients see each API as kio's dataclass of the newest version that is spoken here, for example
-``kio.schema.metadata.v13.request.MetadataRequest``; what is on the wire is whatever version the peer
-chose. Produce and Fetch have their own codecs (:mod:`moldau.wire.produce`, :mod:`moldau.wire.fetch`):
-their newest shape knows topics by id only, and they are too hot for a general one.
+Handlers and clients see each API as kio's dataclass of the newest version that is spoken here, for
+example ``kio.schema.metadata.v13.request.MetadataRequest``; what is on the wire is whatever version
+the peer chose. Produce and Fetch have their own codecs (:mod:`moldau.wire.produce`,
+:mod:`moldau.wire.fetch`): their newest shape knows topics by id only, and they are too hot for a
+general one.
 
-Values in decoded messages: error codes are :class:`moldau.errors.ErrorCode` (an unknown one reads as
-``UNKNOWN_SERVER_ERROR``, as in Kafka's clients), durations are ``timedelta``, the zero UUID is ``None``.
-When encoding, durations may also be plain milliseconds and error codes plain ints
+Values in decoded messages: error codes are :class:`moldau.errors.ErrorCode` (an unknown one reads
+as ``UNKNOWN_SERVER_ERROR``, as in Kafka's clients), durations are ``timedelta``, the zero UUID is
+``None``. When encoding, durations may also be plain milliseconds and error codes plain ints
 (:mod:`moldau.wire.make`).
 
 Bytes after the end of a message are ignored, as Kafka ignores them.
@@ -71,7 +72,7 @@ def encode_response(api: ApiKey, version: int, correlation_id: int, response: An
     return _encode(api, version, "response", out, response)
 
 
-def newest_class(api: ApiKey, direction: Direction) -> type:
+def newest_class(api: ApiKey, direction: Direction) -> type[Any]:
     """kio's class that messages of this API are seen as."""
     return message_class(api, newest_version(api), direction)
 

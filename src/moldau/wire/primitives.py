@@ -1,8 +1,8 @@
 """Kafka's wire primitives, as far as the hand-written codecs need them.
 
-Varints, the two kinds of strings, tagged sections, and two bounded caches: the same few topic names,
-client ids and topic ids come with every request, and looking their bytes up is cheaper than building a
-new ``str`` (whose hash is then cold) or ``UUID`` (0.8 µs).
+Varints, the two kinds of strings, tagged sections, and two bounded caches: the same few topic
+names, client ids and topic ids come with every request, and looking their bytes up is cheaper than
+building a new ``str`` (whose hash is then cold) or ``UUID`` (0.8 µs).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from moldau.wire.errors import DecodeError, EncodeError
 MAX_ELEMENTS: Final = 1 << 20
 """Most array elements that one request may carry in all.
 
-Kafka only demands that an array has no more elements than bytes are left. An element takes few bytes on the
-wire and some hundred as Python objects, so a 100 MB frame of empty topic names would take gigabytes; no
-sane request comes near this number.
+Kafka only demands that an array has no more elements than bytes are left. An element takes few
+bytes on the wire and some hundred as Python objects, so a 100 MB frame of empty topic names would
+take gigabytes; no sane request comes near this number.
 """
 
 MALFORMED: Final = (StructError, IndexError, ValueError, OverflowError)
-"""What reading past the end or decoding nonsense raises; ``UnicodeDecodeError`` is a ``ValueError``."""
+"""What reading past the end or decoding nonsense raises (bad UTF-8 is a ``ValueError``)."""
 
 _CACHE_SIZE: Final = 8192
 _CACHED_TEXT_BYTES: Final = 256
@@ -60,7 +60,7 @@ def uuid_from(raw: bytes) -> UUID:
 
 
 def error_from(code: int) -> ErrorCode:
-    """The error of this code; one that we do not know reads as UNKNOWN_SERVER_ERROR, as in Kafka."""
+    """The error of this code; an unknown one reads as UNKNOWN_SERVER_ERROR, as in Kafka."""
     return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -1,11 +1,10 @@
 """Produce, versions 3 to 13: the codec of the hottest request, written by hand.
 
-A request is read in one pass; its records stay where they are, as views of the connection's buffer. The
-answer for one partition without error, which is nearly all of them, is two ``pack`` calls.
+A request is read in one pass; its records stay where they are, as views of the connection's buffer.
+The answer for one partition without error, which is nearly all of them, is two ``pack`` calls.
 
-What changed with the versions: 5 adds the log start offset, 8 adds errors of single records, 9 is flexible,
-10 adds leader hints (KIP-951), 13 knows topics by id instead of by name (KIP-516). Records may be null
-in the schema; a broker answers that with INVALID_RECORD.
+What changed with the versions: 5 adds the log start offset, 8 adds errors of single records, 9 is
+flexible, 10 adds leader hints (KIP-951), 13 knows topics by id instead of by name (KIP-516).
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ _NAME_CACHE_SIZE: Final = 8192
 
 @dataclass(slots=True)
 class ProduceTopic:
-    """Batches for one topic, known by name (to version 12) or by id (from 13); the other is None."""
+    """Batches for one topic: by name to version 12, by id from 13; the other is None."""
 
     name: str | None
     topic_id: UUID | None

@@ -63,7 +63,7 @@ class FieldSpec:
     is_array: bool
     nullable: bool
     tag: int | None
-    entity: type | None
+    entity: type[Any] | None
     """The class of the nested entity, or of an array's elements."""
     default: Any
     """What a reader sees when the field was not sent: the schema's default, or its type's zero."""
@@ -72,9 +72,10 @@ class FieldSpec:
 def _keep_hypothesis_out() -> None:
     """Import kio's base without hypothesis.
 
-    kio registers strategies for its types as soon as hypothesis can be imported, which costs a broker on a
-    developer's machine 150 ms at start. A ``None`` in ``sys.modules`` makes that one import fail,
-    as it does where hypothesis is not installed; a process that already runs under it is left alone.
+    kio registers strategies for its types as soon as hypothesis can be imported, which costs a
+    broker on a developer's machine 150 ms at start. A ``None`` in ``sys.modules`` makes that one
+    import fail, as it does where hypothesis is not installed; a process that already runs under it
+    is left alone.
     """
     if "hypothesis" in sys.modules:
         return
@@ -90,14 +91,14 @@ _keep_hypothesis_out()
 
 
 @cache
-def message_class(api: ApiKey, version: int, direction: Direction) -> type:
+def message_class(api: ApiKey, version: int, direction: Direction) -> type[Any]:
     """kio's class of this message."""
     served = KNOWN.get(api)
     if served is None or not served.oldest <= version <= served.newest:
         raise UnsupportedVersionError(f"{api.name} version {version} is not spoken here")
     module = import_module(f"kio.schema.{api.name.lower()}.v{version}.{direction}")
     words = [*api.name.split("_"), direction]
-    loaded: type = getattr(module, "".join(word.capitalize() for word in words))
+    loaded: type[Any] = getattr(module, "".join(word.capitalize() for word in words))
     return loaded
 
 

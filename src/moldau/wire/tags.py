@@ -1,4 +1,4 @@
-"""Tagged sections (KIP-482) of the hand-written codecs: leader hints and node endpoints (KIP-951)."""
+"""Tagged sections (KIP-482) of the hand-written codecs, and what KIP-951 puts there."""
 
 from __future__ import annotations
 
