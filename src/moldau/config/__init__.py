@@ -32,6 +32,7 @@ from moldau.config.listeners import Endpoint as Endpoint
 from moldau.config.log_options import *
 from moldau.config.network_options import *
 from moldau.config.option import (
+    AnyOption as AnyOption,
     ConfigError as ConfigError,
     ConfigSource as ConfigSource,
     ConfigType as ConfigType,
