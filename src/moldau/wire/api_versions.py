@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ADVERTISED, SERVED, ApiKey, VersionRange
@@ -59,9 +59,9 @@ def _template(version: int, error_code: ErrorCode, throttle_ms: int) -> bytes:
     response = newest_class(ApiKey.API_VERSIONS, "response")
     (api_version,) = (spec.entity for spec in fields_of(response) if spec.name == "api_keys")
     assert api_version is not None
-    keys = tuple(
+    keys: tuple[Any, ...] = tuple(
         make(api_version, api_key=api, min_version=found.oldest, max_version=found.newest)
         for api, found in sorted(ranges.items())
     )
-    message = make(response, error_code=error_code, api_keys=keys, throttle_time=throttle_ms)
+    message: Any = make(response, error_code=error_code, api_keys=keys, throttle_time=throttle_ms)
     return encode_response(ApiKey.API_VERSIONS, version, 0, message)

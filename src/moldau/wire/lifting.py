@@ -35,7 +35,7 @@ DROPPED: Final[dict[tuple[ApiKey, Direction], frozenset[str]]] = {
 """Fields of old versions that the newest has not, and that nobody here needs."""
 
 
-def _entity(api: ApiKey, direction: Direction, *path: str) -> type[Any]:
+def _entity(api: ApiKey, direction: Direction, *path: str) -> type:
     """The newest class of a nested entity."""
     found = message_class(api, newest_version(api), direction)
     for name in path:

@@ -72,7 +72,7 @@ def encode_response(api: ApiKey, version: int, correlation_id: int, response: An
     return _encode(api, version, "response", out, response)
 
 
-def newest_class(api: ApiKey, direction: Direction) -> type[Any]:
+def newest_class(api: ApiKey, direction: Direction) -> type:
     """kio's class that messages of this API are seen as."""
     return message_class(api, newest_version(api), direction)
 

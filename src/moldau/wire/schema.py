@@ -63,7 +63,7 @@ class FieldSpec:
     is_array: bool
     nullable: bool
     tag: int | None
-    entity: type[Any] | None
+    entity: type | None
     """The class of the nested entity, or of an array's elements."""
     default: Any
     """What a reader sees when the field was not sent: the schema's default, or its type's zero."""
@@ -91,14 +91,14 @@ _keep_hypothesis_out()
 
 
 @cache
-def message_class(api: ApiKey, version: int, direction: Direction) -> type[Any]:
+def message_class(api: ApiKey, version: int, direction: Direction) -> type:
     """kio's class of this message."""
     served = KNOWN.get(api)
     if served is None or not served.oldest <= version <= served.newest:
         raise UnsupportedVersionError(f"{api.name} version {version} is not spoken here")
     module = import_module(f"kio.schema.{api.name.lower()}.v{version}.{direction}")
     words = [*api.name.split("_"), direction]
-    loaded: type[Any] = getattr(module, "".join(word.capitalize() for word in words))
+    loaded: type = getattr(module, "".join(word.capitalize() for word in words))
     return loaded
 
 
