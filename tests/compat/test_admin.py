@@ -127,9 +127,7 @@ def test_alter_topic_config(
 
 @pytest.mark.compat("Describe broker configs", "{client}")
 @pytest.mark.parametrize("client", offering("broker_config"))
-def test_describe_broker_config(
-    client: type[Client], clients: ClientPool, target: Target
-) -> None:
+def test_describe_broker_config(client: type[Client], clients: ClientPool, target: Target) -> None:
     assert clients.get(client).broker_config("log.dirs") == str(target.data_dir)
     assert clients.get(client).broker_config("log.retention.hours") == "168"
 

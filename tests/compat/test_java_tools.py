@@ -97,7 +97,9 @@ def test_get_offset_shell_prints_earliest_latest_and_by_timestamp(
 
 @pytest.mark.compat("ProducerPerformance", TOOLS)
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_producer_performance(target: Target, client: ConfluentKafka, topic: str, acks: str) -> None:
+def test_producer_performance(
+    target: Target, client: ConfluentKafka, topic: str, acks: str
+) -> None:
     args = f"--topic {topic} --num-records 5000 --record-size 200 --throughput -1 --producer-props"
     props = (f"bootstrap.servers={target.bootstrap}", f"acks={acks}", "enable.idempotence=false")
     printed = java.run_tool(java.PRODUCER_PERFORMANCE, *args.split(), *props).decode()

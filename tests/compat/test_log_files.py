@@ -65,7 +65,9 @@ def check_directory(directory: Path, records: int) -> None:
     assert len(indexes) == 2 * len(logs)
     checked = dump(indexes, "--index-sanity-check").splitlines()
     # The last segment may be too small for an index entry.
-    assert sum(line.endswith(("passed sanity check.", "is empty.")) for line in checked) == len(indexes)
+    assert sum(line.endswith(("passed sanity check.", "is empty.")) for line in checked) == len(
+        indexes
+    )
     dump(indexes, "--verify-index-only")
     entries = dump(directory.glob("*.index"))
     # An entry for about every batch: they are larger than index.interval.bytes.

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from tests.support.clients.base import Sample
 from tests.support.clients.confluent import QUIET
@@ -18,7 +24,9 @@ class Stored:
     sample: Sample
 
 
-def drain(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = False) -> list[Stored]:
+def drain(
+    bootstrap: str, topic: str, partition: int = 0, *, committed: bool = False
+) -> list[Stored]:
     """Every record of the partition: to the high watermark, or to the last stable offset."""
     consumer = Consumer(
         {
@@ -33,7 +41,7 @@ def drain(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = F
     )
     records: list[Stored] = []
     try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while True:
             message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"{topic}-{partition} went silent at {len(records)} records"
