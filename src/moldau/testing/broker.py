@@ -131,13 +131,14 @@ class MoldauProcess:
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
-        from moldau.client import Client, NewTopic
+        from moldau.client import Client, NewTopic, raise_first_error
 
         settings = {key.replace("_", "."): _setting(value) for key, value in configs.items()}
 
         async def create() -> None:
             async with Client(self.bootstrap_servers) as client:
-                await client.admin.create_topics([NewTopic(name, partitions, configs=settings)])
+                topic = NewTopic(name, partitions, configs=settings)
+                raise_first_error(await client.admin.create_topics([topic]))
                 await client.cluster.wait_for_leaders(name)
 
         with ThreadPoolExecutor(1) as thread:
