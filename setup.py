@@ -20,7 +20,6 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
-from setuptools.errors import BaseError
 
 COMPILED_MODULES = [
     "src/moldau/records/builder.py",
@@ -77,7 +76,7 @@ class BuildExtensions(build_ext):
     def build_extensions(self) -> None:
         try:
             super().build_extensions()
-        except (BaseError, OSError) as error:
+        except Exception as error:  # each version of setuptools has its own idea of a compile error
             for output in self.get_outputs():
                 Path(output).unlink(missing_ok=True)
             self.extensions = []
