@@ -48,6 +48,13 @@ def _timedelta(ms: int) -> timedelta:
     return timedelta(milliseconds=ms)
 
 
+def _long_timedelta(ms: int) -> timedelta:
+    try:
+        return timedelta(milliseconds=ms)
+    except OverflowError:  # "for ever", spelled as the largest 64-bit number
+        return timedelta.max if ms > 0 else timedelta.min
+
+
 def _datetime(ms: int) -> datetime | None:
     return None if ms == -1 else _EPOCH + timedelta(milliseconds=ms)
 
@@ -59,7 +66,7 @@ def _uuid(raw: bytes) -> Any:
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "error_code": error_from,
     "timedelta_i32": _timedelta,
-    "timedelta_i64": _timedelta,
+    "timedelta_i64": _long_timedelta,
     "datetime_i64": _datetime,
     "uuid": _uuid,
 }
