@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moldau.records import Record, build_batch
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import decode_response, encode_request
 from moldau.wire.produce import encode_produce_request
@@ -67,7 +68,7 @@ def batch_of(payload_size: int, record_size: int = 1000) -> bytes:
 
 def produce_frame(topic: str, batch: bytes, acks: int = -1, partition: int = 0) -> bytes:
     parts = encode_produce_request(
-        PRODUCE_VERSION, 7, "bench", acks, 30_000, [(topic, None, [(partition, batch)])]
+        PRODUCE_VERSION, 7, "bench", None, acks, 30_000, [(topic, None, [(partition, batch)])]
     )
     return b"".join(parts)
 

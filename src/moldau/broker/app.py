@@ -118,6 +118,7 @@ class BrokerServer:
         logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
         self._undo.push_async_callback(logs.shutdown)
         await logs.start(configs.topic)
+        _report_recovery(logs)
         store = await self._open_store(log_dirs[0])
         known = await self._run_in_thread(known_cluster_id, disk, log_dirs)
         cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
@@ -241,6 +242,17 @@ def _controller_settings(configs: Configs) -> ControllerSettings:
         unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
         validate_topic_config=validate,
     )
+
+
+def _report_recovery(logs: LogManager) -> None:
+    found = logs.recovery
+    if found.segments_scanned:
+        log.info(
+            "recovered after an unclean stop: %d segments, %d bytes checked, %d bytes cut off",
+            found.segments_scanned,
+            found.bytes_scanned,
+            found.bytes_truncated,
+        )
 
 
 def _absolute(directories: Sequence[str]) -> list[str]:
