@@ -69,12 +69,19 @@ class ReplicaManager:
             partition_log = self._logs.get_or_create(
                 topic_partition, state.topic_id, self._topic_config(state.topic)
             )
-            partitions[state.partition] = Partition(self._node_id, partition_log, state)
+            partitions[state.partition] = Partition(
+                self._node_id,
+                partition_log,
+                state,
+                high_watermark=self._logs.checkpointed_high_watermarks.pop(topic_partition, 0),
+            )
         except (KafkaError, OSError) as error:
             # One bad disk or directory must not keep the other partitions from being served.
             log.error("partition %s is offline: %s", topic_partition, error)
             self._offline.add(topic_partition)
             return False
+        if known is not None:
+            known.resign()  # it was of an older topic of the same name
         self._offline.discard(topic_partition)
         return True
 
@@ -86,10 +93,9 @@ class ReplicaManager:
             partitions = self.topics.get(topic, {})
             partition = partitions.pop(index, None)
             if partition is not None:
-                partition.leader_id = -1
-                partition.disturb()
-                if not partitions:
-                    del self.topics[topic]
+                partition.resign()
+            if not partitions:
+                self.topics.pop(topic, None)
             if delete:
                 self._delete_log(topic_partition)
             if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
@@ -114,3 +120,4 @@ class ReplicaManager:
         for partitions in self.topics.values():
             for partition in partitions.values():
                 partition.disturb()
+                partition.give_up_appends()

@@ -32,6 +32,7 @@ class ParkedFetch:
         available: int,
         max_wait_ms: int,
         attempt: Callable[[bool], int | None],
+        as_follower: bool = False,
     ) -> None:
         self._clock = clock
         self._partitions = partitions
@@ -41,7 +42,7 @@ class ParkedFetch:
         self._turn: Timer | None = None
         self._timer = clock.call_later(max_wait_ms / 1000, self._time_is_up)
         for partition in partitions:
-            partition.fetch_waiters[self] = None
+            partition.park_fetch(self, as_follower=as_follower)
 
     def progress(self, size: int) -> None:
         self._available += size
@@ -49,8 +50,9 @@ class ParkedFetch:
             self._turn = self._clock.call_later(0, self._look_again)
 
     def disturbed(self) -> None:
-        if self._turn is None:
-            self._turn = self._clock.call_later(0, self._time_is_up)
+        if self._turn is not None:
+            self._turn.cancel()
+        self._turn = self._clock.call_later(0, self._time_is_up)
 
     def cancel(self) -> None:
         """The client is gone: forget everything."""
@@ -58,7 +60,8 @@ class ParkedFetch:
         if self._turn is not None:
             self._turn.cancel()
         for partition in self._partitions:
-            partition.fetch_waiters.pop(self, None)
+            partition.leave_fetch(self)
+        self._partitions = ()
 
     def _look_again(self) -> None:
         self._turn = None
@@ -77,10 +80,11 @@ class ParkedProduce:
     """An ``acks=all`` append that waits for the high watermark of its partitions.
 
     ``answer`` is called once, with the error of each partition in the order in which they were
-    given.
+    given. What became of a partition is decided when it is settled: a broker that loses and
+    regains leadership meanwhile cannot vouch for the append.
     """
 
-    __slots__ = ("_answer", "_clock", "_remaining", "_required", "_timer")
+    __slots__ = ("_answer", "_outcomes", "_required", "_timer", "_waiting")
 
     def __init__(
         self,
@@ -91,31 +95,47 @@ class ParkedProduce:
         answer: Callable[[list[ErrorCode]], None],
     ) -> None:
         self._answer: Callable[[list[ErrorCode]], None] | None = answer
-        self._clock = clock
         self._required = required
-        self._remaining = len(required)
-        self._timer = clock.call_later(max(timeout_ms, 0) / 1000, self._finish)
+        self._outcomes: dict[Partition, ErrorCode] = {}
+        self._waiting: dict[Partition, int] = {}
         for partition, end_offset in required:
-            partition.when_replicated(end_offset, self._one_done)
+            self._waiting[partition] = max(end_offset, self._waiting.get(partition, 0))
+        self._timer = clock.call_later(max(timeout_ms, 0) / 1000, self._finish)
+        for partition, end_offset in tuple(self._waiting.items()):
+            partition.park_append(self, end_offset)
 
-    def _one_done(self) -> None:
-        self._remaining -= 1
-        if self._remaining == 0:
+    def settled(self, partition: Partition) -> None:
+        end_offset = self._waiting.pop(partition, None)
+        if end_offset is None:
+            return
+        self._outcomes[partition] = _outcome(partition, end_offset)
+        if not self._waiting:
             self._finish()
 
-    def _finish(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is None:
-            return
+    def cancel(self) -> None:
+        """The client is gone: forget everything. What was appended stays appended."""
+        self._answer = None
         self._timer.cancel()
-        answer([_outcome(partition, end_offset) for partition, end_offset in self._required])
+        for partition in self._waiting:
+            partition.leave_append(self)
+        self._waiting = {}
+        self._required = ()
+
+    def _finish(self) -> None:
+        answer, required, outcomes = self._answer, self._required, self._outcomes
+        for partition, end_offset in self._waiting.items():
+            outcomes[partition] = _outcome(partition, end_offset)
+        self.cancel()
+        if answer is not None:
+            answer([outcomes[partition] for partition, _ in required])
 
 
 def _outcome(partition: Partition, end_offset: int) -> ErrorCode:
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark < end_offset:
-        return ErrorCode.REQUEST_TIMED_OUT
+        failed = partition.log.failure is not None
+        return ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.REQUEST_TIMED_OUT
     if len(partition.isr) < partition.log.config.min_insync_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.NONE

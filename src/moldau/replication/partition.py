@@ -8,7 +8,7 @@ follows the log end at once, so an ``acks=all`` request is answered without bein
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from moldau.controller import LeaderAndIsr
@@ -18,10 +18,11 @@ from moldau.model import TopicPartition
 
 UNKNOWN_OFFSET = -1
 UNDEFINED_EPOCH = -1
+NO_FOLLOWER = -1
 
 
-class Waiter(Protocol):
-    """A parked request that wants to hear of progress on a partition."""
+class FetchWaiter(Protocol):
+    """A parked fetch that wants to hear of progress on a partition."""
 
     def progress(self, size: int) -> None:
         """About ``size`` more bytes became readable."""
@@ -29,6 +30,14 @@ class Waiter(Protocol):
 
     def disturbed(self) -> None:
         """Leadership moved or the partition went away: look again now."""
+        ...
+
+
+class AppendWaiter(Protocol):
+    """A parked append that waits for the high watermark."""
+
+    def settled(self, partition: Partition) -> None:
+        """The high watermark has reached the append, or this broker leads no more."""
         ...
 
 
@@ -47,10 +56,12 @@ class Partition:
     """The state of one local replica, leader or follower."""
 
     __slots__ = (
+        "_append_waiters",
+        "_fetch_waiters",
         "_follower_ends",
-        "_on_high_watermark",
+        "_follower_waiters",
+        "_partition_epoch",
         "_unannounced",
-        "fetch_waiters",
         "high_watermark",
         "isr",
         "leader_epoch",
@@ -62,16 +73,22 @@ class Partition:
         "topic_partition",
     )
 
-    def __init__(self, local_id: int, log: PartitionLog, state: LeaderAndIsr) -> None:
+    def __init__(
+        self, local_id: int, log: PartitionLog, state: LeaderAndIsr, *, high_watermark: int = 0
+    ) -> None:
+        """``high_watermark`` is what was last written down; the log may know better."""
         self.local_id = local_id
         self.log = log
         self.topic_partition = TopicPartition(state.topic, state.partition)
         self.topic_id = state.topic_id
-        self.high_watermark = log.log_start_offset
-        self.fetch_waiters: dict[Waiter, None] = {}
-        self._on_high_watermark: list[tuple[int, Callable[[], None]]] = []
+        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        self._fetch_waiters: dict[FetchWaiter, None] = {}
+        self._follower_waiters: dict[FetchWaiter, None] = {}
+        self._append_waiters: dict[AppendWaiter, int] = {}
         self._follower_ends: dict[int, int] = {}
         self._unannounced = 0
+        self._partition_epoch = -1
+        log.on_failure = self._log_failed
         self.leader_id = -1
         self.leader_epoch = UNDEFINED_EPOCH
         self.isr: tuple[int, ...] = ()
@@ -88,12 +105,13 @@ class Partition:
         return self.log.last_stable_offset(self.high_watermark)
 
     def apply(self, state: LeaderAndIsr) -> None:
-        """Take over the controller's decision; an older leader epoch is ignored."""
-        if state.leader_epoch < self.leader_epoch:
+        """Take over the controller's decision; an older one is ignored."""
+        if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self._partition_epoch):
             return
         new_epoch = state.leader_epoch > self.leader_epoch
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
+        self._partition_epoch = state.partition_epoch
         self.isr = tuple(state.isr)
         self.replicas = tuple(state.replicas)
         if new_epoch:
@@ -103,6 +121,14 @@ class Partition:
             self.disturb()
         if self.is_leader:
             self._advance_high_watermark()
+        else:
+            self.give_up_appends()
+
+    def resign(self) -> None:
+        """This replica is no longer served here: whatever waits is told so."""
+        self.leader_id = -1
+        self.disturb()
+        self.give_up_appends()
 
     def check_leader(self, current_leader_epoch: int = UNDEFINED_EPOCH) -> None:
         """Refuse what is meant for another leader or another epoch (KIP-320)."""
@@ -128,20 +154,37 @@ class Partition:
         if not info.duplicate:
             self._unannounced += info.size
             self._advance_high_watermark()
+            if self._follower_waiters:
+                # Followers read ahead of the high watermark: it is they who move it.
+                for waiter in tuple(self._follower_waiters):
+                    waiter.progress(info.size)
         return info
 
-    def when_replicated(self, offset: int, callback: Callable[[], None]) -> None:
-        """Call back once the high watermark has reached ``offset``."""
-        if self.high_watermark >= offset:
-            callback()
-        else:
-            self._on_high_watermark.append((offset, callback))
+    # Parked requests -----------------------------------------------------------------------------
 
-    def record_follower_fetch(self, replica_id: int, fetch_offset: int) -> None:
-        """A follower asking for ``fetch_offset`` has everything before it."""
-        if self._follower_ends.get(replica_id, UNKNOWN_OFFSET) < fetch_offset:
-            self._follower_ends[replica_id] = fetch_offset
-            self._advance_high_watermark()
+    def park_fetch(self, waiter: FetchWaiter, *, as_follower: bool = False) -> None:
+        """Tell ``waiter`` of progress until it leaves; a follower's begins with the append."""
+        waiters = self._follower_waiters if as_follower else self._fetch_waiters
+        waiters[waiter] = None
+
+    def park_append(self, waiter: AppendWaiter, end_offset: int) -> None:
+        """Tell ``waiter`` once, when the high watermark reaches ``end_offset`` or never will."""
+        if self.high_watermark >= end_offset or not self.is_leader:
+            waiter.settled(self)
+        else:
+            self._append_waiters[waiter] = end_offset
+
+    def leave_fetch(self, waiter: FetchWaiter) -> None:
+        self._fetch_waiters.pop(waiter, None)
+        self._follower_waiters.pop(waiter, None)
+
+    def leave_append(self, waiter: AppendWaiter) -> None:
+        self._append_waiters.pop(waiter, None)
+
+    @property
+    def parked(self) -> int:
+        """How many requests wait here."""
+        return len(self._fetch_waiters) + len(self._follower_waiters) + len(self._append_waiters)
 
     def read(
         self,
@@ -151,11 +194,21 @@ class Partition:
         current_leader_epoch: int = UNDEFINED_EPOCH,
         last_fetched_epoch: int = UNDEFINED_EPOCH,
         committed_only: bool = False,
-        as_follower: bool = False,
+        follower_id: int = NO_FOLLOWER,
         min_one_batch: bool = True,
     ) -> PartitionRead:
-        """Find the records from ``offset`` on, as far as this reader may see."""
+        """Find the records from ``offset`` on, as far as this reader may see.
+
+        A follower that asks for ``offset`` has everything before it, which may move the high
+        watermark; but only if its epoch is ours and its log is a prefix of ours.
+        """
         self.check_leader(current_leader_epoch)
+        as_follower = follower_id >= 0
+        if as_follower and follower_id not in self.replicas:
+            known = current_leader_epoch != UNDEFINED_EPOCH
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
         log = self.log
         high_watermark = self.high_watermark
         stable = self.last_stable_offset
@@ -170,7 +223,14 @@ class Partition:
             upper = log.log_end_offset
         found = log.read(offset, max_bytes, upper, min_one_batch)
         aborted = log.aborted_transactions(offset, upper) if committed_only and found else None
+        if as_follower:
+            self._record_follower_end(follower_id, offset)
         return PartitionRead(high_watermark, stable, log.log_start_offset, found, aborted)
+
+    def _record_follower_end(self, follower_id: int, offset: int) -> None:
+        if self._follower_ends.get(follower_id, UNKNOWN_OFFSET) < offset:
+            self._follower_ends[follower_id] = offset
+            self._advance_high_watermark()
 
     def _diverging_epoch(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
@@ -196,13 +256,19 @@ class Partition:
         return self.log.log_start_offset
 
     def disturb(self) -> None:
-        """Wake everything parked here; it will look again and find what changed."""
-        waiters, self.fetch_waiters = self.fetch_waiters, {}
-        for waiter in waiters:
+        """Wake the fetches parked here: they look again and answer what they find."""
+        for waiter in (*self._fetch_waiters, *self._follower_waiters):
             waiter.disturbed()
-        replicated, self._on_high_watermark = self._on_high_watermark, []
-        for _, callback in replicated:
-            callback()
+
+    def give_up_appends(self) -> None:
+        """Nobody here will ever see the parked appends replicated."""
+        appends, self._append_waiters = self._append_waiters, {}
+        for waiter in appends:
+            waiter.settled(self)
+
+    def _log_failed(self, _log: object) -> None:
+        self.disturb()
+        self.give_up_appends()
 
     def _replicated_end(self) -> int:
         end = self.log.log_end_offset
@@ -217,14 +283,15 @@ class Partition:
             return
         self.high_watermark = end
         size, self._unannounced = self._unannounced, 0
-        if self.fetch_waiters:
-            for waiter in tuple(self.fetch_waiters):
+        if self._fetch_waiters:
+            for waiter in tuple(self._fetch_waiters):
                 waiter.progress(size)
-        if self._on_high_watermark:
-            reached = [callback for offset, callback in self._on_high_watermark if offset <= end]
-            self._on_high_watermark = [w for w in self._on_high_watermark if w[0] > end]
-            for callback in reached:
-                callback()
+        if self._append_waiters:
+            reached = [waiter for waiter, offset in self._append_waiters.items() if offset <= end]
+            for append in reached:
+                del self._append_waiters[append]
+            for append in reached:
+                append.settled(self)
 
 
 def _ends_of(ends: dict[int, int], isr: Iterable[int], local_id: int) -> Iterable[int]:

@@ -72,6 +72,7 @@ def handle(
         available=size,
         max_wait_ms=request.max_wait_ms,
         attempt=attempt,
+        as_follower=request.replica_id >= 0,
     )
     pending.on_abandoned = parked.cancel
     return pending
@@ -116,18 +117,15 @@ class _Fetch:
         self, wanted: SessionPartition, room: int, *, first: bool
     ) -> FetchedPartition:
         want = wanted.want
-        as_follower = self._request.replica_id >= 0
         try:
             partition = self._partition(wanted)
-            if as_follower:
-                partition.record_follower_fetch(self._request.replica_id, want.fetch_offset)
             read = partition.read(
                 want.fetch_offset,
                 max(min(want.max_bytes, room), 0),
                 current_leader_epoch=want.current_leader_epoch,
                 last_fetched_epoch=want.last_fetched_epoch,
                 committed_only=self._request.isolation_level == READ_COMMITTED,
-                as_follower=as_follower,
+                follower_id=self._request.replica_id,
                 min_one_batch=first,
             )
         except KafkaError as error:

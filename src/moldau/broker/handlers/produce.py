@@ -149,7 +149,10 @@ def _park(
 
     def await_replicas() -> None:
         if waits.replicas:
-            ParkedProduce(broker.clock, waits.replicas, timeout_ms=timeout_ms, answer=answer)
+            parked = ParkedProduce(
+                broker.clock, waits.replicas, timeout_ms=timeout_ms, answer=answer
+            )
+            pending.on_abandoned = parked.cancel
         else:
             answer([])
 
