@@ -1,4 +1,4 @@
-"""Topics, partitions, settings, offsets and the cluster, through the admin calls that each client has.
+"""Topics, partitions, settings, offsets and the cluster, through each client's admin calls.
 
 What one client changes, another one sees: the check goes through confluent-kafka where it can.
 """
@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-
 from tests.compat.conftest import ClientPool
 from tests.compat.kinds import WRITERS, offering
 from tests.support.clients.base import Client, ClientError, Sample

@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-
 from tests.compat.conftest import ClientPool
 from tests.support import java
 from tests.support.clients.base import Sample
@@ -128,7 +127,7 @@ def test_console_producer_writes_keys_headers_and_nulls(
 ) -> None:
     properties = ("parse.key=true", "parse.headers=true", "null.marker=NULL")
     options = [option for item in properties for option in ("--reader-property", item)]
-    lines = "a:1,b:2\tkey\tvalue\nNULL\tgone\tNULL\n".encode()
+    lines = b"a:1,b:2\tkey\tvalue\nNULL\tgone\tNULL\n"
     tool(
         java.CONSOLE_PRODUCER,
         "--topic",

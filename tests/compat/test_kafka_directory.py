@@ -10,11 +10,9 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import ALL_CODECS, Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka

@@ -11,7 +11,6 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-
 from tests.support.clients.base import Sample
 from tests.support.clients.confluent import QUIET
 
