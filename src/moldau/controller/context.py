@@ -103,34 +103,30 @@ class ControllerContext:
         return failed is None or (topic, partition) not in failed
 
     def live_replicas(self, topic: str, partition: int, replicas: Iterable[int]) -> list[int]:
-        return [one for one in replicas if self.is_online(one, topic, partition)]
+        live = [broker for broker in replicas if broker in self.brokers]
+        if self.offline_dirs:
+            live = [broker for broker in live if self.is_online(broker, topic, partition)]
+        return live
 
     def start_states(self) -> None:
         """Set both state machines to what was found in the store."""
-        replicas: dict[ReplicaState, list[tuple[str, int, int]]] = {
-            state: [] for state in ReplicaState
-        }
-        partitions: dict[PartitionState, list[tuple[str, int]]] = {
-            state: [] for state in PartitionState
-        }
-        for topic in self.topics.values():
-            name = topic.name
+        replicas: dict[tuple[str, int, int], ReplicaState] = {}
+        partitions: dict[tuple[str, int], PartitionState] = {}
+        for name, topic in self.topics.items():
             absent = ReplicaState.OFFLINE
             if name in self.deleting:
                 absent = ReplicaState.DELETION_INELIGIBLE
-            for number, brokers in topic.assignment.items():
-                for broker in brokers:
-                    online = self.is_online(broker, name, number)
-                    state = ReplicaState.ONLINE if online else absent
-                    replicas[state].append((name, number, broker))
+            for number, assigned in topic.assignment.items():
+                live = self.live_replicas(name, number, assigned)
+                for broker in assigned:
+                    online = broker in live
+                    replicas[name, number, broker] = ReplicaState.ONLINE if online else absent
                 found = topic.partitions.get(number)
                 if found is None:
-                    partitions[PartitionState.NEW].append((name, number))
-                elif self.is_online(found.leader, name, number):
-                    partitions[PartitionState.ONLINE].append((name, number))
+                    partitions[name, number] = PartitionState.NEW
+                elif found.leader in live:
+                    partitions[name, number] = PartitionState.ONLINE
                 else:
-                    partitions[PartitionState.OFFLINE].append((name, number))
-        for replica_state, replica_keys in replicas.items():
-            self.replica_states.start(replica_keys, replica_state)
-        for partition_state, partition_keys in partitions.items():
-            self.partition_states.start(partition_keys, partition_state)
+                    partitions[name, number] = PartitionState.OFFLINE
+        self.replica_states.start(replicas)
+        self.partition_states.start(partitions)

@@ -16,7 +16,7 @@ from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.link import INITIAL_LEADER_EPOCH, LeaderAndIsr
 from moldau.controller.requests import DEFAULT, NewPartitions, NewTopic
 from moldau.controller.settings import ControllerSettings
-from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC, check_name
+from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC, check_name, collision_key
 from moldau.errors import ErrorCode, KafkaError
 
 MAX_PARTITIONS_PER_BATCH = 10_000
@@ -46,23 +46,45 @@ def plan_topics(
 ) -> list[TopicPlan | KafkaError]:
     """One answer per request, in order; a name that occurs twice is refused each time."""
     named = Counter(request.name for request in requests)
-    budget = MAX_PARTITIONS_PER_BATCH
+    too_many = _total_partitions(requests, settings) > MAX_PARTITIONS_PER_BATCH
+    planned: dict[str, str] = {}
     answers: list[TopicPlan | KafkaError] = []
     for request in requests:
         try:
             if named[request.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _check_topic(context, request)
+            if too_many:
+                raise _too_many_partitions()
+            key = collision_key(request.name)
+            _check_topic(context, request, planned.get(key))
             configs = _checked_configs(request.configs, settings)
-            assignment = _place(context, request, settings, random, budget)
-            budget -= len(assignment)
+            assignment = _place(context, request, settings, random)
+            planned[key] = request.name
             answers.append(TopicPlan(request.name, new_topic_id(), assignment, configs))
         except KafkaError as error:
             answers.append(error)
     return answers
 
 
-def _check_topic(context: ControllerContext, request: NewTopic) -> None:
+def _total_partitions(requests: Sequence[NewTopic], settings: ControllerSettings) -> int:
+    total = 0
+    for request in requests:
+        if request.assignments:
+            total += len(request.assignments)
+        elif request.num_partitions == DEFAULT:
+            total += settings.num_partitions
+        else:
+            total += max(0, request.num_partitions)
+    return total
+
+
+def _too_many_partitions() -> KafkaError:
+    return KafkaError(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
+
+
+def _check_topic(context: ControllerContext, request: NewTopic, planned: str | None) -> None:
     name = request.name
     if name == CLUSTER_METADATA_TOPIC:
         raise KafkaError(
@@ -74,7 +96,8 @@ def _check_topic(context: ControllerContext, request: NewTopic) -> None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
     if name in context.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = context.colliding_topic(name)
+    # Kafka misses a collision between two topics of one request; here the second is refused.
+    other = context.colliding_topic(name) or planned
     if other is not None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -106,7 +129,6 @@ def _place(
     request: NewTopic,
     settings: ControllerSettings,
     random: Random,
-    budget: int,
 ) -> Assignment:
     partitions, factor = request.num_partitions, request.replication_factor
     if request.assignments:
@@ -121,7 +143,6 @@ def _place(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions was not set to -1.",
             )
-        _check_batch(len(request.assignments), budget)
         return _manual_assignment(context, request.assignments)
     if factor < DEFAULT or factor == 0:
         raise KafkaError(
@@ -137,16 +158,7 @@ def _place(
         partitions = settings.num_partitions
     if factor == DEFAULT:
         factor = settings.default_replication_factor
-    _check_batch(partitions, budget)
     return _automatic_assignment(context, partitions, factor, random)
-
-
-def _check_batch(partitions: int, budget: int) -> None:
-    if partitions > budget:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            "Excessively large number of partitions per request.",
-        )
 
 
 def _automatic_assignment(
@@ -245,7 +257,8 @@ def plan_partitions(
             f"Attempted to add {additional} additional partition(s), but only "
             f"{len(request.assignments)} assignment(s) were specified.",
         )
-    _check_batch(additional, MAX_PARTITIONS_PER_BATCH)
+    if additional > MAX_PARTITIONS_PER_BATCH:
+        raise _too_many_partitions()
     first_replicas = topic.assignment[min(topic.assignment)]
     factor = len(first_replicas)
     if request.assignments is None:

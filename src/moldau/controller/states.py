@@ -98,9 +98,9 @@ class StateMachine(Generic[K, S]):
     def state(self, key: K) -> S:
         return self._states.get(key, self._absent)
 
-    def start(self, keys: Iterable[K], state: S) -> None:
+    def start(self, states: Mapping[K, S]) -> None:
         """Take over states as a new controller finds them, without a transition."""
-        self._states.update(dict.fromkeys(keys, state))
+        self._states = dict(states)
 
     def move(self, keys: Iterable[K], target: S) -> None:
         """Move all keys, or none: raises if any of them is in the wrong state."""

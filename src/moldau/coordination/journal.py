@@ -52,8 +52,12 @@ class Loaded(NamedTuple):
 
 def encode_snapshot(tree: Tree) -> bytes:
     payload = _encode(list(tree.nodes.values()))
-    crc = zlib.crc32(payload, tree.zxid & 0xFFFFFFFF)
+    crc = _snapshot_crc(tree.zxid, payload)
     return _SNAPSHOT_HEADER.pack(_SNAPSHOT_MAGIC, tree.zxid, len(payload), crc) + payload
+
+
+def _snapshot_crc(zxid: int, payload: bytes | memoryview) -> int:
+    return zlib.crc32(payload, zlib.crc32(zxid.to_bytes(8, "big")))
 
 
 def decode_snapshot(data: bytes) -> Tree:
@@ -65,7 +69,7 @@ def decode_snapshot(data: bytes) -> Tree:
         raise StoreCorruptError("the snapshot does not begin like one")
     if length != len(payload):
         raise StoreCorruptError(f"the snapshot holds {len(payload)} of {length} bytes")
-    if zlib.crc32(payload, zxid & 0xFFFFFFFF) != crc:
+    if _snapshot_crc(zxid, payload) != crc:
         raise StoreCorruptError("the snapshot's checksum does not match")
     try:
         return Tree.restore(zxid, _decode_nodes(payload))

@@ -25,7 +25,7 @@ ANY_VERSION = -1
 """Given as the expected version, it matches every version."""
 
 
-class Stat(NamedTuple):
+class Stat(msgspec.Struct, frozen=True, gc=False):
     """What ZooKeeper tells about a node besides its data.
 
     ``czxid`` and ``mzxid`` are the transactions that created and last changed it: they order

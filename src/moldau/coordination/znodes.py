@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from collections.abc import Mapping
 from typing import TypeVar
 from uuid import UUID
@@ -100,6 +101,7 @@ class _ProducerIdJson(msgspec.Struct):
 _decode_state = msgspec.json.Decoder(StateNode).decode
 _decode_topic = msgspec.json.Decoder(_TopicJson).decode
 _encode = msgspec.json.Encoder().encode
+_FROM_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def _decode(data: bytes, kind: type[T], path: str) -> T:
@@ -116,7 +118,7 @@ def id_to_text(topic_id: UUID) -> str:
 
 def id_from_text(text: str) -> UUID:
     try:
-        return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+        return UUID(bytes=binascii.a2b_base64(text.translate(_FROM_URL_SAFE) + "=="))
     except ValueError as error:
         raise StoreCorruptError(f"{text!r} is not a topic id") from error
 

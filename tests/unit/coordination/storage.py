@@ -1,0 +1,44 @@
+"""A storage in memory that fails on command."""
+
+from __future__ import annotations
+
+import os
+
+
+class MemoryStorage:
+    """``fail_append`` and ``fail_truncate`` hold the errno of the next call's failure.
+
+    A failing append leaves ``torn`` bytes of what it was given, as a real disk may.
+    """
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = dict(files or {})
+        self.appends = 0
+        self.replaced: list[str] = []
+        self.fail_append = 0
+        self.fail_truncate = 0
+        self.torn = 0
+        self.closed = False
+
+    def read(self, name: str) -> bytes | None:
+        return self.files.get(name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.replaced.append(name)
+        self.files[name] = data
+
+    def append(self, name: str, data: bytes) -> None:
+        if self.fail_append:
+            error, self.fail_append = self.fail_append, 0
+            self.files[name] += data[: self.torn]
+            raise OSError(error, os.strerror(error))
+        self.appends += 1
+        self.files[name] += data
+
+    def truncate(self, name: str, size: int) -> None:
+        if self.fail_truncate:
+            raise OSError(self.fail_truncate, os.strerror(self.fail_truncate))
+        self.files[name] = self.files[name][:size]
+
+    def close(self) -> None:
+        self.closed = True

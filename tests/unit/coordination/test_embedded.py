@@ -1,0 +1,324 @@
+"""The embedded store: the contract, and what is its own (durability, restarts, failing disks)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.unit.coordination.contract import CoordinationContract, Watcher
+from tests.unit.coordination.storage import MemoryStorage
+
+from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.errors import (
+    NodeExistsError,
+    SessionExpiredError,
+    StoreCorruptError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
+from moldau.coordination.store import CoordinationStore, Create, SetData
+
+
+class EmbeddedCluster:
+    def __init__(self, store: EmbeddedStore) -> None:
+        self.store = store
+
+    async def session(self) -> CoordinationStore:
+        return self.store.session()
+
+    async def expire(self, session: CoordinationStore) -> None:
+        assert isinstance(session, EmbeddedSession)
+        await self.store.expire(session)
+
+
+class TestContract(CoordinationContract):
+    @pytest.fixture
+    async def cluster(self, tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
+        store = await EmbeddedStore.open(tmp_path / "coordination")
+        yield EmbeddedCluster(store)
+        await store.close()
+
+
+async def test_everything_but_ephemeral_nodes_survives_a_clean_restart(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path)
+    session = store.session()
+    await session.create("/a", b"one")
+    await session.set("/a", b"two")
+    await session.create("/e", ephemeral=True)
+    before = await session.get("/a")
+    await store.close()
+    store = await EmbeddedStore.open(tmp_path)
+    session = store.session()
+    assert await session.get("/a") == before
+    assert await session.exists("/e") is None
+    await store.close()
+
+
+async def test_everything_acknowledged_survives_a_crash() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session = store.session()
+    await session.create("/a", b"one")
+    await session.create("/e", ephemeral=True)
+    await session.set("/a", b"two")
+    crashed = MemoryStorage(disk.files)
+    after = (await EmbeddedStore.open(crashed)).session()
+    assert await after.get("/a") == await session.get("/a")
+    assert await after.exists("/e") is None
+
+
+async def test_transactions_are_never_numbered_twice_across_crashes() -> None:
+    files: dict[str, bytes] = {}
+    seen: list[int] = []
+    for _ in range(4):
+        disk = MemoryStorage(files)
+        session = (await EmbeddedStore.open(disk)).session()
+        await session.create("/broker", ephemeral=True)
+        seen.append((await session.get("/broker"))[1].czxid)
+        files = disk.files
+    assert seen == sorted(set(seen))
+
+
+async def test_the_restart_that_ends_sessions_is_itself_remembered() -> None:
+    disk = MemoryStorage()
+    session = (await EmbeddedStore.open(disk)).session()
+    await session.create("/e", b"1", ephemeral=True)
+    second = MemoryStorage(disk.files)
+    session = (await EmbeddedStore.open(second)).session()
+    await session.create("/e", b"2")
+    third = (await EmbeddedStore.open(MemoryStorage(second.files))).session()
+    data, stat = await third.get("/e")
+    assert (data, stat.ephemeral_owner) == (b"2", 0)
+
+
+async def test_a_clean_stop_leaves_a_snapshot_and_an_empty_journal() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    empty = len(disk.files["journal"])
+    session = store.session()
+    await session.create("/a")
+    assert len(disk.files["journal"]) > empty
+    await store.close()
+    assert len(disk.files["journal"]) == empty
+    assert disk.closed
+    assert disk.replaced[-2:] == ["snapshot", "journal"]
+
+
+async def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk, snapshot_after=2000)
+    session = store.session()
+    await session.create("/a")
+    for number in range(500):
+        await session.set("/a", b"%d" % number)
+        assert len(disk.files["journal"]) < 2200
+    assert "snapshot" in disk.replaced
+    crashed = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    assert await crashed.get("/a") == await session.get("/a")
+
+
+async def test_a_crash_between_snapshot_and_new_journal_loses_and_repeats_nothing() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session = store.session()
+    await session.create("/q")
+    await session.create("/q/n", sequence=True)
+    journal = disk.files["journal"]
+    await store.close()
+    disk.files["journal"] = journal
+    session = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    assert await session.children("/q") == ["n0000000000"]
+    assert await session.create("/q/n", sequence=True) == "/q/n0000000001"
+
+
+async def test_a_lost_snapshot_is_reported() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    await store.session().create("/a")
+    await store.close()
+    del disk.files["snapshot"]
+    with pytest.raises(StoreCorruptError, match="snapshot"):
+        await EmbeddedStore.open(MemoryStorage(disk.files))
+
+
+async def test_requests_that_arrive_together_share_one_sync() -> None:
+    disk = MemoryStorage()
+    session = (await EmbeddedStore.open(disk)).session()
+    await asyncio.gather(*(session.create(f"/n{number}") for number in range(100)))
+    assert disk.appends == 1
+    await session.multi_many([[Create(f"/m{number}")] for number in range(100)])
+    assert disk.appends == 2
+
+
+class Gate:
+    """Runs work only when told, so that a test can look while a sync is under way."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waiting = asyncio.Event()
+
+    async def __call__(self, work: object) -> object:
+        self.waiting.set()
+        await self.open.wait()
+        assert callable(work)
+        return work()
+
+
+async def test_a_change_is_not_seen_before_it_is_durable() -> None:
+    gate = Gate()
+    store = await EmbeddedStore.open(MemoryStorage(), gate)  # type: ignore[arg-type]
+    session, other = store.session(), store.session()
+    await session.create("/a", b"old")
+    watcher = Watcher()
+    await other.get("/a", watcher)
+    gate.open.clear()
+    gate.waiting.clear()
+    change = asyncio.ensure_future(session.set("/a", b"new"))
+    await gate.waiting.wait()
+    read = asyncio.ensure_future(other.get("/a"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not change.done()
+    assert not read.done()
+    assert watcher.fired == 0
+    gate.open.set()
+    assert (await read)[0] == b"new"
+    assert change.done()
+    assert watcher.fired == 1
+
+
+async def test_a_full_disk_refuses_the_change_and_is_survived() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session = store.session()
+    await session.create("/a", b"old")
+    before = await session.get("/a")
+    watcher = Watcher()
+    await session.get("/a", watcher)
+    disk.fail_append, disk.torn = errno.ENOSPC, 7
+    with pytest.raises(StoreUnavailableError, match="No space left"):
+        await session.multi([SetData("/a", b"new"), Create("/b")])
+    assert await session.get("/a") == before
+    assert await session.exists("/b") is None
+    assert watcher.fired == 0
+    await session.set("/a", b"later")
+    assert (await watcher.next()).path == "/a"
+    crashed = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    assert await crashed.get("/a") == await session.get("/a")
+
+
+async def test_a_session_survives_a_full_disk_that_kept_it_from_ending() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session, other = store.session(), store.session()
+    await session.create("/e", ephemeral=True)
+    disk.fail_append = errno.ENOSPC
+    with pytest.raises(StoreUnavailableError):
+        await session.close()
+    assert await other.exists("/e") is not None
+    await session.close()
+    assert await other.exists("/e") is None
+
+
+@pytest.mark.parametrize("how", ["write", "truncate"])
+async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: str) -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session, other = store.session(), store.session()
+    lost = asyncio.Event()
+    other.on_expired(lost.set)
+    await session.create("/a", b"old")
+    if how == "write":
+        disk.fail_append = errno.EIO
+    else:
+        disk.fail_append, disk.fail_truncate = errno.ENOSPC, errno.EIO
+    with pytest.raises(StoreUnavailableError):
+        await session.set("/a", b"new")
+    await asyncio.wait_for(lost.wait(), 10)
+    with pytest.raises(StoreUnavailableError):
+        await session.get("/a")
+    with pytest.raises(StoreUnavailableError):
+        store.session()
+    await store.close()
+
+
+async def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path)
+    with pytest.raises(StoreLockedError, match="in use"):
+        await EmbeddedStore.open(tmp_path)
+    await store.close()
+    await (await EmbeddedStore.open(tmp_path)).close()
+
+
+async def test_closing_the_store_ends_its_sessions(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path)
+    session = store.session()
+    await store.close()
+    await store.close()
+    with pytest.raises(SessionExpiredError):
+        await session.get("/")
+    with pytest.raises(SessionExpiredError):
+        store.session()
+
+
+async def test_a_failing_watch_does_not_keep_others_from_their_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    session = (await EmbeddedStore.open(MemoryStorage())).session()
+    await session.create("/a")
+
+    def broken(_event: object) -> None:
+        raise RuntimeError("broken watch")
+
+    watcher = Watcher()
+    await session.get("/a", broken)
+    await session.get("/a", watcher)
+    await session.set("/a", b"x")
+    assert (await watcher.next()).path == "/a"
+    assert "broken watch" in caplog.text
+
+
+async def test_data_that_is_not_bytes_is_refused_before_it_is_journaled() -> None:
+    disk = MemoryStorage()
+    session = (await EmbeddedStore.open(disk)).session()
+    with pytest.raises(TypeError, match="bytes"):
+        await session.multi([Create("/a"), Create("/b", "text")])  # type: ignore[arg-type]
+    assert await session.exists("/a") is None
+    assert disk.appends == 0
+
+
+async def test_a_cancelled_caller_does_not_stop_the_store() -> None:
+    session = (await EmbeddedStore.open(MemoryStorage())).session()
+    doomed = asyncio.ensure_future(session.create("/a"))
+    await asyncio.sleep(0)
+    doomed.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await doomed
+    with pytest.raises(NodeExistsError):
+        await session.create("/a")
+
+
+async def test_ten_thousand_partitions_are_created_and_loaded_with_few_syncs() -> None:
+    disk = MemoryStorage()
+    store = await EmbeddedStore.open(disk)
+    session = store.session()
+    await session.ensure_path("/brokers/topics/t/partitions")
+    before = disk.appends
+    ops = [
+        op
+        for number in range(10_000)
+        for op in (
+            Create(f"/brokers/topics/t/partitions/{number}"),
+            Create(f"/brokers/topics/t/partitions/{number}/state", b"state"),
+        )
+    ]
+    batches = [ops[start : start + 2000] for start in range(0, len(ops), 2000)]
+    assert not any(isinstance(one, Exception) for one in await session.multi_many(batches))
+    assert disk.appends == before + 1
+    await store.close()
+    session = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    assert len(await session.children("/brokers/topics/t/partitions")) == 10_000
