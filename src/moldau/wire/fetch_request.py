@@ -156,25 +156,26 @@ def _decode_legacy(version: int, buf: memoryview, pos: int) -> FetchRequest:
         pos += 8
     count, pos = read_length(buf, pos, False)
     check_count(count, 6, len(buf) - pos)
+    smallest = _legacy_size(version)
     topics = []
     budget = MAX_ELEMENTS
     for _ in range(count):
         name, topic_id, pos = read_topic(version, buf, pos)
         partition_count, pos = read_length(buf, pos, False)
-        check_count(partition_count, PARTITION_4.size, len(buf) - pos)
+        check_count(partition_count, smallest, len(buf) - pos)
         budget -= partition_count
         if budget < 0:
             raise DecodeError("more partitions than any sane request has")
-        partitions = []
-        for _ in range(partition_count):
-            partition, pos = _read_legacy_partition(version, buf, pos)
-            partitions.append(partition)
+        partitions, pos = _legacy_partitions(version, buf, pos, partition_count)
         topics.append(FetchTopic(name, topic_id, partitions))
     request = FetchRequest(
         replica_id, -1, max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch, topics
     )
     if version >= WITH_SESSIONS:
-        request.forgotten, pos = _read_forgotten(version, buf, pos)
+        if INT32.unpack_from(buf, pos)[0] == 0:
+            pos += 4
+        else:
+            request.forgotten, pos = _read_forgotten(version, buf, pos)
     if version >= WITH_RACK:
         rack_id, pos = read_legacy_text(buf, pos)
         if rack_id is None:
@@ -183,18 +184,33 @@ def _decode_legacy(version: int, buf: memoryview, pos: int) -> FetchRequest:
     return request
 
 
-def _read_legacy_partition(version: int, buf: memoryview, pos: int) -> tuple[FetchPartition, int]:
-    epoch, log_start = -1, -1
+def _legacy_size(version: int) -> int:
     if version >= WITH_LEADER_EPOCH:
-        index, epoch, offset, log_start, max_bytes = PARTITION_9.unpack_from(buf, pos)
-        pos += PARTITION_9.size
-    elif version >= WITH_LOG_START:
-        index, offset, log_start, max_bytes = PARTITION_5.unpack_from(buf, pos)
-        pos += PARTITION_5.size
-    else:
-        index, offset, max_bytes = PARTITION_4.unpack_from(buf, pos)
-        pos += PARTITION_4.size
-    return FetchPartition(index, epoch, offset, -1, log_start, max_bytes), pos
+        return PARTITION_9.size
+    return PARTITION_5.size if version >= WITH_LOG_START else PARTITION_4.size
+
+
+def _legacy_partitions(
+    version: int, buf: memoryview, pos: int, count: int
+) -> tuple[list[FetchPartition], int]:
+    """Partitions of a fixed size each, which the inflexible versions have."""
+    if version >= WITH_LEADER_EPOCH:
+        end = pos + count * PARTITION_9.size
+        return [
+            FetchPartition(index, epoch, offset, -1, log_start, max_bytes)
+            for index, epoch, offset, log_start, max_bytes in PARTITION_9.iter_unpack(buf[pos:end])
+        ], end
+    if version >= WITH_LOG_START:
+        end = pos + count * PARTITION_5.size
+        return [
+            FetchPartition(index, -1, offset, -1, log_start, max_bytes)
+            for index, offset, log_start, max_bytes in PARTITION_5.iter_unpack(buf[pos:end])
+        ], end
+    end = pos + count * PARTITION_4.size
+    return [
+        FetchPartition(index, -1, offset, -1, -1, max_bytes)
+        for index, offset, max_bytes in PARTITION_4.iter_unpack(buf[pos:end])
+    ], end
 
 
 def encode_fetch_request(

@@ -291,7 +291,7 @@ def _decode(version: int, buf: memoryview, pos: int) -> FetchResponse:
             partition, pos = _read_partition(version, buf, pos)
             partitions.append(partition)
         if flexible:
-            pos = skip_tags(buf, pos)
+            pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
         topics.append((name, topic_id, partitions))
     response = FetchResponse(throttle_ms, error_from(error_code), session_id, topics)
     if flexible and buf[pos]:

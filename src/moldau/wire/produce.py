@@ -419,10 +419,10 @@ def _decode_response(version: int, buf: memoryview, pos: int) -> ProduceResponse
             result, pos = _read_result(version, buf, pos)
             results.append(result)
         if flexible:
-            pos = skip_tags(buf, pos)
+            pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
         response.topics.append((name, topic_id, results))
     response.throttle_ms = _INT32.unpack_from(buf, pos)[0]
-    if flexible:
+    if flexible and buf[pos + 4]:
         tags, _ = read_tags(buf, pos + 4)
         response.node_endpoints = read_endpoints(tags.get(0))
     return response
@@ -440,6 +440,8 @@ def _read_result(version: int, buf: memoryview, pos: int) -> tuple[PartitionProd
     if version < _WITH_RECORD_ERRORS:
         return result, pos
     flexible = version >= _FLEXIBLE
+    if flexible and buf[pos] == 1 and buf[pos + 1] == 0 and buf[pos + 2] == 0:
+        return result, pos + 3  # no record errors, no message, no tags
     read_text = read_compact_text if flexible else read_legacy_text
     count, pos = read_length(buf, pos, flexible)
     if count > 0:
