@@ -32,6 +32,10 @@ EncodeRequest = Callable[[int, int, str], Parts]
 # The oldest brokers that still speak record batches of today know this version; newer ones all do.
 _API_VERSIONS_VERSION: Final = 3
 
+# More than any answer we ask for, and less than what "HTTP" or a TLS record read as a size come to:
+# a peer that is no Kafka listener is found out at its first four bytes.
+_MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
+
 
 class BrokerConnection:
     """Requests to one broker, answered in order. Failures are ``KafkaError``."""
@@ -56,7 +60,11 @@ class BrokerConnection:
         """Connect and learn the broker's API versions."""
         try:
             channel = await Channel.connect(
-                host, port, connect_timeout=connect_timeout, request_timeout=request_timeout
+                host,
+                port,
+                connect_timeout=connect_timeout,
+                request_timeout=request_timeout,
+                max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         except (OSError, TimeoutError) as error:
             raise ConnectionLostError(
@@ -166,8 +174,7 @@ class BrokerConnection:
             )
         except ConnectionLostError as error:
             raise ConnectionLostError(
-                f"{show(*self.address)} closed the connection at the first request: "
-                "is it a Kafka listener without TLS?"
+                f"{show(*self.address)} is not a Kafka listener, or one with TLS: {error.message}"
             ) from error
         return self._decode(ApiKey.API_VERSIONS, version, frame)
 
