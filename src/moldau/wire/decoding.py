@@ -14,7 +14,7 @@ that this version does not know are skipped, as the protocol demands (KIP-482).
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import groupby
 from struct import Struct
@@ -30,6 +30,7 @@ from moldau.wire.primitives import (
     uuid_from,
 )
 from moldau.wire.schema import FIXED, FieldSpec, fields_of, is_flexible, smallest_size
+from moldau.wire.times import EPOCH
 
 Budget = list[int]
 """One number: how many more array elements the message may have."""
@@ -41,7 +42,6 @@ Lift = Callable[[dict[str, Any]], None]
 """Turns the fields of an old version into those of the newest, in place."""
 
 _NO_UUID: Final = bytes(16)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _timedelta(ms: int) -> timedelta:
@@ -56,7 +56,7 @@ def _long_timedelta(ms: int) -> timedelta:
 
 
 def _datetime(ms: int) -> datetime | None:
-    return None if ms == -1 else _EPOCH + timedelta(milliseconds=ms)
+    return None if ms == -1 else EPOCH + timedelta(milliseconds=ms)
 
 
 def _uuid(raw: bytes) -> Any:

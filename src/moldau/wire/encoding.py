@@ -12,7 +12,6 @@ one ``pack``. Durations and times may be given as kio's types or as plain millis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -23,23 +22,12 @@ from uuid import UUID
 from moldau.wire.errors import EncodeError
 from moldau.wire.primitives import compact_string, legacy_string, length_prefix, uvarint
 from moldau.wire.schema import FIXED, FieldSpec, fields_of, is_flexible
+from moldau.wire.times import milliseconds, timestamp_ms
 
 Writer = Callable[[bytearray, Any], None]
 """Appends one value to a buffer."""
 
 _NO_UUID: Final = bytes(16)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def _milliseconds(value: timedelta | int) -> int:
-    return value if isinstance(value, int) else value // _MILLISECOND
-
-
-def _timestamp(value: datetime | int | None) -> int:
-    if value is None:
-        return -1
-    return value if isinstance(value, int) else (value - _EPOCH) // _MILLISECOND
 
 
 def _uuid(value: UUID | None) -> bytes:
@@ -47,9 +35,9 @@ def _uuid(value: UUID | None) -> bytes:
 
 
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "timedelta_i32": _milliseconds,
-    "timedelta_i64": _milliseconds,
-    "datetime_i64": _timestamp,
+    "timedelta_i32": milliseconds,
+    "timedelta_i64": milliseconds,
+    "datetime_i64": timestamp_ms,
     "uuid": _uuid,
 }
 
