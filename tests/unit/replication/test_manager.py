@@ -1,0 +1,204 @@
+"""The replicas of a broker: taken up, given back, reconfigured, and what a bad disk does."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from tests.unit.replication.parts import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
+
+from moldau.clock import SystemClock
+from moldau.config import BrokerConfig, TopicConfig
+from moldau.errors import ErrorCode
+from moldau.log import LogManager
+from moldau.log.names import HIGH_WATERMARK_CHECKPOINT
+from moldau.model import TopicPartition
+from moldau.replication import ParkedFetch, ParkedProduce, ReplicaManager
+from moldau.testing.clock import ManualClock
+from moldau.testing.disk import MemoryDisk
+
+LOGS = "/logs"
+T0 = TopicPartition("t", 0)
+
+
+class Broker:
+    """Log manager and replica manager over one disk in memory."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self.disk = disk
+        self.topic_configs: dict[str, TopicConfig] = {}
+        clock = SystemClock(asyncio.get_running_loop())
+        config = BrokerConfig.load({"node.id": str(LOCAL), "log.dirs": LOGS})
+        self.logs = LogManager(disk, [LOGS], config, clock, asyncio.to_thread)
+        self.replicas = ReplicaManager(LOCAL, self.logs, self.topic_config)
+        self.logs.use_high_watermarks(self.replicas.high_watermarks)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        return self.topic_configs.get(name, TopicConfig())
+
+    async def start(self) -> Broker:
+        await self.logs.start(self.topic_config)
+        return self
+
+    def names(self) -> list[str]:
+        return sorted(name for name in self.disk.listdir(LOGS) if "-0" in name)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    broker = await Broker(MemoryDisk()).start()
+    yield broker
+    await broker.logs.shutdown()
+
+
+async def test_only_partitions_with_a_replica_here_are_taken_up(broker: Broker) -> None:
+    elsewhere = state(topic="u", leader=SECOND, isr=(SECOND,), replicas=(SECOND,))
+    assert await broker.replicas.apply([state(), elsewhere]) == []
+    assert list(broker.replicas.topics) == ["t"]
+    assert broker.replicas.topics["t"][0].is_leader
+    assert broker.names() == ["t-0"]
+
+
+async def test_a_known_partition_keeps_its_log_when_leadership_changes(broker: Broker) -> None:
+    await broker.replicas.apply([state()])
+    partition = broker.replicas.topics["t"][0]
+    append(partition, 3)
+    await broker.replicas.apply([state(leader=SECOND, epoch=1, isr=(SECOND, LOCAL))])
+    assert broker.replicas.topics["t"][0] is partition
+    assert not partition.is_leader
+    assert partition.log.log_end_offset == 3
+
+
+async def test_a_topic_of_the_same_name_but_another_id_starts_empty(broker: Broker) -> None:
+    clock = ManualClock(NOW_MS)
+    await broker.replicas.apply([state(isr=(LOCAL, SECOND))])
+    older = broker.replicas.topics["t"][0]
+    answered: list[list[ErrorCode]] = []
+    ParkedProduce(clock, [(older, append(older))], timeout_ms=1000, answer=answered.append)
+    await broker.replicas.apply([state(topic_id=UUID(int=8))])
+    newer = broker.replicas.topics["t"][0]
+    assert newer is not older
+    assert newer.log.log_end_offset == 0
+    assert answered == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+    assert not older.is_leader
+
+
+async def test_a_deleted_partition_is_renamed_and_wakes_what_waits_for_it(broker: Broker) -> None:
+    clock = ManualClock(NOW_MS)
+    await broker.replicas.apply([state(isr=(LOCAL, SECOND))])
+    partition = broker.replicas.topics["t"][0]
+    produced: list[list[ErrorCode]] = []
+    fetched: list[bool] = []
+    ParkedProduce(clock, [(partition, append(partition))], timeout_ms=1000, answer=produced.append)
+    ParkedFetch(
+        clock,
+        [partition],
+        min_bytes=1,
+        available=0,
+        max_wait_ms=1000,
+        attempt=lambda final: fetched.append(final),
+    )
+    await broker.replicas.stop([T0], delete=True)
+    clock.run_due()
+    assert produced == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+    assert fetched == [True]
+    assert broker.replicas.topics == {}
+    assert [name.endswith("-delete") for name in broker.names()] == [True]
+
+
+async def test_a_stopped_partition_keeps_its_log_unless_it_is_deleted(broker: Broker) -> None:
+    await broker.replicas.apply([state()])
+    append(broker.replicas.topics["t"][0], 2)
+    await broker.replicas.stop([T0], delete=False)
+    assert broker.names() == ["t-0"]
+    await broker.replicas.apply([state(epoch=1)])
+    assert broker.replicas.topics["t"][0].log.log_end_offset == 2
+
+
+async def test_a_disk_that_refuses_one_partition_leaves_the_others_alone(broker: Broker) -> None:
+    await broker.replicas.apply([state(topic="good")])
+    broker.disk.fail(errno.ENOSPC, operations=frozenset({"makedirs"}))
+    failed = await broker.replicas.apply([state(), state(topic="good", epoch=1)])
+    assert failed == [T0]
+    assert broker.replicas.is_offline("t", 0)
+    assert not broker.replicas.is_offline("good", 0)
+    assert broker.replicas.topics["good"][0].leader_epoch == 1
+
+    broker.disk.heal()
+    assert await broker.replicas.apply([state(epoch=2)]) == []
+    assert not broker.replicas.is_offline("t", 0)
+
+
+async def test_stopping_an_offline_partition_forgets_it(broker: Broker) -> None:
+    broker.disk.fail(errno.EIO, operations=frozenset({"makedirs"}))
+    await broker.replicas.apply([state()])
+    await broker.replicas.stop([T0], delete=True)
+    assert not broker.replicas.is_offline("t", 0)
+    assert broker.replicas.topics == {}
+
+
+async def test_new_settings_reach_open_logs(broker: Broker) -> None:
+    await broker.replicas.apply([state()])
+    broker.topic_configs["t"] = replace(TopicConfig(), max_message_bytes=10)
+    broker.replicas.reconfigure("t")
+    broker.replicas.reconfigure("unknown")
+    assert broker.replicas.topics["t"][0].log.config.max_message_bytes == 10
+
+
+async def test_shutdown_answers_whatever_is_parked(broker: Broker) -> None:
+    clock = ManualClock(NOW_MS)
+    await broker.replicas.apply([state(isr=(LOCAL, SECOND))])
+    partition = broker.replicas.topics["t"][0]
+    produced: list[list[ErrorCode]] = []
+    fetched: list[bool] = []
+    ParkedProduce(clock, [(partition, append(partition))], timeout_ms=9000, answer=produced.append)
+    ParkedFetch(
+        clock,
+        [partition],
+        min_bytes=1,
+        available=0,
+        max_wait_ms=9000,
+        attempt=lambda final: fetched.append(final),
+    )
+    broker.replicas.wake_all()
+    clock.run_due()
+    assert produced == [[ErrorCode.REQUEST_TIMED_OUT]]
+    assert fetched == [True]
+
+
+async def test_the_high_watermark_survives_a_restart() -> None:
+    disk = MemoryDisk()
+    first = await Broker(disk).start()
+    await first.replicas.apply([state(isr=(LOCAL, SECOND))])
+    partition = first.replicas.topics["t"][0]
+    append(partition, 5)
+    partition.read(3, 1 << 20, follower_id=SECOND)
+    await first.logs.shutdown()
+    assert b"t 0 3" in disk.read(f"{LOGS}/{HIGH_WATERMARK_CHECKPOINT}")
+
+    second = await Broker(disk).start()
+    await second.replicas.apply([state(epoch=1, isr=(LOCAL, SECOND), topic_id=TOPIC_ID)])
+    partition = second.replicas.topics["t"][0]
+    assert (partition.high_watermark, partition.log.log_end_offset) == (3, 5)
+    await second.logs.shutdown()
+
+
+async def test_very_many_partitions_are_taken_up_with_the_loop_running(broker: Broker) -> None:
+    """Slices: other tasks get their turn while very many logs are made."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    await broker.replicas.apply([state(topic=f"t{number}") for number in range(640)])
+    counting.cancel()
+    assert len(broker.replicas.topics) == 640
+    assert turns >= 640 // 64 - 1
