@@ -16,9 +16,10 @@ from typing import Any
 
 from moldau.broker.context import Broker, RequestContext
 from moldau.broker.handlers import fetch, produce
+from moldau.errors import ErrorCode
 from moldau.net import Part, Pending, ServerConnection
 from moldau.wire.api import ApiKey, is_served
-from moldau.wire.api_versions import encode_api_versions_response
+from moldau.wire.api_versions import encode_api_versions_response, is_valid_software
 from moldau.wire.errors import DecodeError
 from moldau.wire.headers import RequestHeader, read_request_header
 from moldau.wire.messages import decode_request, encode_response
@@ -49,6 +50,7 @@ HANDLER_MODULES: dict[ApiKey, str] = {
 }
 
 CACHED_ANSWERS = 256
+FIRST_VERSION_WITH_SOFTWARE = 3
 
 
 class Router:
@@ -77,9 +79,7 @@ class Router:
     ) -> Answer:
         api_key, version = header.api_key, header.api_version
         if api_key == ApiKey.API_VERSIONS:
-            if is_served(api_key, version):
-                decode_request(ApiKey.API_VERSIONS, version, frame, position)
-            return [encode_api_versions_response(version, header.correlation_id)]
+            return [_api_versions(header, frame, position)]
         if not is_served(api_key, version):
             raise DecodeError(f"API key {api_key} version {version} is not served")
         if api_key == ApiKey.METADATA:
@@ -145,6 +145,19 @@ class Router:
 
         request = decode_request(ApiKey.METADATA, header.api_version, frame, position)
         return self._dispatch(connection, header, request, keep)
+
+
+def _api_versions(header: RequestHeader, frame: memoryview, position: int) -> bytes:
+    """The first request of a connection; a version from the future is answered as in version 0."""
+    code = ErrorCode.NONE
+    if is_served(header.api_key, header.api_version):
+        request = decode_request(ApiKey.API_VERSIONS, header.api_version, frame, position)
+        software = (request.client_software_name, request.client_software_version)
+        if header.api_version >= FIRST_VERSION_WITH_SOFTWARE and not all(
+            is_valid_software(text) for text in software
+        ):
+            code = ErrorCode.INVALID_REQUEST
+    return encode_api_versions_response(header.api_version, header.correlation_id, code)
 
 
 class AnswerCache:
