@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.cli.exit_codes import UsageError
-from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, command_app
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Json,
+    Timeout,
+    command_app,
+    complete_topics,
+)
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ app = command_app()
 
 @app.command()
 def consume(
-    topic: Annotated[str, typer.Argument(help="What to read.")],
+    topic: Annotated[str, typer.Argument(help="What to read.", autocompletion=complete_topics)],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for new records instead of ending.")
     ] = False,

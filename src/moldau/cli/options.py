@@ -27,6 +27,18 @@ Timeout = Annotated[
 ]
 
 
+def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Topic names for the shell, if a broker answers before the person loses patience."""
+    from moldau.cli.session import with_client
+
+    bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
+    try:
+        topics = with_client(bootstrap, lambda client: client.admin.list_topics(), timeout=1.0)
+    except Exception:  # a completion that fails completes nothing
+        return []
+    return [topic.name for topic in topics if topic.name.startswith(incomplete)]
+
+
 def command_app() -> typer.Typer:
     """A Typer that holds one command."""
     return typer.Typer(add_completion=False, context_settings=_SETTINGS)

@@ -7,7 +7,8 @@ terminal shows a table or a progress bar.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -56,11 +57,28 @@ def warn(text: str) -> None:
 class Progress(Protocol):
     """What a long command reports to."""
 
-    def advance(self, amount: int, detail: str = "") -> None: ...
+    def advance(self, amount: int) -> None: ...
 
 
 class _Silent:
-    def advance(self, amount: int, detail: str = "") -> None: ...
+    def advance(self, amount: int) -> None: ...
+
+
+class _Bar:
+    """Passes progress on twenty times a second: drawing must not slow down what it measures."""
+
+    def __init__(self, show: Callable[[int], object]) -> None:
+        self._show = show
+        self._unshown = 0
+        self._next = 0.0
+
+    def advance(self, amount: int) -> None:
+        self._unshown += amount
+        now = time.monotonic()
+        if now >= self._next:
+            self._show(self._unshown)
+            self._unshown = 0
+            self._next = now + 0.05
 
 
 @contextmanager
@@ -86,16 +104,10 @@ def progress(label: str, total: int | None) -> Iterator[Progress]:
         else (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn())
     )
     console = Console(stderr=True)
-    with RichProgress(
-        *columns, TextColumn("{task.fields[detail]}"), console=console, transient=True
-    ) as bar:
-        task = bar.add_task(label, total=total, detail="")
+    with RichProgress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(label, total=total)
 
-        class _Bar:
-            def advance(self, amount: int, detail: str = "") -> None:
-                bar.update(task, advance=amount, detail=detail)
-
-        yield _Bar()
+        yield _Bar(lambda amount: bar.advance(task, amount))
 
 
 def _text(cell: object) -> str:
@@ -116,7 +128,7 @@ def _print_rich_table(
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold")
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        numeric = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(cell)) for cell in row))

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.cli.exit_codes import CommandError, UsageError
-from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, command_app
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Json,
+    Timeout,
+    command_app,
+    complete_topics,
+)
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
@@ -54,7 +61,9 @@ class Acks(StrEnum):
 
 @app.command()
 def produce(
-    topic: Annotated[str, typer.Argument(help="Where the records go.")],
+    topic: Annotated[
+        str, typer.Argument(help="Where the records go.", autocompletion=complete_topics)
+    ],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="[VALUE]...", help="Values; none reads stdin.")
     ] = None,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError, exit_code_of, sentence_for
-from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Json,
+    Timeout,
+    complete_topics,
+    group_app,
+)
 from moldau.cli.output import note, print_json, print_table, warn
 from moldau.cli.session import DEFAULT_TIMEOUT, did_you_mean, with_client
 
@@ -18,7 +25,14 @@ if TYPE_CHECKING:
 
 app = group_app("Create, list, describe, change and delete topics.")
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topic names.")]
+NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topic names.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC...", help="Topic names.", autocompletion=complete_topics),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Topic name.", autocompletion=complete_topics)
+]
 Configs = Annotated[
     list[str],
     typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; repeatable."),
@@ -27,7 +41,7 @@ Configs = Annotated[
 
 @app.command()
 def create(
-    names: Names,
+    names: NewNames,
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="Partitions; -1 takes the cluster's default.")
     ] = -1,
@@ -131,7 +145,10 @@ def list_topics(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topic names; none for all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC]...", help="Topic names; none for all.", autocompletion=complete_topics
+        ),
     ] = None,
     json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -193,7 +210,7 @@ def delete(
 
 @app.command()
 def alter(
-    name: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    name: Name,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="Grow to this many partitions.")
     ] = None,
@@ -240,7 +257,7 @@ def alter(
 
 @app.command()
 def trim(
-    name: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    name: Name,
     before: Annotated[
         str, typer.Option(metavar="OFFSET", help="Drop records below this offset; latest: all.")
     ],
