@@ -33,14 +33,15 @@ async def alter(
 ) -> Outcome:
     """Change the settings of one resource, if they may be changed so."""
     try:
-        if resource_type == ResourceType.TOPIC:
-            await _alter_topic(broker, name, change, validate_only)
-        elif resource_type == ResourceType.BROKER:
-            await _alter_broker(broker, name, change, validate_only)
-        else:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
-            )
+        async with broker.altering_configs:
+            if resource_type == ResourceType.TOPIC:
+                await _alter_topic(broker, name, change, validate_only)
+            elif resource_type == ResourceType.BROKER:
+                await _alter_broker(broker, name, change, validate_only)
+            else:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
+                )
     except KafkaError as error:
         return Outcome(error.code, error.message)
     return Outcome(ErrorCode.NONE, None)

@@ -22,6 +22,7 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from moldau.broker.addresses import advertise
+from moldau.broker.adoption import adopt_directories
 from moldau.broker.configs import Configs
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchSessions
@@ -120,6 +121,7 @@ class BrokerServer:
         await logs.start(configs.topic)
         _report_recovery(logs)
         store = await self._open_store(log_dirs[0])
+        await adopt_directories(store, disk, log_dirs, logs, config.node_id, self._run_in_thread)
         known = await self._run_in_thread(known_cluster_id, disk, log_dirs)
         cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
         await self._run_in_thread(claim_directories, disk, log_dirs, cluster_id, config.node_id)

@@ -51,8 +51,10 @@ class Configs:
         self,
         topic_configs: Mapping[str, dict[str, str]],
         broker_configs: Mapping[str, dict[str, str]],
-    ) -> list[str]:
-        """Take over new settings; answers the topics whose effective settings may have changed."""
+    ) -> list[str] | None:
+        """Take over new settings; answers the topics whose effective settings may have changed,
+        None for all of them.
+        """
         for name, overrides in topic_configs.items():
             self._topic_configs.pop(name, None)
             if overrides:
@@ -69,7 +71,7 @@ class Configs:
         for warning in self.broker.warnings:
             log.warning("%s", warning)
         self._topic_configs.clear()
-        return list(self._topic_overrides)
+        return None
 
     def forget_topic(self, name: str) -> None:
         self._topic_overrides.pop(name, None)

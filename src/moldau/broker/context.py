@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
@@ -39,6 +40,8 @@ class Broker:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     tasks: Tasks = field(default_factory=Tasks)
+    altering_configs: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from reading stored settings to storing the changed ones: no change may get lost."""
     controller: Controller = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
 

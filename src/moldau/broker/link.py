@@ -38,7 +38,8 @@ class LocalLink:
         ]
 
     def _configure(self, update: BrokerUpdate) -> None:
-        for topic in self._configs.update(update.topic_configs, update.broker_configs):
+        changed = self._configs.update(update.topic_configs, update.broker_configs)
+        for topic in self._replicas.topics if changed is None else changed:
             self._replicas.reconfigure(topic)
 
     async def _stop(self, update: BrokerUpdate) -> None:

@@ -58,6 +58,9 @@ class MetadataCache:
     ) -> None:
         topic = self.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
+            if topic is not None:
+                # A new topic of an old name: who still knows the old id must not reach it.
+                self.topics_by_id.pop(topic.topic_id, None)
             topic = TopicMetadata(name, topic_id)
             self.topics[name] = topic
             self.topics_by_id[topic_id] = topic

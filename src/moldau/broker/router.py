@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.context import Broker, RequestContext
 from moldau.broker.handlers import fetch, produce
 from moldau.errors import ErrorCode
@@ -49,7 +50,6 @@ HANDLER_MODULES: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
 
-CACHED_ANSWERS = 256
 FIRST_VERSION_WITH_SOFTWARE = 3
 
 
@@ -133,18 +133,24 @@ class Router:
         self, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
     ) -> Answer:
         """Metadata answers are kept by the bytes of their request until the metadata changes."""
-        version_before = self._broker.metadata.version
+        metadata = self._broker.metadata
+        version_before = metadata.version
         key = (header.api_version, connection.listener, bytes(frame[position:]))
         known = self._metadata_answers.get(key, version_before)
         if known is not None:
             return [known[:4] + header.correlation_id.to_bytes(4, "big", signed=True) + known[8:]]
 
         def keep(answer: bytes) -> None:
-            if self._broker.metadata.version == version_before:
+            if metadata.version == version_before:
                 self._metadata_answers.put(key, version_before, answer)
 
         request = decode_request(ApiKey.METADATA, header.api_version, frame, position)
-        return self._dispatch(connection, header, request, keep)
+        # A topic that is missing may have to be created: each request tries that anew.
+        complete = all(
+            topic.topic_id is not None or topic.name in metadata.topics
+            for topic in request.topics or ()
+        )
+        return self._dispatch(connection, header, request, keep if complete else None)
 
 
 def _api_versions(header: RequestHeader, frame: memoryview, position: int) -> bytes:
@@ -158,23 +164,6 @@ def _api_versions(header: RequestHeader, frame: memoryview, position: int) -> by
         ):
             code = ErrorCode.INVALID_REQUEST
     return encode_api_versions_response(header.api_version, header.correlation_id, code)
-
-
-class AnswerCache:
-    """A few encoded answers that are all dropped when the version they were made for passes."""
-
-    def __init__(self) -> None:
-        self._version = -1
-        self._answers: dict[object, bytes] = {}
-
-    def get(self, key: object, version: int) -> bytes | None:
-        return self._answers.get(key) if version == self._version else None
-
-    def put(self, key: object, version: int, answer: bytes) -> None:
-        if version != self._version or len(self._answers) >= CACHED_ANSWERS:
-            self._answers.clear()
-            self._version = version
-        self._answers[key] = answer
 
 
 def _encode(header: RequestHeader, response: Any) -> bytes:

@@ -21,7 +21,7 @@ from moldau.broker.context import NO_THROTTLE, RequestContext
 from moldau.broker.metadata_cache import MetadataCache, TopicMetadata
 from moldau.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from moldau.controller.topic_names import invalid_reason
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode
 from moldau.wire.make import make
 
 
@@ -35,7 +35,7 @@ def handle(
     if request.cursor is not None:
         first_partition = request.cursor.partition_index
         if first_partition < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+            return _answer([_without_partitions(ErrorCode.INVALID_REQUEST, n) for n in names], None)
         cursor_topic = request.cursor.topic_name
         names = [name for name in names if name >= cursor_topic]
         if not names or names[0] != cursor_topic:
@@ -52,7 +52,10 @@ def handle(
             break
         topic = metadata.topics.get(name)
         if topic is None:
-            topics.append(_unknown(name))
+            valid = invalid_reason(name) is None
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = unknown if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+            topics.append(_without_partitions(code, name))
             continue
         indexes = [index for index in sorted(topic.partitions) if index >= first_partition]
         first_partition = 0
@@ -61,6 +64,12 @@ def handle(
             cursor = make(Cursor, topic_name=name, partition_index=indexes[room])
             break
         room -= len(indexes)
+    return _answer(topics, cursor)
+
+
+def _answer(
+    topics: list[DescribeTopicPartitionsResponseTopic], cursor: Cursor | None
+) -> DescribeTopicPartitionsResponse:
     return make(
         DescribeTopicPartitionsResponse,
         throttle_time=NO_THROTTLE,
@@ -69,13 +78,10 @@ def handle(
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    valid = invalid_reason(name) is None
+def _without_partitions(code: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:
     return make(
         DescribeTopicPartitionsResponseTopic,
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if valid
-        else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        error_code=code,
         name=name,
         topic_id=None,
         partitions=(),

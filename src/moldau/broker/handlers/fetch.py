@@ -1,7 +1,7 @@
 """Fetch (key 1, versions 4-18): read batches, by long poll.
 
-Behaviour: answers at once when ``min_bytes`` are there, when a partition has an error, or when
-nothing may be waited for; otherwise the request is parked, without polling, until enough arrives or
+Behaviour: answers at once when ``min_bytes`` are there, when a partition has an error, when a
+reader lags a segment behind (a read never spans two), or when nothing may be waited for; otherwise the request is parked, without polling, until enough arrives or
 ``max_wait_ms`` is over. Data goes from the segment file to the socket (sendfile); this module only
 decides which range. Limits: the request's, each partition's and ``fetch.max.bytes``; the first
 partition with data always gives at least one whole batch, so that a consumer never gets stuck
@@ -54,13 +54,13 @@ def handle(
     )
     fetch = _Fetch(broker, version, correlation_id, request, context)
     found, size, settled = fetch.read()
-    if settled or size >= request.min_bytes or request.max_wait_ms <= 0:
+    if settled or size >= request.min_bytes or request.max_wait_ms <= 0 or fetch.lags(found):
         return fetch.answer(found)
     pending = Pending()
 
     def attempt(final: bool) -> int | None:
         found, size, settled = fetch.read()
-        if final or settled or size >= request.min_bytes:
+        if final or settled or size >= request.min_bytes or fetch.lags(found):
             pending.complete(fetch.answer(found))
             return None
         return size
@@ -150,6 +150,17 @@ class _Fetch:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             name = topic.name
         return self._broker.partition(name, index)
+
+    def lags(self, found: Found) -> bool:
+        """Whether what was found ends with its segment: no append can ever make it more."""
+        for wanted, answer in found:
+            if isinstance(answer.records, LogSlice):
+                offset, end = wanted.want.fetch_offset, answer.high_watermark
+                if self._request.isolation_level == READ_COMMITTED:
+                    end = answer.last_stable_offset
+                if self._partition(wanted).in_later_segment(offset, end):
+                    return True
+        return False
 
     def local_partitions(self) -> list[Partition]:
         """The partitions whose progress matters to this fetch."""

@@ -2,8 +2,9 @@
 
 Behaviour: -1 is the end that the reader may see (high watermark, last stable offset for
 ``read_committed``, log end for a follower), -2 the start, -3 the record with the largest timestamp,
--4 the start of what is local; any other time finds the first record at or after it, if the reader
+-4 the start of what is local; a time from 0 on finds the first record at or after it, if the reader
 may see it.
+A special time that the version does not know is UNSUPPORTED_VERSION.
 Known deviations: there are no remote segments: -5 (latest tiered) and -6 (earliest pending upload)
 answer -1.
 """
@@ -28,6 +29,8 @@ from moldau.wire.make import make
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 FIRST_VERSION_OF = {
+    LATEST: 0,
+    EARLIEST: 0,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
@@ -73,7 +76,7 @@ def _answer(
     try:
         if times_asked > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if context.header.api_version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
+        if wanted.timestamp < 0 and not _is_known(wanted.timestamp, context.header.api_version):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         found = _find(context.broker, request, topic, wanted)
     except KafkaError as error:
@@ -86,6 +89,11 @@ def _answer(
         offset=found.offset,
         leader_epoch=found.leader_epoch,
     )
+
+
+def _is_known(special_timestamp: int, version: int) -> bool:
+    first = FIRST_VERSION_OF.get(special_timestamp)
+    return first is not None and first <= version
 
 
 def _find(

@@ -7,7 +7,7 @@ the append, acks=all once the high watermark has passed, without holding up the 
 Where ``flush.messages`` is reached the answer waits for the disk as well. From version 13 on topics
 are named by id.
 Known deviations: transactions are not served yet; a transactional batch is refused with
-INVALID_TXN_STATE.
+INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no transactional id).
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from moldau.broker.context import Broker
+from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
+from moldau.log import RecordValidationError
 from moldau.model import TopicPartition
 from moldau.net import Pending, ServerConnection
+from moldau.records.batch import ATTRIBUTES_OFFSET, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
 from moldau.replication import ParkedProduce, Partition
 from moldau.wire.produce import (
     PartitionProduceResult,
@@ -89,6 +92,7 @@ def _append_topic(
             return [_failure(index, KafkaError(code)) for index, _ in topic.partitions]
         name = known.name
     partitions = broker.replicas.topics.get(name)
+    internal = name in INTERNAL_TOPICS
     acks = request.acks
     now_ms = broker.clock.now_ms()
     results = []
@@ -101,6 +105,10 @@ def _append_topic(
                 raise KafkaError(ErrorCode.INVALID_RECORD, "the request carries no records")
             if not -1 <= acks <= 1:
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+            if internal:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
+            if _is_transactional(records):
+                raise _no_transactions(request)
             info = partition.append(records, acks, now_ms)
         except KafkaError as error:
             results.append(_failure(index, error))
@@ -121,8 +129,23 @@ def _append_topic(
     return results
 
 
+def _is_transactional(records: memoryview) -> bool:
+    return (
+        len(records) > ATTRIBUTES_OFFSET + 1
+        and records[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL_FLAG != 0
+        and records[MAGIC_OFFSET] == MAGIC
+    )
+
+
+def _no_transactions(request: ProduceRequest) -> KafkaError:
+    if request.transactional_id is None:
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+
+
 def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
-    return PartitionProduceResult(index, error.code, -1, -1, -1, (), error.message)
+    records = error.record_errors if isinstance(error, RecordValidationError) else ()
+    return PartitionProduceResult(index, error.code, -1, -1, -1, records, error.message)
 
 
 def _park(

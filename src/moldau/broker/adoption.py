@@ -1,0 +1,83 @@
+"""Serving a data directory that Apache Kafka wrote: what is on disk becomes topics of this cluster.
+
+Due once, when the store does not know its cluster yet. Afterwards the store is the truth.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import uuid4
+
+from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
+from moldau.controller.kraft import MetadataImage, metadata_values, replay
+from moldau.coordination import cluster
+from moldau.coordination.store import CoordinationStore
+from moldau.log import LogManager, PartitionLog
+from moldau.log.disk import Disk
+from moldau.log.names import CLUSTER_METADATA_TOPIC
+from moldau.model import NO_TOPIC_ID
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_SUFFIX = ".checkpoint"
+SEGMENT_SUFFIX = ".log"
+
+T = TypeVar("T")
+RunInThread = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+async def adopt_directories(
+    store: CoordinationStore,
+    disk: Disk,
+    log_dirs: Sequence[str],
+    logs: LogManager,
+    node_id: int,
+    run_in_thread: RunInThread[MetadataImage | None],
+) -> None:
+    """Take over the partitions that are already there, unless this store has been used before."""
+    if not logs.logs or await cluster.get_cluster_id(store) is not None:
+        return
+    image = await run_in_thread(lambda: _read_image(disk, log_dirs))
+    plan = plan_adoption(
+        [_found(one) for one in logs.logs.values()],
+        node_id,
+        uuid4,
+        image=image,
+        next_producer_id=_next_producer_id(logs.logs.values()),
+    )
+    for warning in plan.warnings:
+        log.warning("%s", warning)
+    await adopt(store, plan)
+    log.info("adopted %d topics from %s", len(plan.topics), ", ".join(log_dirs))
+
+
+def _found(partition: PartitionLog) -> FoundPartition:
+    topic, index = partition.topic_partition
+    topic_id = None if partition.topic_id == NO_TOPIC_ID else partition.topic_id
+    return FoundPartition(topic, index, topic_id, partition.leader_epochs.latest_epoch)
+
+
+def _next_producer_id(partitions: Iterable[PartitionLog]) -> int:
+    return max((max(one.producers.producers, default=-1) for one in partitions), default=-1) + 1
+
+
+def _read_image(disk: Disk, log_dirs: Sequence[str]) -> MetadataImage | None:
+    """What a KRaft broker's metadata log says, if there is one."""
+    for log_dir in log_dirs:
+        directory = f"{log_dir}/{CLUSTER_METADATA_TOPIC}-0"
+        if disk.is_dir(directory):
+            return replay(
+                value
+                for name in _metadata_files(disk.listdir(directory))
+                for value in metadata_values(disk.read(f"{directory}/{name}"))
+            )
+    return None
+
+
+def _metadata_files(names: Sequence[str]) -> list[str]:
+    """The newest checkpoint, then all segments: names sort by offset."""
+    checkpoints = sorted(name for name in names if name.endswith(CHECKPOINT_SUFFIX))
+    segments = sorted(name for name in names if name.endswith(SEGMENT_SUFFIX))
+    return checkpoints[-1:] + segments
