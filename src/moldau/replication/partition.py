@@ -8,7 +8,9 @@ follows the log end at once, so an ``acks=all`` request is answered without bein
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from moldau.controller import LeaderAndIsr
@@ -19,6 +21,8 @@ from moldau.model import TopicPartition
 UNKNOWN_OFFSET = -1
 UNDEFINED_EPOCH = -1
 NO_FOLLOWER = -1
+
+_BASE = attrgetter("base_offset")
 
 
 class FetchWaiter(Protocol):
@@ -231,6 +235,11 @@ class Partition:
         if self._follower_ends.get(follower_id, UNKNOWN_OFFSET) < offset:
             self._follower_ends[follower_id] = offset
             self._advance_high_watermark()
+
+    def in_later_segment(self, offset: int, end: int) -> bool:
+        """Whether ``end`` lies in a later segment than ``offset``."""
+        segments = self.log.segments
+        return bisect_right(segments, offset, key=_BASE) < bisect_right(segments, end, key=_BASE)
 
     def _diverging_epoch(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)

@@ -1,8 +1,8 @@
 """Fetch (key 1, versions 4-18): read batches, by long poll.
 
 Behaviour: answers at once when ``min_bytes`` are there, when a partition has an error, when a
-reader lags a segment behind (a read never spans two), or when nothing may be waited for; otherwise the request is parked, without polling, until enough arrives or
-``max_wait_ms`` is over. Data goes from the segment file to the socket (sendfile); this module only
+reader lags a segment behind (a read never spans two), or when nothing may be waited for; otherwise
+the request is parked, without polling, until enough arrives or ``max_wait_ms`` is over. Data goes from the segment file to the socket (sendfile); this module only
 decides which range. Limits: the request's, each partition's and ``fetch.max.bytes``; the first
 partition with data always gives at least one whole batch, so that a consumer never gets stuck
 (KIP-74). Sessions: ``broker/fetch_sessions.py``. From version 13 on topics are named by id. Leader
