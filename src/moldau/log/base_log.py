@@ -16,7 +16,7 @@ from zlib import crc32
 
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.disk import Disk
+from moldau.log.disk import Disk, File
 from moldau.log.errors import StorageError
 from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.producer_snapshots import ProducerSnapshots
@@ -50,6 +50,7 @@ class BaseLog:
         "_snapshots",
         "_tail_offsets",
         "_tail_positions",
+        "_truncated",
         "_unsynced",
         "directory",
         "last_flush_ms",
@@ -81,6 +82,7 @@ class BaseLog:
         recovery_point: int,
         now_ms: int,
         topic_id: UUID = NO_TOPIC_ID,
+        unsynced: Sequence[str] = (),
     ) -> None:
         self._disk = disk
         self.topic_partition = topic_partition
@@ -101,8 +103,9 @@ class BaseLog:
         self._snapshots = snapshots
         self._failure: str | None = None
         self._generation = 0
-        self._unsynced: list[str] = []
-        self._directories_to_sync: list[str] = []
+        self._unsynced = list(unsynced)
+        self._truncated: File | None = None
+        self._directories_to_sync = [directory] if unsynced else []
         self._set_segments(segments)
         self._apply_config(config)
 

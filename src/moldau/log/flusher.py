@@ -56,6 +56,12 @@ class Flusher:
             del self._running[log]
             done.set_result(None)
 
+    async def flush_truncation(self, log: PartitionLog) -> None:
+        """Make a truncation durable, after whatever flush may be running."""
+        while (running := self._running.get(log)) is not None:
+            await asyncio.shield(running)
+        await self._run(log, None)
+
     def request(self, log: PartitionLog, offset: int) -> None:
         """Flush up to ``offset`` soon, in the background, one log after the other."""
         self._requested[log] = offset

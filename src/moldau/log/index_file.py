@@ -33,6 +33,8 @@ class IndexFile:
         "_persisted",
         "buffer",
         "count",
+        "dirty",
+        "new_name",
         "path",
     )
 
@@ -44,6 +46,10 @@ class IndexFile:
         self._persisted = 0
         self._on_disk = False
         self.path = path
+        self.new_name = False
+        """The file was created, and nobody has asked for its directory to be synced since."""
+        self.dirty = False
+        """Entries changed, and nobody has asked for the file to be synced since."""
         self.buffer: bytearray | mmap.mmap = bytearray()
         self.count = 0
 
@@ -59,6 +65,7 @@ class IndexFile:
             self.buffer = bytearray(data[: len(data) - len(data) % self._entry_size])
             self._capacity = len(self.buffer)
         else:
+            self._on_disk = True
             self._map(size)
         self._on_disk = True
         self.count = self._persisted = self._capacity // self._entry_size
@@ -66,7 +73,9 @@ class IndexFile:
     def load_bytes(self, data: bytes, count: int) -> None:
         """Start with the first ``count`` entries of ``data``; the file is cut to them."""
         size = count * self._entry_size
-        self._disk.truncate(self.path, size)
+        if len(data) != size:
+            self._disk.truncate(self.path, size)
+            self.dirty = True
         self._on_disk = True
         if size <= IN_MEMORY_BYTES:
             self.buffer = bytearray(data[:size])
@@ -77,6 +86,7 @@ class IndexFile:
 
     def reserve(self) -> None:
         """Make room for one more entry. Raises OSError when the disk is full."""
+        self.dirty = True
         needed = (self.count + 1) * self._entry_size
         if needed <= self._capacity:
             return
@@ -96,6 +106,7 @@ class IndexFile:
         """Forget the entries from ``count`` on."""
         if count >= self.count:
             return
+        self.dirty = True
         size = count * self._entry_size
         if self._mapping is not None:
             self.buffer[size : self.count * self._entry_size] = bytes(
@@ -119,7 +130,7 @@ class IndexFile:
                 file.append(bytes(self.buffer[start : self.count * self._entry_size]))
         finally:
             file.close()
-        self._on_disk = True
+        self._exists()
         self._persisted = self.count
 
     def seal(self) -> None:
@@ -142,11 +153,16 @@ class IndexFile:
         self._capacity = 0
         self.count = 0
 
+    def _exists(self) -> None:
+        if not self._on_disk:
+            self._on_disk = True
+            self.new_name = self.dirty = True
+
     def _map(self, capacity: int) -> None:
         mapping = self._disk.map(self.path, capacity)
         self._unmap()
         self._mapping = mapping
-        self._on_disk = True
+        self._exists()
         self.buffer = mapping.buffer
         self._capacity = capacity
 

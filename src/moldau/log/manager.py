@@ -325,9 +325,14 @@ class LogManager:
             log.expire_producers(oldest_ms)
 
     async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
-        """Truncate, and write down the lower recovery point before anything is appended again."""
+        """Truncate, durably, and write down the lower recovery point.
+
+        Nothing may be appended to the log meanwhile: after a crash recovery would take the new
+        bytes, which lie below the old recovery point, for synced ones.
+        """
         truncated = log.truncate_to(offset, self._clock.now_ms())
         if truncated:
+            await self._flusher.flush_truncation(log)
             await self._checkpointer.recovery_points()
         return truncated
 

@@ -109,8 +109,14 @@ class OffsetIndex:
         self._file.truncate(count)
         self.last_offset = self.entry(count - 1).offset if count else self._base_offset
 
-    def persist(self) -> None:
-        self._file.persist()
+    def persist(self) -> tuple[bool, bool]:
+        """Bring the entries into the file; answers whether to sync it, and whether it is new."""
+        file = self._file
+        if file.dirty:
+            file.persist()
+        answer = file.dirty, file.new_name
+        file.dirty = file.new_name = False
+        return answer
 
     def seal(self) -> None:
         self._file.seal()

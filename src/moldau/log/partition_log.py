@@ -70,8 +70,9 @@ class PartitionLog(AppendableLog):
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Drop everything from ``offset`` on; answers whether there was anything.
 
-        The recovery point moves down with the end. It must be checkpointed before anything is
-        appended again, so a running broker goes through ``LogManager.truncate_to``.
+        The recovery point moves down with the end. The truncation must be flushed, and then the
+        recovery point checkpointed, before anything is appended again: a running broker goes
+        through ``LogManager.truncate_to``.
         """
         self._check_online()
         if offset >= self.log_end_offset:
@@ -92,6 +93,9 @@ class PartitionLog(AppendableLog):
         self._active.truncate_to(offset)
         for segment in reversed(removed):
             segment.remove()
+        # Until this is synced, a power cut may bring back what was cut off.
+        self._truncated = self._active.file
+        self._needs_dir_sync()
         self.log_end_offset = max(self._active.next_offset(), self._active.base_offset)
         self._shrink_to_end(now_ms)
 
@@ -102,7 +106,7 @@ class PartitionLog(AppendableLog):
         self.log_start_offset = min(self.log_start_offset, end)
         self.leader_epochs.truncate_from_end(end)
         self._snapshots.truncate(end)
-        self._snapshots.rebuild(self.producers, self._segments, self.log_start_offset, end, now_ms)
+        self._snapshots.rebuild(self.producers, self._segments, self._bases[0], end, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin again at ``offset``."""
@@ -132,18 +136,26 @@ class PartitionLog(AppendableLog):
         self._check_online()
         target = self.log_end_offset if offset is None else min(offset, self.log_end_offset)
         epochs = self._dirty_epochs()
-        if target <= self.recovery_point and epochs is None and not self._unsynced:
+        if (
+            target <= self.recovery_point
+            and epochs is None
+            and not self._unsynced
+            and self._truncated is None
+        ):
             return None
-        files, paths = [], self._unsynced
+        files = []
+        if self._truncated is not None:
+            files.append(self._truncated)
+            self._truncated = None
         try:
             for segment in self._segments[self._number_of(self.recovery_point) :]:
                 if segment.size and segment.base_offset < target:
                     files.append(segment.file)
-                    paths += segment.persist_indexes()
+                    self._persist_indexes(segment)
         except OSError as error:
             raise self._storage_error("flush", error) from error
         directories, self._directories_to_sync = self._directories_to_sync, []
-        self._unsynced = []
+        paths, self._unsynced = self._unsynced, []
         return FlushJob(
             self._disk,
             target,
@@ -153,6 +165,12 @@ class PartitionLog(AppendableLog):
             epochs=epochs,
             directories=directories,
         )
+
+    def _persist_indexes(self, segment: Segment) -> None:
+        paths, new = segment.persist_indexes()
+        self._unsynced += paths
+        if new:
+            self._needs_dir_sync()
 
     def _dirty_epochs(self) -> tuple[str, bytes] | None:
         if not self.leader_epochs.dirty:
@@ -188,8 +206,9 @@ class PartitionLog(AppendableLog):
         self._check_online()
         try:
             active = self._active
-            if self.log_end_offset > self.recovery_point or active.size:
-                active.seal_indexes()
+            active.seal_indexes()
+            # Recovery may have rebuilt the indexes of data that needs no flush itself.
+            self._persist_indexes(active)
             if active.size and self._config.preallocate:
                 active.file.truncate(active.size)
             self._take_snapshot()

@@ -126,6 +126,7 @@ class _Loader:
         self._snapshots = ProducerSnapshots(
             disk, directory, self._offsets_of(SNAPSHOT_SUFFIX), producer_expiration_ms
         )
+        self._unsynced: list[str] = []
         self._epochs_lost = False
         self._epochs = self._read_epochs()
 
@@ -156,6 +157,7 @@ class _Loader:
             recovery_point=recovery_point,
             now_ms=self._now_ms,
             topic_id=self._read_topic_id(),
+            unsynced=self._unsynced,
         )
 
     # What is there -----------------------------------------------------------------------------
@@ -231,6 +233,8 @@ class _Loader:
             if segment.size and file_name(segment.base_offset, INDEX_SUFFIX) not in self._names:
                 self._check_format(segment)
                 segment.rebuild_indexes()
+            if file_name(segment.base_offset, TXN_INDEX_SUFFIX) in self._names:
+                self._check_transactions(segment)
         try:
             end = self._segments[-1].next_offset()
         except CorruptRecordError as error:
@@ -240,8 +244,9 @@ class _Loader:
             self._read_epochs_from_log(end)
         bases = [segment.base_offset for segment in self._segments]
         self._snapshots.remove_strays(bases)
-        start = max(self._start, bases[0])
-        self._snapshots.rebuild(self._state, self._segments, start, end, self._now_ms)
+        # From the first batch there is, even if it lies before the start offset: the more is known
+        # of a producer, the better.
+        self._snapshots.rebuild(self._state, self._segments, bases[0], end, self._now_ms)
         return end
 
     # After a crash -------------------------------------------------------------------------------
@@ -261,7 +266,8 @@ class _Loader:
                     self._cut_after(number - 1)
                     break
                 expected = segment.base_offset
-                self._begin_afresh(segment)
+                segment.reset_indexes()
+                segment.reset_transactions()
             expected, intact = self._scan(segment, position, expected)
             if not intact:
                 self._cut_after(number)
@@ -275,11 +281,14 @@ class _Loader:
         return expected
 
     def _first_unflushed(self) -> int:
-        """The segment that holds the recovery point."""
+        """The segment that holds the last offset before the recovery point.
+
+        If that is its very last one, it may have been closed without its indexes being synced.
+        """
         first = 0
         while (
             first + 1 < len(self._segments)
-            and self._segments[first + 1].base_offset <= self._recovery_point
+            and self._segments[first + 1].base_offset < self._recovery_point
         ):
             first += 1
         return first
@@ -288,12 +297,16 @@ class _Loader:
         """Older segments are not read, unless an index of theirs is missing or damaged."""
         for segment in segments:
             # Opening an index checks it, and rebuilds it if need be.
-            try:
-                _ = segment.offset_index, segment.time_index, segment.txn_index
-            except CorruptIndexError as error:
-                _log.warning("%s: %s", self._topic_partition, error)
-                self._rebuild_transactions(segment)
+            _ = segment.offset_index, segment.time_index
+            self._check_transactions(segment)
             segment.close()
+
+    def _check_transactions(self, segment: Segment) -> None:
+        try:
+            _ = segment.txn_index
+        except CorruptIndexError as error:
+            _log.warning("%s: %s", self._topic_partition, error)
+            self._rebuild_transactions(segment)
 
     def _rebuild_transactions(self, segment: Segment) -> None:
         """Write the index of aborted transactions anew, from the markers in the segment."""
@@ -308,6 +321,7 @@ class _Loader:
                 aborted = apply_batch(state, header, memoryview(batch))
                 if aborted is not None:
                     segment.add_aborted(aborted)
+        self._unsynced.append(segment.path(TXN_INDEX_SUFFIX))
 
     def _prepare_scan(self, first: int) -> tuple[int, int]:
         """Bring indexes, epochs and producers to the state before the first batch to check."""
@@ -318,12 +332,12 @@ class _Loader:
         )
         if trusted is None:
             offset, position = segment.base_offset, 0
-            self._begin_afresh(segment)
+            segment.reset_indexes()
         else:
             offset, position = trusted.offset, trusted.position
             segment.adopt_indexes(trusted.offset_index, trusted.time_index)
-            segment.load_transactions(offset)
-        start = max(self._start, self._segments[0].base_offset)
+        segment.load_transactions(self._recovery_point)
+        start = self._segments[0].base_offset
         usable = max(offset, min(self._recovery_point, segment.max_offset))
         self._snapshots.truncate(usable)
         known = self._snapshots.load_latest(self._state, start, usable, self._now_ms)
@@ -332,10 +346,6 @@ class _Loader:
             self._state.end_offset = offset
         self._epochs.truncate_from_end(offset)
         return offset, position
-
-    def _begin_afresh(self, segment: Segment) -> None:
-        segment.reset_indexes()
-        segment.reset_transactions()
 
     def _scan(self, segment: Segment, position: int, expected: int) -> tuple[int, bool]:
         """Check the batches from ``position`` on; cut the segment at the first bad one.
@@ -389,13 +399,17 @@ class _Loader:
         if header.base_offset >= self._state.end_offset:
             if header.has_producer_id:
                 aborted = apply_batch(self._state, header, batch)
-                if aborted is not None:
+                # Those that ended before the recovery point are in the index already.
+                if aborted is not None and aborted.last_offset >= self._recovery_point:
                     segment.add_aborted(aborted)
             self._state.end_offset = header.next_offset
 
     def _finish_segment(self, segment: Segment) -> None:
         segment.seal()
-        self._snapshots.take(self._state)
+        self._unsynced += segment.index_paths()
+        snapshot = self._snapshots.take(self._state)
+        if snapshot is not None:
+            self._unsynced.append(snapshot)
 
     def _cut_after(self, number: int) -> None:
         """Remove the segments behind a cut, durably: they must not come back."""

@@ -196,9 +196,17 @@ class Segment:
         position = self.size
         if position == 0:
             self.rolling_timestamp = max_timestamp
+            self._begin_indexes()
         (self._file or self.file).append(data)
         self.note_batches(position, len(data), last_offset, max_timestamp, max_timestamp_offset)
         self.size = position + len(data)
+
+    def _begin_indexes(self) -> None:
+        """Start the indexes of an empty segment in memory; their files come later."""
+        if self._offset_index is None:
+            self._offset_index = self._new_offset_index()
+        if self._time_index is None:
+            self._time_index = self._new_time_index()
 
     def note_batches(
         self,
@@ -209,13 +217,15 @@ class Segment:
         max_timestamp_offset: int,
     ) -> None:
         """Keep indexes and the largest timestamp in step with batches at ``position``."""
-        largest = self._max_timestamp
-        if largest is None:
+        # An index that turns out to be damaged is rebuilt when it is opened, so that comes first.
+        largest = self._max_timestamp or self.max_timestamp
+        due = self.bytes_since_index_entry > self.index_interval
+        if due:
+            offset_index, time_index = self.offset_index, self.time_index
             largest = self.max_timestamp
         if max_timestamp > largest[0]:
             self._max_timestamp = largest = TimestampOffset(max_timestamp, max_timestamp_offset)
-        if self.bytes_since_index_entry > self.index_interval:
-            offset_index, time_index = self.offset_index, self.time_index
+        if due:
             offset_index.append(last_offset, position)
             time_index.maybe_append(*largest)
             self.full = offset_index.is_full or time_index.is_full
@@ -314,16 +324,21 @@ class Segment:
         self._close_indexes()
         self.sealed = True
 
-    def persist_indexes(self) -> list[str]:
-        """Bring index entries into their files; answers the files to sync."""
-        paths = []
+    def persist_indexes(self) -> tuple[list[str], bool]:
+        """Bring index entries into their files; the files to sync, and whether any is new."""
+        paths, new = [], False
         for index in (self._offset_index, self._time_index):
-            if index is not None and index.count:
-                index.persist()
-                paths.append(index.path)
-        if self._txn_index is not None and self._txn_index.entries:
-            paths.append(self._txn_index.path)
-        return paths
+            if index is not None:
+                changed, created = index.persist()
+                new |= created
+                if changed:
+                    paths.append(index.path)
+        transactions = self._txn_index
+        if transactions is not None and transactions.dirty:
+            new |= transactions.new_name
+            transactions.dirty = transactions.new_name = False
+            paths.append(transactions.path)
+        return paths, new
 
     def index_paths(self) -> list[str]:
         return [

@@ -27,12 +27,16 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Read once, then kept in memory: aborted transactions are few."""
 
-    __slots__ = ("_disk", "_entries", "_file", "path")
+    __slots__ = ("_disk", "_entries", "_file", "dirty", "new_name", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._file: File | None = None
         self._entries: list[AbortedTransaction] = []
+        self.new_name = False
+        """The file was created, and nobody has asked for its directory to be synced since."""
+        self.dirty = False
+        """Entries changed, and nobody has asked for the file to be synced since."""
         self.path = path
 
     @property
@@ -59,7 +63,10 @@ class TransactionIndex:
             if entry.last_offset >= end_offset:
                 break
             self._entries.append(entry)
-        self._disk.truncate(self.path, len(self._entries) * ENTRY_SIZE)
+        size = len(self._entries) * ENTRY_SIZE
+        if size != len(data):
+            self.dirty = True
+            self._disk.truncate(self.path, size)
 
     def append(self, entry: AbortedTransaction) -> None:
         """Add a transaction that an abort marker just ended."""
@@ -70,10 +77,12 @@ class TransactionIndex:
         except OSError:
             file.truncate(size)
             raise
+        self.dirty = True
         self._entries.append(entry)
 
     def _open(self) -> File:
         if self._file is None:
+            self.new_name = not self._entries
             self._file = self._disk.open(self.path, create=True)
             self._file.truncate(len(self._entries) * ENTRY_SIZE)
         return self._file
@@ -91,6 +100,7 @@ class TransactionIndex:
         """Drop the transactions that ended at ``offset`` or later."""
         kept = [entry for entry in self._entries if entry.last_offset < offset]
         if len(kept) != len(self._entries):
+            self.dirty = True
             self._open().truncate(len(kept) * ENTRY_SIZE)
             self._entries = kept
 

@@ -1,0 +1,428 @@
+"""A disk in memory that does what real ones may do: lose, tear, reorder, fill up, fail.
+
+It keeps two versions of everything: what programs see, and what would survive a power cut. Content
+becomes durable by ``sync``, names (created, renamed, removed) by ``sync_dir`` of their directory;
+``power_cut`` answers the disk that the machine finds after its next start::
+
+    disk = MemoryDisk(random.Random(seed))
+    ...
+    disk = disk.power_cut()
+
+What was not synced survives in part: each write on its own may be there, be missing (zeros if a
+later one is there), or be torn at a sector; the operations on a directory survive up to some point.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from moldau.log.disk import Buffer
+
+SECTOR: Final = 512
+
+_Write: TypeAlias = tuple[int, bytes]
+"""Position and bytes; a truncation is (size, b"")."""
+
+
+class _FileNode:
+    """Content of a file, now and as far as it is durable."""
+
+    __slots__ = ("data", "durable", "mapped", "pending")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.durable = bytes(data)
+        self.pending: list[_Write] = []
+        self.mapped = False
+
+    def write(self, position: int, data: bytes) -> None:
+        if position > len(self.data):
+            self.data.extend(bytes(position - len(self.data)))
+        self.data[position : position + len(data)] = data
+        self.pending.append((position, data))
+
+    def truncate(self, size: int) -> None:
+        if size <= len(self.data):
+            del self.data[size:]
+        else:
+            self.data.extend(bytes(size - len(self.data)))
+        self.pending.append((size, b""))
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self.pending.clear()
+
+    def after_power_cut(self, rng: random.Random) -> _FileNode:
+        data = bytearray(self.durable)
+        for position, written in self.pending:
+            if not written:
+                if rng.random() < 0.5:
+                    data = data[:position] + bytes(max(position - len(data), 0))
+                continue
+            for at, piece in _survivors(position, written, rng):
+                if at > len(data):
+                    data.extend(bytes(at - len(data)))
+                data[at : at + len(piece)] = piece
+        if self.mapped:
+            self._mix_mapped(data, rng)
+        return _FileNode(bytes(data))
+
+    def _mix_mapped(self, data: bytearray, rng: random.Random) -> None:
+        """Stores into a mapping are written back sector by sector, in any order."""
+        for at in range(0, len(self.data), SECTOR):
+            if rng.random() < 0.5:
+                piece = self.data[at : at + SECTOR]
+                if at > len(data):
+                    data.extend(bytes(at - len(data)))
+                data[at : at + len(piece)] = piece
+
+
+def _survivors(position: int, data: bytes, rng: random.Random) -> Iterator[_Write]:
+    """What is left of a write that was not synced."""
+    fate = rng.random()
+    if fate < 0.35:
+        yield position, data
+    elif fate < 0.5:
+        yield position, data[: rng.randrange(len(data) + 1)]
+    elif fate < 0.6:
+        yield position, bytes(len(data))  # the size grew, the content never came
+    elif fate < 0.75:
+        first = SECTOR - position % SECTOR
+        cuts = [0, *range(first, len(data), SECTOR), len(data)]
+        for start, end in pairwise(cuts):
+            if rng.random() < 0.5:
+                yield position + start, data[start:end]
+
+
+class _DirNode:
+    """Names in a directory, now and as far as they are durable."""
+
+    __slots__ = ("durable", "entries", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, _Node] = {}
+        self.durable: dict[str, _Node] = {}
+        self.pending: list[dict[str, _Node | None]] = []
+
+    def change(self, changes: dict[str, _Node | None]) -> None:
+        """One atomic change of names."""
+        _apply(self.entries, changes)
+        self.pending.append(changes)
+
+    def sync(self) -> None:
+        self.durable = dict(self.entries)
+        self.pending.clear()
+
+    def after_power_cut(self, rng: random.Random) -> _DirNode:
+        names = dict(self.durable)
+        for changes in self.pending[: rng.randrange(len(self.pending) + 1)]:
+            _apply(names, changes)
+        node = _DirNode()
+        node.entries = {name: child.after_power_cut(rng) for name, child in names.items()}
+        node.durable = dict(node.entries)
+        return node
+
+
+_Node: TypeAlias = _FileNode | _DirNode
+
+
+def _apply(names: dict[str, _Node], changes: dict[str, _Node | None]) -> None:
+    for name, node in changes.items():
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
+
+
+class MemoryFile:
+    __slots__ = ("_disk", "_node", "path", "size")
+
+    def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
+        self._disk = disk
+        self._node = node
+        self.path = path
+        self.size = len(node.data)
+
+    def append(self, data: Buffer) -> None:
+        content = bytes(data)
+        room = self._disk.room_for(self.size + len(content) - len(self._node.data))
+        error = self._disk.fault("append", self.path)
+        if error is None and room is not None:
+            error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            content = content[: max(len(content) + room, 0)]
+        elif error is not None:
+            content = content[: self._disk.rng.randrange(len(content) + 1)]
+        if content:
+            self._node.write(self.size, content)
+        if error is not None:
+            raise error
+        self.size += len(content)
+
+    def pread(self, size: int, position: int) -> bytes:
+        self._disk.check("read", self.path)
+        data = bytes(self._node.data[position : position + size])
+        self._disk.bytes_read[self.path] += len(data)
+        return data
+
+    def truncate(self, size: int) -> None:
+        self._disk.check("truncate", self.path)
+        self._node.truncate(size)
+        self.size = size
+
+    def preallocate(self, size: int) -> None:
+        self._disk.check("preallocate", self.path)
+        if size > len(self._node.data):
+            self._disk.need_room(size - len(self._node.data), self.path)
+            self._node.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.check("sync", self.path)
+        self._node.sync()
+
+    def fileno(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryMapping:
+    __slots__ = ("buffer", "capacity")
+
+    def __init__(self, buffer: bytearray, capacity: int) -> None:
+        self.buffer = buffer
+        self.capacity = capacity
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryLock:
+    def __init__(self, disk: MemoryDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.locked.discard(self._path)
+
+
+class MemoryDisk:
+    """A ``Disk`` for tests. Deterministic for a given ``random.Random``."""
+
+    def __init__(self, rng: random.Random | None = None, *, capacity: int | None = None) -> None:
+        self.rng = rng or random.Random(0)  # noqa: S311 (chance for tests, not for keys)
+        self.capacity = capacity
+        """Bytes that fit on the disk; None for no limit."""
+        self.bytes_read: Counter[str] = Counter()
+        self.operations: Counter[str] = Counter()
+        self.locked: set[str] = set()
+        self._root = _DirNode()
+        self._off = False
+        self._fault: tuple[int, int, frozenset[str]] | None = None
+
+    # What goes wrong ---------------------------------------------------------------------------
+
+    def fail(self, error: int, *, after: int = 0, operations: frozenset[str] = frozenset()) -> None:
+        """From now on operations fail with ``error``, once ``after`` more have succeeded.
+
+        ``operations`` names the kinds that fail (append, read, truncate, preallocate, sync, map,
+        open, write, sync_dir, rename, remove, makedirs, listdir); all of them if empty.
+        """
+        self._fault = (error, after, operations)
+
+    def heal(self) -> None:
+        """No more failures."""
+        self._fault = None
+
+    def power_cut(self) -> MemoryDisk:
+        """The disk after a power cut. This one is off: everything on it fails from now on."""
+        disk = MemoryDisk(self.rng, capacity=self.capacity)
+        disk._root = self._root.after_power_cut(self.rng)
+        self._off = True
+        return disk
+
+    def check(self, operation: str, path: str) -> None:
+        error = self.fault(operation, path)
+        if error is not None:
+            raise error
+
+    def fault(self, operation: str, path: str) -> OSError | None:
+        """The error that this operation is to fail with, if it is."""
+        if self._off:
+            return OSError(errno.EIO, "the machine is off", path)
+        self.operations[operation] += 1
+        if self._fault is None:
+            return None
+        number, after, operations = self._fault
+        if operations and operation not in operations:
+            return None
+        if after > 0:
+            self._fault = (number, after - 1, operations)
+            return None
+        return OSError(number, os.strerror(number), path)
+
+    def room_for(self, growth: int) -> int | None:
+        """None if that many bytes fit; otherwise how many are missing, as a negative number."""
+        if self.capacity is None or growth <= 0:
+            return None
+        missing = self.capacity - self._used(self._root) - growth
+        return None if missing >= 0 else missing
+
+    def need_room(self, growth: int, path: str) -> None:
+        if self.room_for(growth) is not None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def _used(self, node: _DirNode) -> int:
+        return sum(
+            self._used(child) if isinstance(child, _DirNode) else len(child.data)
+            for child in node.entries.values()
+        )
+
+    # The Disk interface --------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        self.check("open", path)
+        return MemoryFile(self, path, self._file(path, create=create))
+
+    def map(self, path: str, capacity: int) -> MemoryMapping:
+        self.check("map", path)
+        node = self._file(path, create=True)
+        if capacity > len(node.data):
+            self.need_room(capacity - len(node.data), path)
+            node.truncate(capacity)
+        node.mapped = True
+        return MemoryMapping(node.data, capacity)
+
+    def read(self, path: str) -> bytes:
+        self.check("read", path)
+        data = bytes(self._file(path).data)
+        self.bytes_read[path] += len(data)
+        return data
+
+    def write(self, path: str, data: bytes) -> None:
+        self.check("write", path)
+        node = self._file(path, create=True)
+        self.need_room(len(data) - len(node.data), path)
+        node.truncate(0)
+        if data:
+            node.write(0, data)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        self.write(path + ".tmp", data)
+        self.sync(path + ".tmp")
+        self.rename(path + ".tmp", path)
+        self.sync_dir(path.rpartition("/")[0])
+
+    def sync(self, path: str) -> None:
+        self.check("sync", path)
+        self._file(path).sync()
+
+    def sync_dir(self, path: str) -> None:
+        self.check("sync_dir", path)
+        self._dir(path).sync()
+
+    def size(self, path: str) -> int:
+        self.check("size", path)
+        return len(self._file(path).data)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        return isinstance(self._find(path), _DirNode)
+
+    def listdir(self, path: str) -> list[str]:
+        self.check("listdir", path)
+        return list(self._dir(path).entries)
+
+    def makedirs(self, path: str) -> None:
+        self.check("makedirs", path)
+        node = self._root
+        for name in _parts(path):
+            child = node.entries.get(name)
+            if child is None:
+                child = _DirNode()
+                node.change({name: child})
+            assert isinstance(child, _DirNode)
+            node = child
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename", source)
+        node = self._find(source)
+        if node is None:
+            raise _not_found(source)
+        directory, old = self._parent(source)
+        target_directory, new = self._parent(target)
+        if directory is target_directory:
+            directory.change({old: None, new: node})
+        else:
+            target_directory.change({new: node})
+            directory.change({old: None})
+
+    def remove(self, path: str) -> None:
+        self.check("remove", path)
+        if self._find(path) is not None:
+            directory, name = self._parent(path)
+            directory.change({name: None})
+
+    def remove_tree(self, path: str) -> None:
+        self.check("remove", path)
+        if self._find(path) is None:
+            raise _not_found(path)
+        directory, name = self._parent(path)
+        directory.change({name: None})
+
+    def truncate(self, path: str, size: int) -> None:
+        self.check("truncate", path)
+        self._file(path).truncate(size)
+
+    def lock(self, path: str) -> MemoryLock | None:
+        self._file(path, create=True)
+        if path in self.locked:
+            return None
+        self.locked.add(path)
+        return MemoryLock(self, path)
+
+    # The tree ------------------------------------------------------------------------------------
+
+    def _find(self, path: str) -> _Node | None:
+        node: _Node | None = self._root
+        for name in _parts(path):
+            if not isinstance(node, _DirNode):
+                return None
+            node = node.entries.get(name)
+        return node
+
+    def _dir(self, path: str) -> _DirNode:
+        node = self._find(path)
+        if not isinstance(node, _DirNode):
+            raise _not_found(path)
+        return node
+
+    def _parent(self, path: str) -> tuple[_DirNode, str]:
+        directory, _, name = path.rpartition("/")
+        return self._dir(directory), name
+
+    def _file(self, path: str, *, create: bool = False) -> _FileNode:
+        node = self._find(path)
+        if node is None and create:
+            directory, name = self._parent(path)
+            node = _FileNode()
+            directory.change({name: node})
+        if not isinstance(node, _FileNode):
+            raise _not_found(path)
+        return node
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _not_found(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
