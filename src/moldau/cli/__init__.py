@@ -1,5 +1,5 @@
-"""The command line. Commands are imported when they are used: see ``moldau.cli.app``."""
+"""The command line: ``main`` is where it starts, ``app`` is the tree of commands."""
 
-from moldau.cli.app import main
+from moldau.cli.main import main
 
 __all__ = ["main"]

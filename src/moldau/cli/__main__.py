@@ -2,7 +2,7 @@
 
 import sys
 
-from moldau.cli.app import main
+from moldau.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+from moldau.cli.serve import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 
 Bootstrap = Annotated[
     str,

@@ -1,6 +1,7 @@
-"""``moldau up`` and ``moldau broker``: run a broker in the foreground.
+"""Running a broker in the foreground, for ``moldau up`` and ``moldau broker``.
 
-Nothing here may import the client or rich: starting is measured in tenths of a second.
+Nothing here may import typer, the client or rich: starting is measured in tenths of a second, and
+what is imported stays in the broker's memory.
 """
 
 from __future__ import annotations
@@ -9,43 +10,70 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from moldau.cli.exit_codes import CommandError, UsageError
-from moldau.cli.options import command_app
-from moldau.cli.parsing import parse_pairs
 
 if TYPE_CHECKING:
     from moldau.config import BrokerConfig
 
-up_app = command_app()
-broker_app = command_app()
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
-Overrides = Annotated[
-    list[str],
-    typer.Option("--override", "-o", metavar="NAME=VALUE", help="A broker setting; repeatable."),
-]
-LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+_COMMON: Final = {"--override": "override", "-o": "override", "--log-level": "log_level"}
+FLAGS: Final[dict[str, dict[str, str]]] = {
+    "up": {
+        **_COMMON,
+        "--port": "port",
+        "-p": "port",
+        "--host": "host",
+        "--data-dir": "data_dir",
+        "-d": "data_dir",
+    },
+    "broker": {**_COMMON, "--config": "config", "-c": "config"},
+}
+"""The options of both commands, all of which take a value, by parameter of the functions below."""
 
 
-@up_app.command()
-def up(
-    port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")
-    ] = 9092,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    data_dir: Annotated[
-        Path, typer.Option("--data-dir", "-d", file_okay=False, help="Where the logs live.")
-    ] = Path("moldau-data"),
-    override: Overrides = [],  # noqa: B006 - typer copies it
-    log_level: LogLevel = "warning",
-) -> int:
-    """Start a broker for development: no configuration, ready at once.
+def serve_quickly(command: str, arguments: list[str]) -> int | None:
+    """Run the command if it consists of plain options, the usual case; None leaves it to typer."""
+    given = _plain_options(FLAGS[command], arguments)
+    if given is None:
+        return None
+    override = given.pop("override", [])
+    single = {name: values[-1] for name, values in given.items()}
+    log_level = single.get("log_level")
+    if command == "broker":
+        config = single.get("config")
+        return broker(Path(config) if config else None, override, log_level or "info")
+    port = single.get("port", "9092")
+    if not port.isdecimal() or int(port) > 65535:
+        return None
+    return up(
+        int(port),
+        single.get("host", "127.0.0.1"),
+        Path(single.get("data_dir", "moldau-data")),
+        override,
+        log_level or "warning",
+    )
 
-    It runs until Ctrl-C. Data stays in the data directory and is there again at the next start.
-    """
+
+def _plain_options(flags: Mapping[str, str], arguments: list[str]) -> dict[str, list[str]] | None:
+    """``--flag value`` and ``--flag=value``, and nothing else."""
+    found: dict[str, list[str]] = {}
+    left = iter(arguments)
+    for argument in left:
+        flag, equals, value = argument.partition("=")
+        if flag not in flags or (equals and not flag.startswith("--")):
+            return None
+        given = value if equals else next(left, None)
+        if given is None or given.startswith("-"):
+            return None
+        found.setdefault(flags[flag], []).append(given)
+    return found
+
+
+def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str) -> int:
+    """A broker without configuration, with a banner."""
     shown_host = f"[{host}]" if ":" in host else host
     settings = {
         "node.id": "1",
@@ -56,35 +84,25 @@ def up(
     def on_ready(config: BrokerConfig, addresses: list[str]) -> None:
         print(_banner(addresses, config.log_dirs), file=sys.stderr, flush=True)
 
-    return _serve(settings, _parse(override), log_level, on_ready)
+    return _serve(settings, override, log_level, on_ready)
 
 
-@broker_app.command()
-def broker(
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", dir_okay=False, help="A server.properties file."),
-    ] = None,
-    override: Overrides = [],  # noqa: B006
-    log_level: LogLevel = "info",
-) -> int:
-    """Run a broker with a server.properties file, as Kafka's own script does.
-
-    It prints one line when it is ready, with its addresses, and shuts down cleanly on SIGTERM.
-    """
+def broker(config: Path | None, override: list[str], log_level: str) -> int:
+    """A broker with a ``server.properties`` file, overrides, or both."""
     if config is not None and not config.exists():
         raise CommandError(f"There is no file {config}.")
-    return _serve(config, _parse(override), log_level, lambda _config, _addresses: None)
+    return _serve(config, override, log_level, lambda _config, _addresses: None)
 
 
 def _serve(
     source: Path | Mapping[str, str] | None,
-    overrides: dict[str, str],
+    override: list[str],
     log_level: str,
     on_ready: Callable[[BrokerConfig, list[str]], None],
 ) -> int:
     import logging
 
+    overrides = _parse_overrides(override)
     _configure_logging(log_level)
     from moldau.config import BrokerConfig
 
@@ -102,19 +120,22 @@ def _serve(
     return run(settings, ready)
 
 
-def _parse(override: list[str]) -> dict[str, str]:
-    try:
-        return parse_pairs(override)
-    except ValueError as error:
-        raise UsageError(f"--override: {error}") from None
+def _parse_overrides(override: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in override:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--override: {text!r} is not of the form name=value")
+        pairs[name.strip()] = value
+    return pairs
 
 
 def _configure_logging(level: str) -> None:
     import logging
 
-    known = {"debug", "info", "warning", "error"}
+    known = ("debug", "info", "warning", "error")
     if level.lower() not in known:
-        raise UsageError(f"--log-level is {level!r}: use {', '.join(sorted(known))}")
+        raise UsageError(f"--log-level is {level!r}: use {', '.join(known)}")
     logging.basicConfig(
         level=level.upper(),
         stream=sys.stderr,
@@ -124,7 +145,6 @@ def _configure_logging(level: str) -> None:
 
 def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
     from moldau import __version__
-    from moldau.cli.options import DEFAULT_BOOTSTRAP
 
     option = "" if addresses[0] == DEFAULT_BOOTSTRAP else f" -b {addresses[0]}"
     return "\n".join(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from moldau.cli.app import COMMANDS, main
+from moldau.cli.app import COMMANDS, build
 from moldau.cli.exit_codes import (
     CommandError,
     ExitCode,
@@ -14,6 +14,8 @@ from moldau.cli.exit_codes import (
     sentence_for,
 )
 from moldau.cli.load import Measured, percentile
+from moldau.cli.main import main
+from moldau.cli.serve import FLAGS, serve_quickly
 from moldau.client.errors import NoBrokersError, TimedOutError, UnknownTopicError
 from moldau.errors import ErrorCode, KafkaError
 
@@ -34,6 +36,41 @@ def test_help_is_cheap(args: list[str]) -> None:
     loaded = imported_by(*args)
     assert not loaded & {"rich", "asyncio", "kio", "uvloop", "msgspec", "hypothesis"}
     assert not loaded & {"moldau.client", "moldau.broker", "moldau.config", "moldau.wire"}
+
+
+def test_a_broker_starts_without_the_tools() -> None:
+    # It gets as far as the settings, and no further.
+    loaded = imported_by("up", "--override", "num.partitions=many")
+    assert "moldau.config" in loaded
+    assert not loaded & {"typer", "click", "pydantic", "rich", "msgspec", "moldau.client"}
+
+
+@pytest.mark.parametrize("command", FLAGS)
+def test_the_quick_way_knows_the_same_options_as_typer(command: str) -> None:
+    declared = {
+        flag: parameter.name
+        for parameter in build().get_command(None, command).params
+        for flag in parameter.opts
+    }
+    assert FLAGS[command] == declared
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["-p"],
+        ["-p=1"],
+        ["-p1"],
+        ["--port", "x"],
+        ["--port", "70000"],
+        ["--port", "--host"],
+        ["--nonsense", "1"],
+        ["positional"],
+    ],
+)
+def test_what_is_not_plain_is_left_to_typer(arguments: list[str]) -> None:
+    assert serve_quickly("up", arguments) is None
 
 
 def test_only_the_command_in_use_is_imported() -> None:
