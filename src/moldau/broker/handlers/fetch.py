@@ -2,11 +2,12 @@
 
 Behaviour: answers at once when ``min_bytes`` are there, when a partition has an error, when a
 reader lags a segment behind (a read never spans two), or when nothing may be waited for; otherwise
-the request is parked, without polling, until enough arrives or ``max_wait_ms`` is over. Data goes from the segment file to the socket (sendfile); this module only
-decides which range. Limits: the request's, each partition's and ``fetch.max.bytes``; the first
-partition with data always gives at least one whole batch, so that a consumer never gets stuck
-(KIP-74). Sessions: ``broker/fetch_sessions.py``. From version 13 on topics are named by id. Leader
-epochs are checked, and a diverging follower is told where to cut (KIP-595).
+the request is parked, without polling, until enough arrives or ``max_wait_ms`` is over. Data goes
+from the segment file to the socket (sendfile); this module only decides which range. Limits: the
+request's, each partition's and ``fetch.max.bytes``; the first partition with data always gives at
+least one whole batch, so that a consumer never gets stuck (KIP-74). Sessions:
+``broker/fetch_sessions.py``. From version 13 on topics are named by id. Leader epochs are checked,
+and a diverging follower is told where to cut (KIP-595).
 Known deviations: there are no remote segments and no preferred read replica.
 """
 
