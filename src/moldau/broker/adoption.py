@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 from uuid import uuid4
 
+from moldau.config import TopicConfig
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
 from moldau.controller.kraft import MetadataImage, metadata_values, replay
-from moldau.coordination import cluster
 from moldau.coordination.store import CoordinationStore
 from moldau.log import LogManager, PartitionLog
 from moldau.log.disk import Disk
@@ -36,8 +37,8 @@ async def adopt_directories(
     node_id: int,
     run_in_thread: RunInThread[MetadataImage | None],
 ) -> None:
-    """Take over the partitions that are already there, unless this store has been used before."""
-    if not logs.logs or await cluster.get_cluster_id(store) is not None:
+    """Make topics of the partitions that are already there."""
+    if not logs.logs:
         return
     image = await run_in_thread(lambda: _read_image(disk, log_dirs))
     plan = plan_adoption(
@@ -51,6 +52,15 @@ async def adopt_directories(
         log.warning("%s", warning)
     await adopt(store, plan)
     log.info("adopted %d topics from %s", len(plan.topics), ", ".join(log_dirs))
+
+
+def while_unknown(topic_config: Callable[[str], TopicConfig]) -> Callable[[str], TopicConfig]:
+    """Settings to open logs with before anybody knows whose they are.
+
+    Any of them may have been compacted, so a gap in the offsets must not be taken for lost data.
+    """
+    policy = frozenset({"compact", "delete"})
+    return lambda topic: replace(topic_config(topic), cleanup_policy=policy)
 
 
 def _found(partition: PartitionLog) -> FoundPartition:

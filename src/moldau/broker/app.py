@@ -1,6 +1,6 @@
 """A broker process: its parts made, wired, started in order, and stopped in the reverse one.
 
-Start: open the logs, in threads → open the store → take over what another broker left in the
+Start: open the store → open the logs, in threads → take over what another broker left in the
 directories → bind the ports, so that the real ones can be advertised → join the cluster: the
 controller pushes leaders and metadata → let clients in. Nobody is let in before everything that was
 acknowledged can be read.
@@ -22,7 +22,7 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from moldau.broker.addresses import advertise
-from moldau.broker.adoption import adopt_directories
+from moldau.broker.adoption import adopt_directories, while_unknown
 from moldau.broker.configs import Configs
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchSessions
@@ -49,6 +49,7 @@ from moldau.config import (
     validate_topic_configs,
 )
 from moldau.controller import Controller, ControllerSettings
+from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.store import CoordinationStore
@@ -116,12 +117,18 @@ class BrokerServer:
         configs = Configs(config)
         log_dirs = _absolute(config.log_dirs)
         disk = OsDisk()
-        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
-        self._undo.push_async_callback(logs.shutdown)
-        await logs.start(configs.topic)
-        _report_recovery(logs)
         store = await self._open_store(log_dirs[0])
-        await adopt_directories(store, disk, log_dirs, logs, config.node_id, self._run_in_thread)
+        is_new = await cluster.get_cluster_id(store) is None
+        configs.update(await load_topic_configs(store), {})
+        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
+        await logs.start(while_unknown(configs.topic) if is_new else configs.topic)
+        # Only now: a broker that was refused the directories must not write anything into them.
+        self._undo.push_async_callback(logs.shutdown)
+        _report_recovery(logs)
+        if is_new:
+            await adopt_directories(
+                store, disk, log_dirs, logs, config.node_id, self._run_in_thread
+            )
         known = await self._run_in_thread(known_cluster_id, disk, log_dirs)
         cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
         await self._run_in_thread(claim_directories, disk, log_dirs, cluster_id, config.node_id)

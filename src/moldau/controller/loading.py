@@ -34,7 +34,7 @@ async def load_context(
     """Fill the context. Answers the transaction that last wrote each partition's state."""
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
-    context.topic_configs = await _load_configs(store, paths.TOPIC_CONFIGS)
+    context.topic_configs = await load_topic_configs(store)
     context.broker_configs = {
         "" if name == paths.DEFAULT_ENTITY else name: config
         for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
@@ -52,6 +52,11 @@ async def load_context(
             context.add_topic(topic)
     # A marker without a topic is what is left of a deletion that was all but done.
     return await _load_states(store, context)
+
+
+async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
+    """The settings of all topics that have any of their own."""
+    return await _load_configs(store, paths.TOPIC_CONFIGS)
 
 
 async def _load_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:
