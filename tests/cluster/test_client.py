@@ -13,12 +13,11 @@ from moldau.client import (
     Client,
     NewTopic,
     OffsetSpec,
-    Producer,
-    Reader,
-    ReaderSettings,
     UnknownTopicError,
     raise_first_error,
 )
+from moldau.client.producer import Producer
+from moldau.client.reader import Reader, ReaderSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess

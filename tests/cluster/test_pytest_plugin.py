@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -91,10 +93,10 @@ def test_the_broker_ends_also_after_failures(run: pytest.Pytester) -> None:
             assert False
         """
     )
-    run.runpytest_subprocess().assert_outcomes(failed=1)
+    result = run.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Moldau broker log*"])
     pid, directory = (run.path / "left").read_text().split()
-    from pathlib import Path
-
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(directory).exists()
 

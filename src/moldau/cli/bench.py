@@ -142,8 +142,7 @@ async def _topic(client: Client, name: str | None, partitions: int) -> AsyncIter
     from moldau.client import NewTopic, raise_first_error
 
     if name is not None:
-        await existing_topic(client, name)
-        yield await client.cluster.topic(name)
+        yield await existing_topic(client, name)
         return
     import uuid
 

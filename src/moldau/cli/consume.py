@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from moldau.cli.parsing import StartAt
     from moldau.cli.render import Renderer
-    from moldau.client import Client, Reader
+    from moldau.client import Client, TopicInfo
+    from moldau.client.reader import Reader
     from moldau.model import TopicPartition
 
 app = command_app()
@@ -109,9 +110,9 @@ def consume(
         raise UsageError(str(error)) from None
 
     async def work(client: Client) -> None:
-        await existing_topic(client, topic)
-        positions, ends = await _positions(client, topic, partition, start, read_committed)
-        from moldau.client import Reader, ReaderSettings
+        info = await existing_topic(client, topic)
+        positions, ends = await _positions(client, info, partition, start, read_committed)
+        from moldau.client.reader import Reader, ReaderSettings
 
         settings = ReaderSettings(read_committed=read_committed, out_of_range="earliest")
         async with Reader(
@@ -155,18 +156,17 @@ def _start(
 
 
 async def _positions(
-    client: Client, topic: str, wanted: list[int], start: StartAt, read_committed: bool
+    client: Client, topic: TopicInfo, wanted: list[int], start: StartAt, read_committed: bool
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
     """Where to start and where the end is now, of each partition."""
     from moldau.cli.parsing import Anchor
     from moldau.client import OffsetSpec, UnknownTopicError
     from moldau.model import TopicPartition
 
-    known = (await client.cluster.topic(topic)).partitions
     for number in wanted:
-        if number not in known:
-            raise UnknownTopicError(topic, number)
-    partitions = [TopicPartition(topic, number) for number in wanted or known]
+        if number not in topic.partitions:
+            raise UnknownTopicError(topic.name, number)
+    partitions = [TopicPartition(topic.name, number) for number in wanted or topic.partitions]
 
     async def look_up(timestamp: int) -> dict[TopicPartition, int]:
         found = await client.admin.list_offsets(

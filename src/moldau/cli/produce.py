@@ -22,7 +22,9 @@ from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
     from moldau.cli.lines import InputRecord, LineParser
-    from moldau.client import Client, Delivery, Producer
+    from moldau.client import Client
+    from moldau.client.batches import Delivery
+    from moldau.client.producer import Producer
     from moldau.records.compression import Compression
 
 app = command_app()
@@ -144,7 +146,7 @@ def produce(
     end = unescape(delimiter).encode()
 
     async def work(client: Client) -> int:
-        from moldau.client import Producer
+        from moldau.client.producer import Producer
 
         if not create:
             await existing_topic(client, topic)

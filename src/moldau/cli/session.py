@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from moldau.client import Client
+    from moldau.client import Client, TopicInfo
 
 T = TypeVar("T")
 
@@ -45,14 +45,17 @@ def with_client(
     return run(main())
 
 
-async def existing_topic(client: Client, topic: str) -> None:
-    """Fail with a hint when there is no such topic."""
-    topics = await client.admin.list_topics(internal=True)
-    names = [info.name for info in topics]
-    if topic not in names:
+async def existing_topic(client: Client, topic: str) -> TopicInfo:
+    """What the cluster knows about a topic; a failure with a hint when there is none."""
+    from moldau.client import UnknownTopicError
+
+    try:
+        return await client.cluster.topic(topic)
+    except UnknownTopicError:
+        names = [info.name for info in await client.admin.list_topics(internal=True)]
         raise CommandError(
             f"There is no topic {topic!r}.{did_you_mean(topic, names)}", ExitCode.NOT_FOUND
-        )
+        ) from None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -286,8 +286,7 @@ def trim(
     async def work(client: Client) -> list[Outcome[int]]:
         from moldau.cli.session import existing_topic
 
-        await existing_topic(client, name)
-        everywhere = (await client.cluster.topic(name)).partitions
+        everywhere = (await existing_topic(client, name)).partitions
         return await client.admin.delete_records(
             {TopicPartition(name, number): offset for number in partition or everywhere}
         )

@@ -1,6 +1,7 @@
 """A client for Kafka clusters: administration, producing, reading partitions.
 
 Everything is async over one :class:`Cluster`; it works against Moldau and Apache Kafka alike.
+``Producer`` and ``Reader`` are imported from their modules: administration does not pay for them.
 """
 
 # Before anything imports kio: keeps hypothesis, which kio would load, out of the process.
@@ -25,7 +26,6 @@ from moldau.client.admin_types import (
     ResourceType,
     raise_first_error,
 )
-from moldau.client.batches import Delivery, RecordMetadata
 from moldau.client.client import Client
 from moldau.client.cluster import Cluster
 from moldau.client.errors import (
@@ -37,8 +37,6 @@ from moldau.client.errors import (
     UnsupportedApiError,
 )
 from moldau.client.metadata import ClusterMetadata, PartitionInfo, TopicInfo
-from moldau.client.producer import Producer
-from moldau.client.reader import PartitionRecords, Reader, ReaderSettings
 
 __all__ = [
     "Admin",
@@ -55,7 +53,6 @@ __all__ = [
     "ConfigType",
     "ConnectionLostError",
     "CreatedTopic",
-    "Delivery",
     "LogDir",
     "NewTopic",
     "NoBrokersError",
@@ -63,11 +60,6 @@ __all__ = [
     "OffsetSpec",
     "Outcome",
     "PartitionInfo",
-    "PartitionRecords",
-    "Producer",
-    "Reader",
-    "ReaderSettings",
-    "RecordMetadata",
     "ResourceType",
     "TimedOutError",
     "TopicInfo",

@@ -10,8 +10,8 @@ inside the fixtures: who does not use them pays for an empty module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -48,3 +48,13 @@ def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -
     topic = f"{test}-{uuid.uuid4().hex[:8]}"
     moldau_broker.create_topic(topic, partitions=getattr(request, "param", 1))
     return topic
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that failed with a broker shows the end of the broker's log."""
+    report = yield
+    broker: MoldauProcess | None = getattr(item, "funcargs", {}).get("moldau_broker")
+    if report.failed and broker is not None:
+        report.sections.append(("Moldau broker log", broker.logs()))
+    return report
