@@ -70,8 +70,8 @@ class ActiveController:
         )
         context.start_states()
         await self.initialise_new_partitions()
-        for restarted, states in self._of_earlier_lives(written).items():
-            await self._replicas_lost(states, restarted, restarted)
+        for (lost, restarted), states in self._lost_since(written).items():
+            await self._replicas_lost(states, lost, restarted)
         await self.elect(self._leaderless())
         logger.info(
             "Controller %d took over with epoch %d: %d brokers, %d topics, %d partitions",
@@ -84,23 +84,25 @@ class ActiveController:
         self.take_changed()
         await self.settle(await self.sender.send_everything(context.brokers))
 
-    def _of_earlier_lives(
+    def _lost_since(
         self, written: Mapping[tuple[str, int], int]
-    ) -> dict[frozenset[int], list[LeaderAndIsr]]:
-        """Partitions whose state is older than the registration of a broker in it.
+    ) -> dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]]:
+        """Partitions by the in-sync replicas they lost while nobody looked, and those restarted.
 
-        It was written for an earlier life of that broker, which may have kept less than it had
-        acknowledged: a leader needs a new epoch, a follower has to catch up again.
+        A state older than the registration of a broker in it was written for an earlier life of
+        that broker, which may have kept less than it had acknowledged: a leader needs a new epoch,
+        a follower has to catch up again.
         """
-        epochs = {broker.id: broker.epoch for broker in self.context.brokers.values()}
-        found: dict[frozenset[int], list[LeaderAndIsr]] = {}
+        brokers = self.context.brokers
+        found: dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]] = {}
         for state in self.context.partitions():
             zxid = written.get((state.topic, state.partition))
             if zxid is None:
                 continue
-            restarted = [one for one in state.isr if epochs.get(one, -1) > zxid]
-            if restarted:
-                found.setdefault(frozenset(restarted), []).append(state)
+            lost = [one for one in state.isr if one not in brokers or brokers[one].epoch > zxid]
+            if lost:
+                restarted = frozenset(one for one in lost if one in brokers)
+                found.setdefault((frozenset(lost), restarted), []).append(state)
         return found
 
     def _leaderless(self) -> list[LeaderAndIsr]:

@@ -41,7 +41,7 @@ def decide(
     if broker != current.leader:
         return ErrorCode.INVALID_REQUEST
     if (
-        set(request.new_isr) == set(current.isr)
+        sorted(request.new_isr) == sorted(current.isr)
         and request.leader_recovery_state == current.leader_recovery_state
     ):
         # Asked twice: the first answer was lost. Must come before the check of the epoch.

@@ -59,30 +59,28 @@ class TopicAdmin:
         context = self._context
         failed: dict[str, KafkaError] = {}
         batches: list[list[Op]] = []
-        created: list[tuple[TopicPlan, Topic, list[LeaderAndIsr], int]] = []
+        created: list[tuple[TopicPlan, Topic, list[LeaderAndIsr], slice]] = []
         for plan in plans:
             topic = Topic(plan.name, plan.topic_id, plan.assignment)
             states = initial_states(context, topic, list(plan.assignment))
-            created.append((plan, topic, states, len(batches)))
+            first = len(batches)
             batches += writes.create_topic(context, plan, states)
+            created.append((plan, topic, states, slice(first, len(batches))))
         results = await self._active.write(batches)
         online: list[LeaderAndIsr] = []
         configs: dict[str, dict[str, str]] = {}
-        for plan, topic, states, first in created:
-            result = results[first]
-            if isinstance(result, NodeExistsError):
+        for plan, topic, states, mine in created:
+            if isinstance(results[mine][0], NodeExistsError):
                 failed[plan.name] = KafkaError(
                     ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{plan.name}' already exists."
                 )
                 continue
-            if isinstance(result, Exception):
-                raise result
+            self._active.raise_errors(results[mine])
             configs[plan.name] = plan.configs
             context.topic_configs[plan.name] = plan.configs
             context.add_topic(topic)
             self._new_replicas(topic, list(plan.assignment))
             online += states
-        self._active.raise_errors(results[nth] for nth in range(len(results)))
         await self._announce(online, configs)
         return failed
 

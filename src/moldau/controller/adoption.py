@@ -1,0 +1,163 @@
+"""Taking over a data directory that Apache Kafka wrote: which topics it holds, as store writes.
+
+Used once, when the store of a new cluster is empty but its log directories are not. What is found
+on disk is the truth about records; the metadata log of a KRaft broker, if there is one, tells the
+topics' settings, which topics were deleted, and which producer ids were given out.
+
+The caller decides that adoption is due by the missing cluster id, and writes the id afterwards, so
+an adoption that was broken off is done again; what it had written already is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.controller.kraft import KraftTopic, MetadataImage
+from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC
+from moldau.controller.writes import PARTITIONS_PER_BATCH, batched
+from moldau.coordination import paths, znodes
+from moldau.coordination.errors import NodeExistsError
+from moldau.coordination.store import CoordinationStore, Create, Op, SetData
+from moldau.coordination.znodes import ProducerIdBlock, StateNode, TopicNode
+
+_BLOCK = 1000
+
+
+class FoundPartition(NamedTuple):
+    """A partition directory: topic id from its partition.metadata, newest leader epoch or -1."""
+
+    topic: str
+    partition: int
+    topic_id: UUID | None
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class AdoptionPlan:
+    """Writes in batches, and what a person should know about them."""
+
+    batches: list[list[Op]] = field(default_factory=list)
+    topics: dict[str, TopicNode] = field(default_factory=dict)
+    strays: list[FoundPartition] = field(default_factory=list)
+    """Directories of topics that were deleted or recreated: not served, and safe to remove."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan_adoption(
+    found: Iterable[FoundPartition],
+    broker: int,
+    new_topic_id: Callable[[], UUID],
+    *,
+    image: MetadataImage | None = None,
+    topic_configs: Mapping[str, Mapping[str, str]] | None = None,
+    next_producer_id: int = 0,
+) -> AdoptionPlan:
+    """Every topic gets this broker as its only replica, leading above the newest epoch on disk.
+
+    ``topic_configs`` are settings known from elsewhere; the image's come on top.
+    ``next_producer_id`` is above every producer id seen in the logs: directories without a metadata
+    log do not say which were given out.
+    """
+    plan = AdoptionPlan()
+    by_topic: dict[str, list[FoundPartition]] = {}
+    for partition in found:
+        if partition.topic != CLUSTER_METADATA_TOPIC:
+            by_topic.setdefault(partition.topic, []).append(partition)
+    configs = {name: dict(config) for name, config in (topic_configs or {}).items()}
+    known: dict[str, KraftTopic] = {}
+    if image is not None:
+        known = {topic.name: topic for topic in image.topics.values()}
+        for name, config in image.topic_configs.items():
+            configs.setdefault(name, {}).update(config)
+        next_producer_id = max(next_producer_id, image.next_producer_id)
+        _plan_broker_configs(plan, image.broker_configs)
+    for name in sorted(by_topic.keys() | known.keys()):
+        there = sorted(by_topic.get(name, []), key=lambda one: one.partition)
+        if image is not None and name not in known:
+            plan.strays += there
+            plan.warnings.append(f"Topic {name} was deleted; its directories are not served")
+            continue
+        _plan_topic(plan, name, there, known.get(name), broker, new_topic_id, configs.get(name, {}))
+    if next_producer_id > 0:
+        start = max(0, next_producer_id - _BLOCK)
+        block = ProducerIdBlock(broker, start, next_producer_id - 1)
+        data = znodes.encode_producer_id_block(block)
+        plan.batches.append([SetData(paths.PRODUCER_ID_BLOCK, data)])
+    return plan
+
+
+def _plan_broker_configs(plan: AdoptionPlan, configs: Mapping[str, Mapping[str, str]]) -> None:
+    for entity, config in configs.items():
+        path = paths.broker_config(entity)
+        plan.batches.append([Create(path, znodes.encode_config(config))])
+
+
+def _plan_topic(
+    plan: AdoptionPlan,
+    name: str,
+    there: Sequence[FoundPartition],
+    known: KraftTopic | None,
+    broker: int,
+    new_topic_id: Callable[[], UUID],
+    config: Mapping[str, str],
+) -> None:
+    topic_id = known.topic_id if known is not None else _common_id(there) or new_topic_id()
+    epochs: dict[int, int] = {}
+    for one in there:
+        if one.topic_id not in (None, topic_id):
+            plan.strays.append(one)
+            plan.warnings.append(
+                f"{name}-{one.partition} belongs to an earlier topic {name}; it is not served"
+            )
+        else:
+            epochs[one.partition] = one.leader_epoch
+    expected = known.partitions if known is not None else {}
+    if not epochs and not any(broker in one.replicas for one in expected.values()):
+        plan.warnings.append(f"Topic {name} has no partition here; it is left out")
+        return
+    count = max([*epochs, *expected]) + 1
+    missing = [number for number in range(count) if number not in epochs]
+    if missing:
+        plan.warnings.append(
+            f"Topic {name} has {count} partitions, but {_some(missing)} not in the log "
+            "directories: they begin empty"
+        )
+    replicas: tuple[int, ...] = (broker,)
+    assignment = dict.fromkeys(range(count), replicas)
+    plan.topics[name] = TopicNode(assignment, topic_id)
+    ops: list[Op] = [
+        Create(paths.topic_config(name), znodes.encode_config(config)),
+        Create(paths.topic(name), znodes.encode_topic(plan.topics[name])),
+        Create(paths.partitions(name)),
+    ]
+    states: list[Op] = []
+    for number in assignment:
+        epoch = epochs.get(number, -1)
+        if number in expected:
+            epoch = max(epoch, expected[number].leader_epoch)
+        path = paths.partition(name, number)
+        state = StateNode(0, broker, epoch, (broker,))
+        states += [Create(path), Create(f"{path}/state", znodes.encode_state(state))]
+    plan.batches += [ops, *batched(states, 2 * PARTITIONS_PER_BATCH)]
+
+
+def _common_id(there: Sequence[FoundPartition]) -> UUID | None:
+    """The id most of the directories agree on."""
+    ids = Counter(one.topic_id for one in there if one.topic_id is not None)
+    return ids.most_common(1)[0][0] if ids else None
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+    return f"{shown} {'is' if len(numbers) == 1 else 'are'}"
+
+
+async def adopt(store: CoordinationStore, plan: AdoptionPlan) -> None:
+    """Write the plan. The store must be prepared (``cluster.prepare``)."""
+    for result in await store.multi_many(plan.batches):
+        if isinstance(result, Exception) and not isinstance(result, NodeExistsError):
+            raise result

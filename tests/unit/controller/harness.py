@@ -1,0 +1,157 @@
+"""A cluster of controllers on one embedded store, with brokers that apply what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from uuid import UUID
+
+from tests.unit.coordination.storage import MemoryStorage
+
+from moldau.controller import (
+    BrokerUpdate,
+    Controller,
+    ControllerFence,
+    ControllerSettings,
+    LeaderAndIsr,
+    ReplicaError,
+)
+from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.znodes import BrokerRegistration, Endpoint
+from moldau.errors import ErrorCode
+
+
+class Broker:
+    """What a broker remembers of the controller's messages, applied as the contract says."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.id = broker_id
+        self.updates: list[BrokerUpdate] = []
+        self.fence = ControllerFence()
+        self.replicas: dict[tuple[str, int], LeaderAndIsr] = {}
+        self.metadata: dict[tuple[str, int], LeaderAndIsr] = {}
+        self.brokers: list[int] = []
+        self.topic_configs: dict[str, dict[str, str]] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        self.deleted: list[tuple[str, int]] = []
+        self.failing: set[tuple[str, int]] = set()
+        self.reachable = True
+
+    def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
+        if not self.reachable:
+            raise ConnectionError(f"broker {self.id} cannot be reached")
+        self.fence.admit(update)
+        self.updates.append(update)
+        self.topic_configs |= update.topic_configs
+        self.broker_configs |= update.broker_configs
+        errors: list[ReplicaError] = []
+        for stop in update.stop_replicas:
+            key = (stop.topic, stop.partition)
+            if key in self.failing:
+                errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
+                continue
+            self.replicas.pop(key, None)
+            if stop.delete:
+                self.deleted.append(key)
+        for state in update.leader_and_isr:
+            key = (state.topic, state.partition)
+            if key in self.failing:
+                errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
+            elif (
+                key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch
+            ):
+                self.replicas[key] = state
+        self._learn(update)
+        return errors
+
+    def _learn(self, update: BrokerUpdate) -> None:
+        metadata = update.metadata
+        if metadata.full:
+            self.metadata.clear()
+        if metadata.brokers is not None:
+            self.brokers = sorted(one.id for one in metadata.brokers)
+        for state in metadata.partitions:
+            self.metadata[state.topic, state.partition] = state
+        for removed in metadata.removed_topics:
+            for key in [key for key in self.metadata if key[0] == removed.name]:
+                del self.metadata[key]
+
+
+class Cluster:
+    """Opens brokers with a controller each; is the link between them."""
+
+    def __init__(self, disk: MemoryStorage | None = None) -> None:
+        self.disk = disk or MemoryStorage()
+        self.settings = ControllerSettings()
+        self.brokers: dict[int, Broker] = {}
+        self.controllers: dict[int, Controller] = {}
+        self.sessions: dict[int, EmbeddedSession] = {}
+        self.lost: list[int] = []
+        self.ids = 0
+        self._now = 1_700_000_000_000
+        self._store: EmbeddedStore | None = None
+
+    @property
+    def store(self) -> EmbeddedStore:
+        assert self._store is not None
+        return self._store
+
+    async def open(self) -> None:
+        self._store = await EmbeddedStore.open(self.disk, now_ms=self.now_ms)
+
+    def now_ms(self) -> int:
+        self._now += 1
+        return self._now
+
+    def new_topic_id(self) -> UUID:
+        self.ids += 1
+        return UUID(int=self.ids)
+
+    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
+        return self.brokers[broker_id].apply(update)
+
+    async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
+        if self._store is None:
+            await self.open()
+        self.brokers[broker_id] = Broker(broker_id)
+        session = self.sessions[broker_id] = self.store.session()
+        endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+        controller = self.controllers[broker_id] = Controller(
+            session,
+            BrokerRegistration(broker_id, (endpoint,), rack),
+            self,
+            self.settings,
+            now_ms=self.now_ms,
+            random=Random(broker_id),
+            new_topic_id=self.new_topic_id,
+            on_session_lost=lambda: self.lost.append(broker_id),
+        )
+        await controller.start()
+        await self.settle()
+        return controller
+
+    async def kill(self, broker_id: int) -> None:
+        """The broker's session expires, as if its process had died."""
+        self.brokers[broker_id].reachable = False
+        await self.store.expire(self.sessions[broker_id])
+        await self.settle()
+
+    async def stop(self, broker_id: int) -> None:
+        self.brokers[broker_id].reachable = False
+        await self.controllers.pop(broker_id).stop()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let every controller deal with what it noticed, and with what that caused."""
+        for _ in range(5):
+            for controller in self.controllers.values():
+                await controller.settled()
+
+    @property
+    def active(self) -> Controller:
+        (controller,) = [one for one in self.controllers.values() if one.is_active]
+        return controller
+
+    async def crash(self) -> Cluster:
+        """The whole process dies; another one starts on what was on disk."""
+        return Cluster(MemoryStorage(self.disk.files))

@@ -1,0 +1,298 @@
+"""Two and three controllers on one store: elections, failures, restarts, fencing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from tests.unit.controller.harness import Cluster
+
+from moldau.controller import AlterPartition, NewTopic
+from moldau.coordination import paths
+from moldau.errors import ErrorCode, KafkaError
+
+
+async def three_brokers() -> Cluster:
+    cluster = Cluster()
+    for broker in (1, 2, 3):
+        await cluster.start(broker)
+    return cluster
+
+
+def check_agreement(cluster: Cluster, live: set[int]) -> None:
+    """All live brokers see the same cluster, and hold what it says they hold."""
+    views = [cluster.brokers[broker].metadata for broker in sorted(live)]
+    assert all(view == views[0] for view in views)
+    for broker in live:
+        assert cluster.brokers[broker].brokers == sorted(live)
+        mine = {key for key, state in views[0].items() if broker in state.replicas}
+        assert set(cluster.brokers[broker].replicas) == mine
+        for key in mine:
+            assert cluster.brokers[broker].replicas[key] == views[0][key]
+
+
+async def check_store(cluster: Cluster, live: set[int]) -> None:
+    """What the brokers were told is what the store says."""
+    session = cluster.store.session()
+    for (topic, number), state in cluster.brokers[min(live)].metadata.items():
+        data, stat = await session.get(paths.partition_state(topic, number))
+        stored = json.loads(data)
+        assert stored["leader"] == state.leader
+        assert stored["leader_epoch"] == state.leader_epoch
+        assert tuple(stored["isr"]) == state.isr
+        assert stat.version == state.partition_epoch
+
+
+async def test_exactly_one_controller_is_in_charge() -> None:
+    cluster = await three_brokers()
+    assert cluster.active is cluster.controllers[1]
+    assert [one.controller_id for one in cluster.controllers.values()] == [1, 1, 1]
+    check_agreement(cluster, {1, 2, 3})
+    with pytest.raises(KafkaError) as caught:
+        await cluster.controllers[2].create_topics([NewTopic(name="a")])
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def test_leaders_are_spread_over_the_brokers() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=6, replication_factor=2)])
+    leaders = Counter(state.leader for state in cluster.brokers[1].metadata.values())
+    assert leaders == {1: 2, 2: 2, 3: 2}
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_when_the_controller_dies_one_other_takes_over_and_elects_in_one_batch() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [NewTopic(name="a", num_partitions=30, replication_factor=3)]
+    )
+    before = dict(cluster.brokers[2].metadata)
+    led = {key for key, state in before.items() if state.leader == 1}
+    assert len(led) == 10
+    heard = len(cluster.brokers[2].updates)
+    syncs = cluster.disk.appends
+
+    await cluster.kill(1)
+
+    assert cluster.active.epoch == 2
+    assert cluster.active in (cluster.controllers[2], cluster.controllers[3])
+    assert not cluster.controllers[1].is_active
+    check_agreement(cluster, {2, 3})
+    await check_store(cluster, {2, 3})
+    for key, state in cluster.brokers[2].metadata.items():
+        assert state.leader in (2, 3)
+        assert state.isr == tuple(one for one in before[key].isr if one != 1)
+        assert state.leader_epoch == (1 if key in led else 0), "only lost leaderships are new"
+    assert len(cluster.brokers[2].updates) == heard + 1, "one message for all partitions"
+    # One for the session's end, one for the office, one for leaders and one for in-sync sets.
+    assert cluster.disk.appends - syncs <= 4
+
+
+async def test_the_office_is_passed_on_as_often_as_needed() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=3, replication_factor=3)])
+    for epoch in (2, 3):
+        dying = cluster.active
+        (broker,) = [one for one, held in cluster.controllers.items() if held is dying]
+        await cluster.kill(broker)
+        del cluster.controllers[broker]
+        assert cluster.active.epoch == epoch
+    (last,) = cluster.controllers
+    assert {state.leader for state in cluster.brokers[last].metadata.values()} == {last}
+    assert {state.isr for state in cluster.brokers[last].metadata.values()} == {(last,)}
+    check_agreement(cluster, {last})
+
+
+async def test_a_controller_that_stops_hands_over_too() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=3, replication_factor=2)])
+    await cluster.stop(1)
+    assert cluster.active.epoch == 2
+    assert all(state.leader in (2, 3) for state in cluster.brokers[2].metadata.values())
+    check_agreement(cluster, {2, 3})
+
+
+async def test_a_follower_that_dies_leaves_the_isr_but_no_leadership_changes() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    await cluster.kill(3)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 0, (1, 2))
+    assert state.partition_epoch == 1
+    check_agreement(cluster, {1, 2})
+    await check_store(cluster, {1, 2})
+
+
+async def test_a_partition_without_live_in_sync_replica_waits_for_one() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [NewTopic(name="a", assignments=[(0, [2])]), NewTopic(name="b", assignments=[(0, [3, 2])])]
+    )
+    await cluster.kill(2)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.leader_epoch, state.isr) == (-1, 1, (2,))
+    assert cluster.brokers[1].metadata["b", 0].leader == 3
+    del cluster.controllers[2]
+    await cluster.start(2)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.leader_epoch, state.isr) == (2, 2, (2,))
+    assert cluster.brokers[2].replicas["a", 0] == state
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_an_unclean_election_happens_only_where_it_is_allowed() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [
+            NewTopic(
+                name="loose",
+                assignments=[(0, [2, 3])],
+                configs={"unclean.leader.election.enable": "true"},
+            ),
+            NewTopic(name="strict", assignments=[(0, [2, 3])]),
+        ]
+    )
+    for name in ("loose", "strict"):
+        (result,) = await cluster.active.alter_partitions(
+            2,
+            cluster.controllers[2].broker_epoch,
+            [
+                AlterPartition(
+                    topic=name, partition=0, leader_epoch=0, partition_epoch=0, new_isr=(2,)
+                )
+            ],
+        )
+        assert (result.error, result.isr, result.partition_epoch) == (ErrorCode.NONE, (2,), 1)
+    await cluster.kill(2)
+    loose, strict = (cluster.brokers[1].metadata[name, 0] for name in ("loose", "strict"))
+    assert (loose.leader, loose.isr, loose.leader_recovery_state) == (3, (3,), 1)
+    assert (strict.leader, strict.isr) == (-1, (2,))
+    await check_store(cluster, {1, 3})
+
+
+async def test_a_broker_that_restarts_unnoticed_gives_its_leaderships_away() -> None:
+    """Its old session ends and the new one registers before the controller looks."""
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [
+            NewTopic(name="shared", assignments=[(0, [2, 3])]),
+            NewTopic(name="own", assignments=[(0, [2])]),
+        ]
+    )
+    old = cluster.controllers.pop(2)
+    earlier = old.broker_epoch
+    await cluster.store.expire(cluster.sessions[2])
+    await cluster.start(2)
+    assert cluster.controllers[2].broker_epoch > earlier
+    shared = cluster.brokers[1].metadata["shared", 0]
+    assert (shared.leader, shared.isr, shared.leader_epoch) == (3, (3,), 1)
+    own = cluster.brokers[1].metadata["own", 0]
+    assert (own.leader, own.isr) == (2, (2,))
+    assert own.leader_epoch >= 1
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_new_controller_knows_leaderships_of_an_earlier_life() -> None:
+    """The whole cluster restarts: brokers 2 and 3 come back, then the first controller."""
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [
+            NewTopic(name="a", num_partitions=6, replication_factor=3),
+            NewTopic(name="own", assignments=[(0, [3])]),
+        ]
+    )
+    before = dict(cluster.brokers[1].metadata)
+    after = await cluster.crash()
+    for broker in (3, 2, 1):
+        await after.start(broker)
+    assert after.active is after.controllers[3]
+    assert after.active.epoch == 2
+    for key, state in after.brokers[1].metadata.items():
+        assert state.leader > 0
+        assert state.leader_epoch > before[key].leader_epoch
+    check_agreement(after, {1, 2, 3})
+    await check_store(after, {1, 2, 3})
+
+
+async def test_messages_of_the_deposed_controller_are_refused_by_the_brokers() -> None:
+    cluster = await three_brokers()
+    stale = cluster.brokers[2].updates[-1]
+    assert stale.controller_epoch == 1
+    await cluster.kill(1)
+    with pytest.raises(KafkaError) as caught:
+        cluster.brokers[2].apply(stale)
+    assert caught.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+async def test_a_broker_that_joins_learns_everything() -> None:
+    cluster = Cluster()
+    await cluster.start(1)
+    await cluster.active.create_topics([NewTopic(name="a", configs={"retention.ms": "1"})])
+    await cluster.start(2)
+    assert cluster.brokers[2].metadata == cluster.brokers[1].metadata
+    assert cluster.brokers[2].topic_configs == {"a": {"retention.ms": "1"}}
+    check_agreement(cluster, {1, 2})
+    await cluster.active.create_topics([NewTopic(name="b", num_partitions=2, replication_factor=2)])
+    check_agreement(cluster, {1, 2})
+
+
+async def test_a_deletion_waits_for_the_replica_of_a_dead_broker() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 3])])])
+    await cluster.kill(3)
+    (result,) = await cluster.active.delete_topics(["a"])
+    assert result.error is ErrorCode.NONE
+    assert cluster.brokers[1].deleted == [("a", 0)]
+    session = cluster.store.session()
+    assert await session.children("/admin/delete_topics") == ["a"]
+    assert cluster.brokers[2].metadata == {}
+    del cluster.controllers[3]
+    await cluster.start(3)
+    assert cluster.brokers[3].deleted == [("a", 0)]
+    assert await session.children("/admin/delete_topics") == []
+    assert await session.children("/brokers/topics") == []
+    (again,) = await cluster.active.create_topics([NewTopic(name="a")])
+    assert again.error is ErrorCode.NONE
+
+
+async def test_a_deletion_survives_the_controller() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 3])])])
+    await cluster.kill(3)
+    del cluster.controllers[3]
+    await cluster.active.delete_topics(["a"])
+    await cluster.kill(1)
+    del cluster.controllers[1]
+    assert cluster.active is cluster.controllers[2]
+    await cluster.start(1)
+    await cluster.start(3)
+    assert await cluster.store.session().children("/admin/delete_topics") == []
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_an_isr_change_is_told_to_all_brokers() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    (result,) = await cluster.active.alter_partitions(
+        1,
+        cluster.controllers[1].broker_epoch,
+        [AlterPartition(topic="a", partition=0, leader_epoch=0, partition_epoch=0, new_isr=(1, 3))],
+    )
+    assert (result.error, result.isr, result.leader_epoch) == (ErrorCode.NONE, (1, 3), 0)
+    assert cluster.brokers[2].metadata["a", 0].isr == (1, 3)
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_racks_are_used_when_all_brokers_name_one() -> None:
+    cluster = Cluster()
+    for broker, rack in ((1, "x"), (2, "x"), (3, "y"), (4, "y")):
+        await cluster.start(broker, rack=rack)
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=8, replication_factor=2)])
+    rack_of = {1: "x", 2: "x", 3: "y", 4: "y"}
+    for state in cluster.brokers[1].metadata.values():
+        assert {rack_of[replica] for replica in state.replicas} == {"x", "y"}
