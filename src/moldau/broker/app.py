@@ -55,7 +55,7 @@ from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.log import LogManager
-from moldau.log.disk import OsDisk
+from moldau.log.disk import Disk, OsDisk
 from moldau.log.meta_properties import claim_directories, known_cluster_id
 from moldau.log.partition_metadata import encode_uuid
 from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
@@ -95,8 +95,9 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
 class BrokerServer:
     """One broker in this process."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
         self._config = config
+        self._disk: Disk = disk or OsDisk()
         self._clock = SystemClock(asyncio.get_running_loop())
         self._threads = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="moldau-io")
         self._undo = AsyncExitStack()
@@ -116,7 +117,7 @@ class BrokerServer:
 
         configs = Configs(config)
         log_dirs = _absolute(config.log_dirs)
-        disk = OsDisk()
+        disk = self._disk
         store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
