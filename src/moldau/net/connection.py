@@ -30,8 +30,8 @@ from moldau.wire.errors import EncodeError, ProtocolError
 
 logger = logging.getLogger(__name__)
 
-# Answers written together; beyond that the transport is asked, so that it can say stop.
-ANSWERS_PER_WRITE: Final = 32
+# Parts written together; then the transport gets them, so that it can say stop.
+PARTS_PER_WRITE: Final = 32
 
 Handler: TypeAlias = "Callable[[ServerConnection, memoryview], Sequence[Part] | Pending | None]"
 
@@ -261,6 +261,9 @@ class ServerConnection:
                 else:
                     joined = joined or [*first]
                     joined += answer
+                    if len(joined) >= PARTS_PER_WRITE:
+                        self._transport.write(joined)
+                        first, joined = None, []
                 requests_left -= 1
                 if not requests_left:
                     self._yield_turn()

@@ -26,8 +26,8 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 SCRATCH_SIZE: Final = 64 * KIB
-# A frame too large for the scratch buffer moves out of it when this much has come.
-LARGE_AFTER: Final = 16 * KIB
+# A frame too large for the scratch buffer moves out of it when it fills this fraction of it.
+LARGE_AFTER: Final = 4
 # An own buffer grows by this factor; the bytes copied for growing stay below a third of the frame.
 GROWTH: Final = 4
 # Own buffers come in multiples of this, so that one kept for reuse fits the next, slightly larger
@@ -144,7 +144,8 @@ class FrameReader:
         if end - start >= _SIZE_PREFIX:
             size: int = _read_size(self._view, start)[0]
             if not 0 <= size <= self._max_size:
-                raise FrameSizeError(size, self._max_size, bytes(self._view[start : start + 16]))
+                seen = bytes(self._view[start : min(start + 16, end)])
+                raise FrameSizeError(size, self._max_size, seen)
             stop = start + _SIZE_PREFIX + size
             if stop <= end:
                 self._start = stop
@@ -186,7 +187,8 @@ class FrameReader:
         if self._own:
             return
         have = end - start
-        if need <= len(self._scratch) or have < LARGE_AFTER:
+        size = len(self._scratch)
+        if need <= size or have < size // LARGE_AFTER:
             if self._view is self._scratch or start:
                 self._replace(memoryview(bytearray(self._view[start:end])), have)
             return

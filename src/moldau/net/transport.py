@@ -190,11 +190,10 @@ class SocketTransport:
         except OSError as error:
             self._fail(error)
             return
-        if not self._writer_on:
+        if self._writer_on:
+            self._pause_writing_if_high()
+        else:
             self._flush()
-
-    def _on_writable(self) -> None:
-        self._flush()
 
     def _flush(self) -> None:
         """Send until the queue is empty, the socket is full, or the turn is over."""
@@ -239,10 +238,8 @@ class SocketTransport:
         if queued:
             if not self._writer_on:
                 self._writer_on = True
-                self._loop.add_writer(self._fd, self._on_writable)
-            if queued > HIGH_WATER and not self._writing_paused:
-                self._writing_paused = True
-                self._receiver.pause_writing()
+                self._loop.add_writer(self._fd, self._flush)
+            self._pause_writing_if_high()
         else:
             self._stop_writer()
             if self._closing:
@@ -252,6 +249,11 @@ class SocketTransport:
         if self._writing_paused and queued <= LOW_WATER:
             self._writing_paused = False
             self._receiver.resume_writing()
+
+    def _pause_writing_if_high(self) -> None:
+        if self._outgoing.size > HIGH_WATER and not self._writing_paused:
+            self._writing_paused = True
+            self._receiver.pause_writing()
 
     def _stop_writer(self) -> None:
         if self._writer_on:

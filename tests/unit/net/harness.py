@@ -1,0 +1,300 @@
+"""What the tests share: peers, files, a transport in memory and a clock set by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moldau.clock import SystemClock
+from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
+from moldau.net.frames import BufferPool
+from moldau.net.interfaces import Part, ReadableFile
+from moldau.net.listener import Listener, ListenerSettings
+from moldau.net.stream import StreamTransport
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def frames_of(data: bytes) -> list[bytes]:
+    """The bodies of the frames in ``data``, which must end with a whole one."""
+    bodies = []
+    position = 0
+    while position < len(data):
+        (size,) = struct.unpack_from(">i", data, position)
+        bodies.append(data[position + 4 : position + 4 + size])
+        assert len(bodies[-1]) == size
+        position += 4 + size
+    return bodies
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so."""
+    while not condition():  # noqa: ASYNC110  # the code under test knows no event to wait for
+        await asyncio.sleep(0)  # the code under test knows no event to wait for
+
+
+def echo(_connection: ServerConnection, request: memoryview) -> list[bytes]:
+    return [frame(bytes(request))]
+
+
+class OsFile:
+    """A file of the operating system, as the log's."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        self._fd = os.open(path, os.O_RDWR)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def pread(self, size: int, position: int) -> bytes:
+        return os.pread(self._fd, size, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class MemoryFile:
+    """A file that is none of the operating system's, as a simulated disk's."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.largest_read = 0
+
+    def fileno(self) -> None:
+        return None
+
+    def pread(self, size: int, position: int) -> bytes:
+        self.largest_read = max(self.largest_read, size)
+        return self.data[position : position + size]
+
+
+@dataclass
+class Slice:
+    file: ReadableFile
+    position: int
+    size: int
+
+
+class ManualClock:
+    """Time moves only by ``advance``, which runs the timers that are due."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[ManualTimer] = []
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> ManualTimer:
+        timer = ManualTimer(self.now + delay, callback)
+        self.timers.append(timer)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := [timer for timer in self.timers if timer.at <= end and not timer.cancelled]:
+            first = min(due, key=lambda timer: timer.at)
+            self.timers.remove(first)
+            self.now = max(self.now, first.at)
+            first.callback()
+        self.now = end
+
+
+class ManualTimer:
+    def __init__(self, at: float, callback: Callable[[], object]) -> None:
+        self.at = at
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class MemoryTransport:
+    """A transport without a socket: the test plays the peer and the event loop."""
+
+    receiver: ServerConnection
+    peer: str = "10.0.0.7:5123"
+    peer_host: str = "10.0.0.7"
+    writes: list[list[Part]] = field(default_factory=list)
+    reading: bool = True
+    is_closing: bool = False
+    aborted: bool = False
+    scheduled: list[Callable[[], object]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.receiver.connection_made(self)
+
+    def write(self, parts: Sequence[Part]) -> None:
+        self.writes.append(list(parts))
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = not self.is_closing
+
+    def close(self) -> None:
+        self.is_closing = True
+        self.reading = False
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.close()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.scheduled.append(callback)
+
+    # What the test does
+
+    def receive(self, data: bytes) -> None:
+        """Bytes come from the peer, all of which the receiver must take."""
+        while data:
+            assert self.reading
+            view = self.receiver.get_buffer(-1)
+            nbytes = min(len(view), len(data))
+            view[:nbytes] = data[:nbytes]
+            self.receiver.buffer_updated(nbytes)
+            data = data[nbytes:]
+
+    def run_soon(self) -> None:
+        """One iteration of the loop."""
+        scheduled, self.scheduled = self.scheduled, []
+        for callback in scheduled:
+            callback()
+
+    def run(self) -> None:
+        while self.scheduled:
+            self.run_soon()
+
+    @property
+    def sent(self) -> bytes:
+        return b"".join(bytes(part) for parts in self.writes for part in parts)  # type: ignore[arg-type]
+
+    @property
+    def answers(self) -> list[bytes]:
+        return frames_of(self.sent)
+
+
+class Peer:
+    """A client that sends whatever the test wants."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def connect(cls, port: int, *, receive_buffer: int = -1) -> Peer:
+        sock = socket.socket()
+        sock.setblocking(False)
+        if receive_buffer != -1:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
+        return cls(sock)
+
+    async def send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self.sock, data)
+
+    async def read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = await self._loop.sock_recv(self.sock, min(size - len(data), 1 << 20))
+            if not piece:
+                break
+            data += piece
+        return bytes(data)
+
+    async def read_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.read(4))
+        return await self.read(size)
+
+    async def ask(self, body: bytes) -> bytes:
+        await self.send(frame(body))
+        return await self.read_frame()
+
+    async def is_closed(self) -> bool:
+        """The broker closes the connection (waits for it)."""
+        try:
+            return await self._loop.sock_recv(self.sock, 1) == b""
+        except ConnectionResetError:
+            return True
+
+    def end_of_requests(self) -> None:
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Close with RST instead of FIN."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+@dataclass
+class Server:
+    port: int
+    pool: BufferPool
+    opened: list[ServerConnection] = field(default_factory=list)
+    closed: asyncio.Queue[ServerConnection] = field(default_factory=asyncio.Queue)
+
+
+@asynccontextmanager
+async def serving(
+    kind: str, handler: Handler, limits: ConnectionLimits | None = None
+) -> AsyncIterator[Server]:
+    """A server over our own transport (``socket``) or over an asyncio stream (``stream``)."""
+    loop = asyncio.get_running_loop()
+    server = Server(0, BufferPool())
+    limits = limits or ConnectionLimits()
+    if kind == "socket":
+        listener = Listener(
+            "PLAINTEXT", "127.0.0.1", 0, handler,
+            clock=SystemClock(loop), settings=ListenerSettings(limits=limits), pool=server.pool,
+            on_open=server.opened.append, on_close=server.closed.put_nowait,
+        )  # fmt: skip
+        server.port = listener.bind()
+        listener.start()
+        try:
+            yield server
+        finally:
+            await listener.close(drain_timeout=0)
+        return
+
+    def new_connection() -> StreamTransport:
+        connection = ServerConnection(
+            handler, pool=server.pool, limits=limits, on_close=server.closed.put_nowait
+        )
+        server.opened.append(connection)
+        return StreamTransport(loop, connection)
+
+    streams = await loop.create_server(new_connection, "127.0.0.1", 0)
+    server.port = streams.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        streams.close()
+        for connection in server.opened:
+            connection.abort()
+        await until(lambda: all(connection.closed for connection in server.opened))
+        await streams.wait_closed()
