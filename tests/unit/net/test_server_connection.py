@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.net.harness import MemoryTransport, echo, frame
 
@@ -473,6 +473,7 @@ def test_garbage_after_good_requests_keeps_their_answers() -> None:
     assert transport.is_closing
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(
