@@ -175,6 +175,12 @@ class OsFile:
             self.close()
 
 
+def open_for_reading(path: str) -> OsFile:
+    """A file of someone else, perhaps of a broker that is running: nothing can be written to it."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return OsFile(path, fd, os.fstat(fd).st_size)
+
+
 class OsMapping:
     """``mmap`` over a file whose space is reserved, so that no store can hit a full disk."""
 
