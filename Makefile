@@ -65,10 +65,11 @@ kafka: $(KAFKA_JARS)/.complete ## Copy Apache Kafka's jars into .cache, for test
 $(KAFKA_JARS)/.complete: tests/java/pom.xml
 	@tools/system-packages java maven
 	@echo "Copying Apache Kafka $(KAFKA_VERSION) into $(KAFKA_JARS)"
-	@rm -rf $(KAFKA_JARS)
-	@mvn --quiet --batch-mode -Dstyle.color=never --file tests/java/pom.xml \
+	@rm -rf $(KAFKA_JARS) && mkdir -p .cache
+	@mvn --quiet --batch-mode --file tests/java/pom.xml \
 	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
-	    -DoutputDirectory="$(CURDIR)/$(KAFKA_JARS)" -DincludeScope=runtime
+	    -DoutputDirectory="$(CURDIR)/$(KAFKA_JARS)" -DincludeScope=runtime \
+	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
 	@touch $@
 
 # No lock file: it would pin download addresses. package.json pins the one version, which has no dependencies.
