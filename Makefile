@@ -72,7 +72,7 @@ $(KAFKA_JARS)/.complete: tests/java/pom.xml
 	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
 	@touch $@
 
-# No lock file: it would pin download addresses. package.json pins the one version, which has no dependencies.
+# No lock file: it would pin download addresses. package.json pins the versions.
 $(KAFKAJS): tests/node/package.json
 	@tools/system-packages node
 	@echo "Installing kafkajs"
