@@ -115,6 +115,7 @@ soak: test-tools ## The long runs: every crash round, and more examples of every
 
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages
+	@$(BIN)/python -m moldau.config.docs > docs/configuration.md
 	@$(BIN)/pytest tests/compat --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@$(BIN)/python tools/compat_table.py $(COMPAT_REPORT)
 
