@@ -1,0 +1,104 @@
+"""A whole broker on the test's own event loop: ports, files, controller, everything but a process.
+
+It starts in milliseconds, so each test has its own; and a test can wait for what it is about
+(a request is parked, a log is flushed) instead of sleeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support.wire import WireClient
+
+from moldau.broker.app import BrokerServer
+from moldau.broker.context import Broker
+from moldau.broker.router import Router
+from moldau.config import BrokerConfig
+from moldau.log.disk import Disk
+from moldau.replication import Partition
+
+TIMEOUT_S = 10.0
+
+
+class InProcessBroker:
+    """``async with InProcessBroker(tmp_path, {...}) as broker``"""
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, disk: Disk | None = None
+    ) -> None:
+        self.data_dir = directory / "data"
+        self.settings = {
+            "node.id": "1",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(self.data_dir),
+            **(settings or {}),
+        }
+        self._disk = disk
+        self._clients: list[WireClient] = []
+        self.server: BrokerServer
+
+    @property
+    def address(self) -> str:
+        return self.server.addresses[0]
+
+    @property
+    def parts(self) -> Broker:
+        """The parts of the running broker."""
+        router = self.server._listeners[0]._handler
+        assert isinstance(router, Router)
+        return router._broker
+
+    @property
+    def connections(self) -> int:
+        return sum(listener.connections for listener in self.server._listeners)
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        return self.parts.partition(topic, index)
+
+    async def start(self) -> Self:
+        config = BrokerConfig.load(self.settings)
+        self.server = BrokerServer(config, self._disk) if self._disk else BrokerServer(config)
+        await self.server.start()
+        return self
+
+    async def stop(self) -> None:
+        for client in self._clients:
+            if not client.closed:
+                await client.close()
+        self._clients.clear()
+        await self.server.stop()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def connect(self) -> WireClient:
+        """A client that is closed with the broker at the latest."""
+        client = await WireClient.connect(self.address)
+        self._clients.append(client)
+        return client
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+async def eventually(condition: Callable[[], object], what: str = "it") -> None:
+    """Wait until the condition holds, turn by turn of the loop."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():  # noqa: ASYNC110 - no event tells of every condition
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise AssertionError(f"{what} did not happen within {TIMEOUT_S:g} s") from None
