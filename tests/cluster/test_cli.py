@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
 from tests.support.cli import CommandLine
@@ -228,6 +229,40 @@ def test_a_topic_is_created_by_producing_if_asked(moldau: CommandLine) -> None:
     topic = name()
     moldau("produce", topic, "first", "--create")
     assert moldau("consume", topic).out == "first\n"
+
+
+def test_log_files_are_dumped(
+    moldau: CommandLine, moldau_broker: MoldauProcess, tmp_path: Path
+) -> None:
+    topic = name()
+    moldau("topic", "create", topic)
+    moldau("produce", topic, "one", "two", "-k", "key", "-H", "a=1", "-z", "zstd")
+    directory = moldau_broker.data_dir / f"{topic}-0"
+
+    rows = moldau("log", "dump", str(directory), "--records", "--verify", "--json").json_lines
+    (batch,) = [row for row in rows if row["row"] == "batch"]
+    assert (batch["base_offset"], batch["records_count"], batch["compression"]) == (0, 2, "zstd")
+    assert batch["is_valid"]
+    records = [(row["offset"], row["key"], row["value"]) for row in rows if row["row"] == "record"]
+    assert records == [(0, "key", "one"), (1, "key", "two")]
+
+    text = moldau("log", "dump", str(directory), "-r").out
+    assert "  base_offset: 0 last_offset: 1 records_count: 2 " in text
+    assert " key: key value: two headers: a=1 " in text
+
+    segment = tmp_path / f"{0:020}.log"
+    damaged = bytearray((directory / segment.name).read_bytes())
+    damaged[-1] ^= 1
+    segment.write_bytes(damaged)
+    result = moldau("log", "dump", str(segment), code=1)
+    assert "is_valid: false" in result.out
+    assert result.err == (
+        f"moldau: {segment}: the batch at position 0 has a wrong CRC.\nmoldau: 1 file is damaged.\n"
+    )
+    stranger = tmp_path / "stranger"
+    stranger.write_text("")
+    moldau("log", "dump", str(stranger), code=2)
+    moldau("log", "dump", str(tmp_path / "nowhere"), code=2)
 
 
 def test_bench_measures_and_cleans_up(moldau: CommandLine) -> None:

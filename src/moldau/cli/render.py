@@ -78,10 +78,10 @@ def record_as_dict(topic: str, partition: int, record: Readable) -> dict[str, An
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        **_text_or_base64("key", record.key),
-        **_text_or_base64("value", record.value),
+        **text_or_base64("key", record.key),
+        **text_or_base64("value", record.value),
         "headers": [
-            {"key": name, **_text_or_base64("value", value)} for name, value in record.headers
+            {"key": name, **text_or_base64("value", value)} for name, value in record.headers
         ],
     }
 
@@ -92,7 +92,8 @@ def render_json(topic: str, partition: int, record: Readable) -> bytes:
     return msgspec.json.encode(record_as_dict(topic, partition, record)) + b"\n"
 
 
-def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
+def text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
+    """One JSON field: text under its name, other bytes under ``name_base64``."""
     if data is None:
         return {name: None}
     try:
