@@ -4,8 +4,8 @@ common.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from moldau.broker.config_resources import ResourceType, check_broker_name, check_topic_name
 from moldau.broker.context import Broker
@@ -17,21 +17,54 @@ from moldau.config import (
 )
 from moldau.config.option import AnyOption
 from moldau.errors import ErrorCode, KafkaError
+from moldau.wire.make import make
 
 Settings = Mapping[str, str]
 Change = Callable[[Mapping[str, AnyOption], Settings], dict[str, str]]
 """From a table of options and the stored settings to the settings that should be stored."""
 
 
-class Outcome(NamedTuple):
-    code: ErrorCode
-    message: str | None
+class Resource(Protocol):
+    """What both requests say of a resource."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
 
 
-async def alter(
-    broker: Broker, resource_type: int, name: str, change: Change, *, validate_only: bool
-) -> Outcome:
-    """Change the settings of one resource, if they may be changed so."""
+R = TypeVar("R", bound=Resource)
+A = TypeVar("A")
+
+
+async def alter_each(
+    broker: Broker,
+    resources: Sequence[R],
+    change: Callable[[R], Change],
+    answer: type[A],
+    *,
+    validate_only: bool,
+) -> tuple[A, ...]:
+    """Change the settings of each resource, if they may be changed so; one ``answer`` for each."""
+    answers = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, message = await _alter(broker, kind, name, change(resource), validate_only)
+        answers.append(
+            make(
+                answer,
+                error_code=code,
+                error_message=message,
+                resource_type=kind,
+                resource_name=name,
+            )
+        )
+    return tuple(answers)
+
+
+async def _alter(
+    broker: Broker, resource_type: int, name: str, change: Change, validate_only: bool
+) -> tuple[ErrorCode, str | None]:
     try:
         async with broker.altering_configs:
             if resource_type == ResourceType.TOPIC:
@@ -43,8 +76,8 @@ async def alter(
                     ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
                 )
     except KafkaError as error:
-        return Outcome(error.code, error.message)
-    return Outcome(ErrorCode.NONE, None)
+        return error.code, error.message
+    return ErrorCode.NONE, None
 
 
 async def _alter_topic(broker: Broker, name: str, change: Change, validate_only: bool) -> None:

@@ -15,7 +15,7 @@ from kio.schema.alter_configs.v2.response import (
     AlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter
+from moldau.broker.alter_configs import alter_each
 from moldau.broker.context import NO_THROTTLE, RequestContext
 from moldau.config import apply_replacement
 from moldau.config.option import AnyOption
@@ -23,25 +23,14 @@ from moldau.wire.make import make
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    responses = []
-    for resource in request.resources:
-        outcome = await alter(
-            context.broker,
-            resource.resource_type,
-            resource.resource_name,
-            partial(_change, resource),
-            validate_only=request.validate_only,
-        )
-        responses.append(
-            make(
-                AlterConfigsResourceResponse,
-                error_code=outcome.code,
-                error_message=outcome.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return make(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=tuple(responses))
+    responses = await alter_each(
+        context.broker,
+        request.resources,
+        lambda resource: partial(_change, resource),
+        AlterConfigsResourceResponse,
+        validate_only=request.validate_only,
+    )
+    return make(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
 
 
 def _change(

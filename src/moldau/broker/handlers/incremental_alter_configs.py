@@ -19,7 +19,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter
+from moldau.broker.alter_configs import alter_each
 from moldau.broker.context import NO_THROTTLE, RequestContext
 from moldau.config import Alteration, apply_incremental
 from moldau.config.option import AnyOption
@@ -29,27 +29,14 @@ from moldau.wire.make import make
 async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    responses = []
-    for resource in request.resources:
-        outcome = await alter(
-            context.broker,
-            resource.resource_type,
-            resource.resource_name,
-            partial(_change, resource),
-            validate_only=request.validate_only,
-        )
-        responses.append(
-            make(
-                AlterConfigsResourceResponse,
-                error_code=outcome.code,
-                error_message=outcome.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return make(
-        IncrementalAlterConfigsResponse, throttle_time=NO_THROTTLE, responses=tuple(responses)
+    responses = await alter_each(
+        context.broker,
+        request.resources,
+        lambda resource: partial(_change, resource),
+        AlterConfigsResourceResponse,
+        validate_only=request.validate_only,
     )
+    return make(IncrementalAlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
 
 
 def _change(
