@@ -105,26 +105,30 @@ class ActiveController:
                 found.setdefault((frozenset(lost), restarted), []).append(state)
         return found
 
-    def _leaderless(self) -> list[LeaderAndIsr]:
+    def _leaderless(self, topic: str | None = None) -> list[LeaderAndIsr]:
         context = self.context
         return [
             state
             for state in context.partitions()
-            if not context.is_online(state.leader, state.topic, state.partition)
+            if topic in (None, state.topic)
+            and not context.is_online(state.leader, state.topic, state.partition)
         ]
+
+    async def revive(self, topic: str) -> None:
+        """The topic now accepts unclean leaders: those of its partitions without one get one."""
+        await self.elect(self._leaderless(topic))
+        await self.settle(await self.sender.send(self.take_changed()))
 
     # Brokers
 
     async def brokers_changed(self, watch: Watch) -> None:
         """Brokers came, went, or went and came back before anybody looked."""
         context = self.context
-        before, now = context.brokers, await load_brokers(self.store, watch)
+        before = context.brokers
+        context.brokers = now = await load_brokers(self.store, watch)
         came = {one for one in now if one not in before}
         gone = {one for one in before if one not in now}
         restarted = {one for one in now if one in before and now[one].epoch != before[one].epoch}
-        context.brokers = now
-        for broker in gone | restarted:
-            context.offline_dirs.pop(broker, None)
         if not (came or gone or restarted):
             return
         logger.info(
@@ -133,17 +137,31 @@ class ActiveController:
             sorted(gone),
             sorted(restarted),
         )
-        self._move_replicas(gone, ReplicaState.OFFLINE)
-        lost = {*gone, *restarted}
-        touched = [state for state in context.partitions() if not lost.isdisjoint(state.replicas)]
-        await self._replicas_lost(touched, lost, restarted)
-        self._move_replicas(came, ReplicaState.ONLINE)
-        await self.initialise_new_partitions()
-        await self.elect(self._leaderless())
+        for broker in gone | restarted:
+            context.offline_dirs.pop(broker, None)
+        try:
+            await self._replace_leaders(came, gone, restarted)
+        except Exception:
+            # What could not be written is due again when the brokers change next.
+            context.brokers = before
+            raise
         to_new = await self.sender.send_everything(came | restarted)
         others = set(now) - came - restarted
         to_others = await self.sender.send(self.take_changed(), brokers=True, to=others)
         await self.settle(to_new, to_others)
+
+    async def _replace_leaders(
+        self, came: Collection[int], gone: Collection[int], restarted: Collection[int]
+    ) -> None:
+        self._move_replicas(gone, ReplicaState.OFFLINE)
+        lost = {*gone, *restarted}
+        touched = [
+            state for state in self.context.partitions() if not lost.isdisjoint(state.replicas)
+        ]
+        await self._replicas_lost(touched, lost, restarted)
+        self._move_replicas(came, ReplicaState.ONLINE)
+        await self.initialise_new_partitions()
+        await self.elect(self._leaderless())
 
     async def _replicas_lost(
         self, states: Sequence[LeaderAndIsr], lost: Collection[int], restarted: Collection[int]

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
+from moldau.controller import writes
 from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.context import ControllerContext
 from moldau.controller.link import BrokerLink
@@ -43,7 +44,7 @@ from moldau.coordination.errors import (
     StoreUnavailableError,
 )
 from moldau.coordination.event_queue import EventQueue, QueueClosedError
-from moldau.coordination.store import CoordinationStore, Create, SetData, WatchEvent
+from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 
@@ -86,6 +87,7 @@ class Controller:
         self._queue = EventQueue(f"controller {registration.id}")
         self._office: _Office | None = None
         self._lost = False
+        self._barred = False
         self.controller_id = -1
         """The broker in charge, as last seen."""
 
@@ -159,9 +161,12 @@ class Controller:
                     self._retire()
                 return
             self._retire()
-            context = await self._win()
+            context = None if self._barred else await self._win()
             if context is not None:
                 await self._take_office(context)
+            elif self._barred:
+                self.controller_id = -1
+                return
 
     async def _win(self) -> ControllerContext | None:
         """Create /controller and raise the epoch, both or neither; None if somebody was faster."""
@@ -201,8 +206,12 @@ class Controller:
             await office.deletion.resume()
         except ControllerMovedError:
             self._retire()
-        except CoordinationError:
+        except Exception:
+            # Somebody else may fare better; this broker does not try again before it restarts.
+            self._barred = True
             self._retire()
+            with suppress(CoordinationError):
+                await self._store.multi([writes.fence(context), Delete(paths.CONTROLLER)])
             raise
 
     def _retire(self) -> None:

@@ -166,6 +166,8 @@ class TopicAdmin:
         active.raise_errors(await active.write([[writes.fence(context), put]]))
         context.topic_configs[name] = config
         await active.settle(await active.sender.send(topic_configs={name: config}))
+        if active.settings.allows_unclean_election(config):
+            await active.revive(name)
 
     async def alter_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
         """Replace all dynamic settings of a broker, or (``entity`` empty) of all brokers."""

@@ -1,6 +1,7 @@
 """The journal and the snapshot on disk.
 
-``snapshot`` holds the whole tree as of one transaction; ``journal`` holds what came after it.
+``coordination.snapshot`` holds the whole tree as of one transaction, ``coordination.journal`` what
+came after it. They are plain files, which Kafka's own tools overlook in a log directory.
 
     snapshot:  "MOLDAUS1" zxid:u64 length:u64 crc:u32 msgpack(list of nodes)
     journal:   "MOLDAUJ1" base zxid:u64 crc:u32, then frames
@@ -26,8 +27,8 @@ from moldau.coordination.errors import StoreCorruptError
 from moldau.coordination.storage import Storage
 from moldau.coordination.tree import Tree, Txn, ZNode
 
-JOURNAL = "journal"
-SNAPSHOT = "snapshot"
+JOURNAL = "coordination.journal"
+SNAPSHOT = "coordination.snapshot"
 
 _SNAPSHOT_MAGIC = b"MOLDAUS1"
 _JOURNAL_MAGIC = b"MOLDAUJ1"

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from moldau.coordination.errors import StoreLockedError
 
+LOCK = "coordination.lock"
+
 
 class Storage(Protocol):
     """Named files of one store. Whatever returns normally is durable; all may raise OSError."""
@@ -37,7 +39,7 @@ class OsStorage:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._descriptors: dict[str, int] = {}
-        self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

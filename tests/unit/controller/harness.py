@@ -154,4 +154,6 @@ class Cluster:
 
     async def crash(self) -> Cluster:
         """The whole process dies; another one starts on what was on disk."""
-        return Cluster(MemoryStorage(self.disk.files))
+        after = Cluster(MemoryStorage(self.disk.files))
+        after.ids, after._now = self.ids, self._now
+        return after

@@ -10,6 +10,7 @@ from tests.unit.controller.harness import Cluster
 
 from moldau.controller import AlterPartition, NewTopic
 from moldau.coordination import paths
+from moldau.coordination.errors import StoreCorruptError
 from moldau.errors import ErrorCode, KafkaError
 
 
@@ -171,6 +172,20 @@ async def test_an_unclean_election_happens_only_where_it_is_allowed() -> None:
     assert (loose.leader, loose.isr, loose.leader_recovery_state) == (3, (3,), 1)
     assert (strict.leader, strict.isr) == (-1, (2,))
     await check_store(cluster, {1, 3})
+    await cluster.active.alter_topic_configs("strict", {"unclean.leader.election.enable": "true"})
+    strict = cluster.brokers[1].metadata["strict", 0]
+    assert (strict.leader, strict.isr, strict.leader_recovery_state) == (3, (3,), 1)
+    await check_store(cluster, {1, 3})
+
+
+async def test_a_store_that_cannot_be_read_leaves_the_office_to_others_and_ends_the_start() -> None:
+    cluster = await three_brokers()
+    await cluster.store.session().create("/brokers/topics/bad", b"not json")
+    await cluster.kill(1)
+    assert not any(one.is_active for one in cluster.controllers.values())
+    assert await cluster.store.session().exists("/controller") is None
+    with pytest.raises(StoreCorruptError, match="bad"):
+        await cluster.start(4)
 
 
 async def test_a_broker_that_restarts_unnoticed_gives_its_leaderships_away() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.coordination.contract import CoordinationContract, Watcher
 from tests.unit.coordination.storage import MemoryStorage
 
+from moldau.coordination import journal
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.errors import (
     NodeExistsError,
@@ -97,14 +98,14 @@ async def test_the_restart_that_ends_sessions_is_itself_remembered() -> None:
 async def test_a_clean_stop_leaves_a_snapshot_and_an_empty_journal() -> None:
     disk = MemoryStorage()
     store = await EmbeddedStore.open(disk)
-    empty = len(disk.files["journal"])
+    empty = len(disk.files[journal.JOURNAL])
     session = store.session()
     await session.create("/a")
-    assert len(disk.files["journal"]) > empty
+    assert len(disk.files[journal.JOURNAL]) > empty
     await store.close()
-    assert len(disk.files["journal"]) == empty
+    assert len(disk.files[journal.JOURNAL]) == empty
     assert disk.closed
-    assert disk.replaced[-2:] == ["snapshot", "journal"]
+    assert disk.replaced[-2:] == [journal.SNAPSHOT, journal.JOURNAL]
 
 
 async def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
@@ -114,8 +115,8 @@ async def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
     await session.create("/a")
     for number in range(500):
         await session.set("/a", b"%d" % number)
-        assert len(disk.files["journal"]) < 2200
-    assert "snapshot" in disk.replaced
+        assert len(disk.files[journal.JOURNAL]) < 2200
+    assert journal.SNAPSHOT in disk.replaced
     crashed = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
     assert await crashed.get("/a") == await session.get("/a")
 
@@ -126,9 +127,9 @@ async def test_a_crash_between_snapshot_and_new_journal_loses_and_repeats_nothin
     session = store.session()
     await session.create("/q")
     await session.create("/q/n", sequence=True)
-    journal = disk.files["journal"]
+    old = disk.files[journal.JOURNAL]
     await store.close()
-    disk.files["journal"] = journal
+    disk.files[journal.JOURNAL] = old
     session = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
     assert await session.children("/q") == ["n0000000000"]
     assert await session.create("/q/n", sequence=True) == "/q/n0000000001"
@@ -139,7 +140,7 @@ async def test_a_lost_snapshot_is_reported() -> None:
     store = await EmbeddedStore.open(disk)
     await store.session().create("/a")
     await store.close()
-    del disk.files["snapshot"]
+    del disk.files[journal.SNAPSHOT]
     with pytest.raises(StoreCorruptError, match="snapshot"):
         await EmbeddedStore.open(MemoryStorage(disk.files))
 

@@ -1,0 +1,76 @@
+"""A crash at every moment: between any two disk operations, and inside every append."""
+
+from __future__ import annotations
+
+from tests.unit.coordination.storage import MemoryStorage
+
+from moldau.coordination import journal
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.store import Create, SetData
+
+
+class RecordingStorage(MemoryStorage):
+    """Keeps what a crash would have left at each moment, and what was acknowledged by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acknowledged = -1
+        self.moments: list[tuple[int, dict[str, bytes]]] = []
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._remember(self.files)
+        super().replace(name, data)
+        self._remember(self.files)
+
+    def append(self, name: str, data: bytes) -> None:
+        before = self.files[name]
+        for written in range(len(data)):
+            self._remember(self.files | {name: before + data[:written]})
+        super().append(name, data)
+        self._remember(self.files)
+
+    def _remember(self, files: dict[str, bytes]) -> None:
+        self.moments.append((self.acknowledged, dict(files)))
+
+
+async def recorded() -> RecordingStorage:
+    disk = RecordingStorage()
+    store = await EmbeddedStore.open(disk, snapshot_after=600)
+    session = store.session()
+    await session.multi([Create("/count", b"0"), Create("/log")])
+    disk.acknowledged = 0
+    for number in range(1, 15):
+        await session.multi(
+            [SetData("/count", b"%d" % number, number - 1), Create(f"/log/{number:02}")]
+        )
+        disk.acknowledged = number
+    await store.close()
+    return disk
+
+
+async def test_whatever_was_acknowledged_survives_a_crash_at_any_moment() -> None:
+    disk = await recorded()
+    assert disk.replaced.count(journal.SNAPSHOT) >= 2, "snapshots are among the moments"
+    for acknowledged, files in disk.moments:
+        store = await EmbeddedStore.open(MemoryStorage(files))
+        session = store.session()
+        (found,) = await session.get_many(["/count"])
+        if found is None:
+            assert acknowledged < 0
+            continue
+        data, stat = found
+        count = int(data)
+        assert count in (acknowledged, acknowledged + 1), "the change in flight may be there or not"
+        assert stat.version == count
+        assert await session.children("/log") == [f"{one:02}" for one in range(1, count + 1)]
+
+
+async def test_the_store_goes_on_after_a_crash_at_any_moment() -> None:
+    disk = await recorded()
+    for _, files in disk.moments[::5]:
+        second = MemoryStorage(files)
+        session = (await EmbeddedStore.open(second)).session()
+        await session.ensure_path("/count")
+        stat = await session.set("/count", b"again")
+        third = (await EmbeddedStore.open(MemoryStorage(second.files))).session()
+        assert await third.get("/count") == (b"again", stat)
