@@ -10,11 +10,12 @@ API. kio must be able to read the same bytes in the version that was asked for, 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from itertools import count
-from struct import Struct
 from typing import Any, Self, TypeAlias
 from uuid import UUID
 
@@ -44,7 +45,7 @@ from moldau.wire.produce import (
 from moldau.wire.schema import fields_of, message_class
 
 TIMEOUT_S = 20.0
-SIZE = Struct(">i")
+SIZE = struct.Struct(">i")
 CLIENT_ID = "tests"
 
 Topic: TypeAlias = str | UUID
@@ -112,12 +113,19 @@ class WireClient:
     def abort(self) -> None:
         """Reset the connection, as a crashed client's kernel would."""
         self.closed = True
+        linger_not = struct.pack("ii", 1, 0)
+        sock: socket.socket = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
         self._writer.transport.abort()
 
     # Bytes ---------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         self._writer.write(data)
+
+    def end_of_requests(self) -> None:
+        """Close this direction only."""
+        self._writer.write_eof()
 
     async def read_frame(self) -> bytes:
         """The next answer without its size."""
