@@ -3,7 +3,6 @@
 from moldau.controller.controller import Controller
 from moldau.controller.fencing import ControllerFence
 from moldau.controller.link import (
-    LEADER_DURING_DELETE,
     NO_LEADER,
     BrokerLink,
     BrokerUpdate,
@@ -26,7 +25,6 @@ from moldau.controller.requests import (
 from moldau.controller.settings import ControllerSettings
 
 __all__ = [
-    "LEADER_DURING_DELETE",
     "NO_LEADER",
     "AlterPartition",
     "AlterPartitionResult",

@@ -20,9 +20,6 @@ from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 
 NO_LEADER = -1
-LEADER_DURING_DELETE = -2
-"""The leader of a partition whose topic is on its way out."""
-
 INITIAL_LEADER_EPOCH = 0
 
 
