@@ -142,6 +142,7 @@ class BrokerServer:
             LocalLink(configs, broker.replicas, broker.metadata),
             _controller_settings(configs),
             now_ms=self._clock.now_ms,
+            on_session_lost=_report_lost_store,
         )
         self._undo.push_async_callback(broker.controller.stop)
         await broker.controller.start()
@@ -251,6 +252,13 @@ def _controller_settings(configs: Configs) -> ControllerSettings:
         delete_topic_enable=config[DELETE_TOPIC_ENABLE],
         unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
         validate_topic_config=validate,
+    )
+
+
+def _report_lost_store() -> None:
+    log.error(
+        "the coordination store cannot be written: topics and settings cannot be changed until the "
+        "disk is repaired and the broker restarted; reading and appending go on"
     )
 
 

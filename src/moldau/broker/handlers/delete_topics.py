@@ -10,23 +10,31 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
 from moldau.broker.context import NO_THROTTLE, RequestContext
 from moldau.controller import DeleteTopicResult
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import NO_TOPIC_ID
 from moldau.wire.make import make
 
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    targets = [topic.topic_id or topic.name or "" for topic in request.topics]
+    targets: list[str | UUID] = []
+    results: list[DeleteTopicResult] = []
+    for topic in request.topics:
+        target = topic.topic_id or topic.name
+        if target is None or (topic.topic_id and topic.name is not None):
+            results.append(_ambiguous(topic))
+        else:
+            targets.append(target)
     try:
-        results = await context.broker.controller.delete_topics(targets)
+        results += await context.broker.controller.delete_topics(targets)
     except KafkaError as error:
-        results = [_refused(context.header.api_version, target, error) for target in targets]
+        results += [_refused(context.header.api_version, target, error) for target in targets]
     return make(
         DeleteTopicsResponse,
         throttle_time=NO_THROTTLE,
@@ -40,6 +48,15 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             )
             for result in results
         ),
+    )
+
+
+def _ambiguous(topic: DeleteTopicState) -> DeleteTopicResult:
+    return DeleteTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id or NO_TOPIC_ID,
+        error=ErrorCode.INVALID_REQUEST,
+        message="A topic to delete is named either by its name or by its id.",
     )
 
 

@@ -22,7 +22,14 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log import RecordValidationError
 from moldau.model import TopicPartition
 from moldau.net import Pending, ServerConnection
-from moldau.records.batch import ATTRIBUTES_OFFSET, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
+from moldau.records.batch import (
+    ATTRIBUTES_OFFSET,
+    COMPRESSION_MASK,
+    MAGIC,
+    MAGIC_OFFSET,
+    TRANSACTIONAL_FLAG,
+)
+from moldau.records.compression import Compression
 from moldau.replication import ParkedProduce, Partition
 from moldau.wire.produce import (
     PartitionProduceResult,
@@ -34,6 +41,7 @@ from moldau.wire.produce import (
 
 log = logging.getLogger(__name__)
 
+FIRST_VERSION_WITH_ZSTD = 7
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
 TopicResults = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
@@ -63,7 +71,7 @@ def handle(
     results: TopicResults = []
     failed = False
     for topic in request.topics:
-        partitions = _append_topic(broker, topic, request, waits)
+        partitions = _append_topic(broker, version, topic, request, waits)
         results.append((topic.name, topic.topic_id, partitions))
         for result in partitions:
             if result.error_code:
@@ -80,6 +88,7 @@ def handle(
 
 def _append_topic(
     broker: Broker,
+    version: int,
     topic: ProduceTopic,
     request: ProduceRequest,
     waits: Waits,
@@ -107,8 +116,7 @@ def _append_topic(
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
             if internal:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-            if _is_transactional(records):
-                raise _no_transactions(request)
+            _check_attributes(version, request, records)
             info = partition.append(records, acks, now_ms)
         except KafkaError as error:
             results.append(_failure(index, error))
@@ -129,18 +137,20 @@ def _append_topic(
     return results
 
 
-def _is_transactional(records: memoryview) -> bool:
-    return (
-        len(records) > ATTRIBUTES_OFFSET + 1
-        and records[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL_FLAG != 0
-        and records[MAGIC_OFFSET] == MAGIC
-    )
-
-
-def _no_transactions(request: ProduceRequest) -> KafkaError:
-    if request.transactional_id is None:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+def _check_attributes(version: int, request: ProduceRequest, records: memoryview) -> None:
+    """Refuse what depends on the request and not only on the batch."""
+    if len(records) <= ATTRIBUTES_OFFSET + 1 or records[MAGIC_OFFSET] != MAGIC:
+        return  # not a batch of ours at all: the log says what it is
+    attributes = records[ATTRIBUTES_OFFSET + 1]
+    if attributes & TRANSACTIONAL_FLAG:
+        if request.transactional_id is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+    if version < FIRST_VERSION_WITH_ZSTD and attributes & COMPRESSION_MASK == Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce version {version} is too old for zstd (KIP-110)",
+        )
 
 
 def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
