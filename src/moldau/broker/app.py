@@ -112,6 +112,8 @@ class BrokerServer:
         config = self._config
         for warning in config.warnings:
             log.warning("%s", warning)
+        if config.ignored:
+            log.info("settings without effect here: %s", ", ".join(config.ignored))
         _raise_open_files_limit()
         self._undo.callback(self._threads.shutdown)
 

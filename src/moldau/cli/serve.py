@@ -100,15 +100,11 @@ def _serve(
     log_level: str,
     on_ready: Callable[[BrokerConfig, list[str]], None],
 ) -> int:
-    import logging
-
     overrides = _parse_overrides(override)
     _configure_logging(log_level)
     from moldau.config import BrokerConfig
 
     settings = BrokerConfig.load(source, overrides)
-    for warning in settings.warnings:
-        logging.getLogger("moldau.config").warning("%s", warning)
     from moldau.broker.app import run
 
     def ready(addresses: list[str]) -> None:
@@ -147,6 +143,7 @@ def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
     from moldau import __version__
 
     option = "" if addresses[0] == DEFAULT_BOOTSTRAP else f" -b {addresses[0]}"
+    program = _program()
     return "\n".join(
         (
             f"Moldau {__version__} is up.",
@@ -156,13 +153,23 @@ def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
             "",
             "Try it from another terminal:",
             "",
-            f"  moldau topic create greetings{option}",
-            f"  echo hello | moldau produce greetings{option}",
-            f"  moldau consume greetings{option}",
+            f"  {program} topic create greetings{option}",
+            f"  echo hello | {program} produce greetings{option}",
+            f"  {program} consume greetings{option}",
             "",
             "Ctrl-C stops it.",
         )
     )
+
+
+def _program() -> str:
+    """How this program is called here: lines to copy must work as they stand."""
+    from shutil import which
+
+    started_as = sys.argv[0]
+    if Path(started_as).name != "moldau" or which("moldau") == started_as:
+        return "moldau"
+    return started_as
 
 
 def _end_with_parent() -> None:
