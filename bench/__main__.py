@@ -15,7 +15,11 @@ from rich.table import Table
 from bench import broker, partitions, report
 from moldau import __version__
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+BEGIN = "<!-- benchmarks: written by make bench -->"
+END = "<!-- end of benchmarks -->"
 
 
 def main() -> int:
@@ -26,10 +30,12 @@ def main() -> int:
     options = parser.parse_args()
     console = Console(stderr=True)
     sections = []
+    summary = ""
     if options.only != "partitions":
         scale = broker.QUICK if options.quick else broker.FULL
         runs = broker.run(scale, console.log)
         sections.append((f"One broker, medians of {scale.rounds} rounds", broker.ROWS, runs))
+        summary = _summary(runs)
     if options.only != "broker":
         runs = partitions.run(options.partitions, console.log)
         title = f"{options.partitions:,} partitions, one round"
@@ -41,7 +47,10 @@ def main() -> int:
         text.append(f"## {title}\n\n{report.markdown(lines)}")
     if not options.quick and options.only is None:
         PAGE.write_text(_page("\n".join(text)))
-        console.log(f"written: {PAGE.relative_to(Path.cwd())}")
+        before, _, rest = README.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        README.write_text(f"{before}{BEGIN}\n{summary}{END}{after}")
+        console.log(f"written: {PAGE.name} and the table in {README.name}")
     return 0
 
 
@@ -52,6 +61,21 @@ def _show(title: str, lines: list[tuple[str, ...]]) -> None:
     for line in lines:
         table.add_row(*line)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _summary(runs: broker.Runs) -> str:
+    """The rows that have a goal, for the README."""
+    rows = [row for row in broker.ROWS if row.goal is not None]
+    lines = [
+        (title, ours.split(" (")[0], theirs.split(" (")[0], ratio)
+        for title, ours, theirs, ratio, *_ in report.table(rows, runs)
+    ]
+    headings = ("same machine, same run", "Moldau", "Apache Kafka 4.3.1", "ratio")
+    today = dt.datetime.now(tz=dt.UTC).date()
+    return (
+        f"{today}, {os.cpu_count()} cores; one broker each, acks=all. `make bench` repeats it, "
+        "[all rows](docs/benchmarks.md).\n\n" + report.markdown(lines, headings)
+    )
 
 
 def _page(sections: str) -> str:
