@@ -9,26 +9,26 @@ from typing import Final
 from moldau.net.errors import TruncatedFileError
 from moldau.net.interfaces import Buffer, FileSlice, Part, ReadableFile
 
-# Below this a slice is cheaper read and joined with the bytes around it than sent with a system
+# Up to this a slice is cheaper read and joined with the bytes around it than sent with a system
 # call of its own (figures in docs/adr/0001).
-SMALL_SLICE: Final = 8 * 1024
+SMALL_SLICE: Final = 32 * 1024
 # Bytes up to this total are joined for one send; more than that goes out as several buffers,
 # uncopied.
 JOIN_LIMIT: Final = 64 * 1024
 # Linux takes at most 1024 buffers per call; far fewer already fill any socket.
 MAX_BUFFERS: Final = 256
 
-_BUFFERS: Final = (bytes, memoryview, bytearray)
+BUFFER_TYPES: Final = (bytes, memoryview, bytearray)
 
 
 class OutgoingSlice:
     """What is still to be sent of a file slice."""
 
-    __slots__ = ("file", "fileno", "position", "remaining")
+    __slots__ = ("file", "position", "remaining")
 
-    def __init__(self, part: FileSlice, fileno: int | None) -> None:
+    def __init__(self, part: FileSlice) -> None:
+        # The file and not its descriptor: that number is somebody else's once the file is closed.
         self.file: ReadableFile = part.file
-        self.fileno = fileno
         self.position = part.position
         self.remaining = part.size
 
@@ -65,7 +65,7 @@ class Outgoing:
         append = self._parts.append
         size = 0
         for part in parts:
-            if isinstance(part, _BUFFERS):
+            if isinstance(part, BUFFER_TYPES):
                 if length := len(part):
                     append(part)
                     size += length
@@ -73,7 +73,7 @@ class Outgoing:
                 if length <= SMALL_SLICE:
                     append(read_exactly(part.file, length, part.position))
                 else:
-                    append(OutgoingSlice(part, part.file.fileno()))
+                    append(OutgoingSlice(part))
                 size += length
         self.size += size
 

@@ -15,8 +15,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from moldau.net.errors import TruncatedFileError
-from moldau.net.interfaces import Buffer, Part, Receiver
-from moldau.net.outgoing import JOIN_LIMIT, Outgoing, OutgoingSlice, read_exactly
+from moldau.net.interfaces import Buffer, FileSlice, Part, Receiver
+from moldau.net.outgoing import (
+    BUFFER_TYPES,
+    JOIN_LIMIT,
+    SMALL_SLICE,
+    Outgoing,
+    OutgoingSlice,
+    read_exactly,
+)
 
 # More than this queued stops reading from the peer, until what is queued is down to the second
 # figure.
@@ -161,27 +168,54 @@ class SocketTransport:
         if outgoing.size:
             self._enqueue(parts)
             return
+        sent = 0
         try:
             if len(parts) == 1:
                 data: Buffer = parts[0]  # type: ignore[assignment]  # a slice: TypeError below
-                size = len(data)
-            else:
-                size = sum(map(len, parts))  # type: ignore[arg-type]
-                if size > JOIN_LIMIT:
-                    self._enqueue(parts)
+            elif len(parts) == 2 and not isinstance(parts[1], BUFFER_TYPES):
+                slice_ = parts[1]
+                if slice_.size > SMALL_SLICE:
+                    self._write_slice(parts, slice_)
                     return
+                data = parts[0] + read_exactly(slice_.file, slice_.size, slice_.position)  # type: ignore[operator]
+            elif sum(map(len, parts)) <= JOIN_LIMIT:  # type: ignore[arg-type]
                 data = b"".join(parts)  # type: ignore[arg-type]
+            else:
+                self._enqueue(parts)
+                return
             sent = self._send(data)
-        except TypeError:
+        except TypeError:  # slices in other places
             self._enqueue(parts)
             return
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            pass
         except OSError as error:
             self._fail(error)
             return
-        if sent < size:
+        if sent < len(data):
             outgoing.append(memoryview(data)[sent:])
+            self._after_flush()
+
+    def _write_slice(self, parts: Sequence[Part], slice_: FileSlice) -> None:
+        """A header and a slice, most fetch answers: no queue as long as the socket takes it all."""
+        header = parts[0]
+        fileno = slice_.file.fileno()
+        if fileno is None or not isinstance(header, bytes):
+            self._enqueue(parts)
+            return
+        sent = 0
+        try:
+            sent = self._send(header, _MSG_MORE)
+            if sent == len(header):
+                sent += os.sendfile(self._fd, fileno, slice_.position, slice_.size)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._fail(error)
+            return
+        if sent < len(header) + slice_.size:
+            self._outgoing.extend(parts)
+            self._outgoing.consume(sent)
             self._after_flush()
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
@@ -222,10 +256,11 @@ class SocketTransport:
         return self._sock.sendmsg(buffers, (), flags)
 
     def _send_slice(self, head: OutgoingSlice) -> int:
-        if head.fileno is None:
+        fileno = head.file.fileno()
+        if fileno is None:
             size = min(head.remaining, READ_CHUNK)
             return self._send(read_exactly(head.file, size, head.position))
-        sent = os.sendfile(self._fd, head.fileno, head.position, head.remaining)
+        sent = os.sendfile(self._fd, fileno, head.position, head.remaining)
         if sent == 0:
             raise TruncatedFileError(
                 f"{head.remaining} bytes at {head.position} were to be sent, "

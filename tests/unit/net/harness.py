@@ -62,7 +62,9 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def close(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd != -1:
+            os.close(fd)
 
 
 class MemoryFile:

@@ -139,6 +139,26 @@ async def test_a_file_truncated_while_it_is_sent_closes_the_connection(
         peer.close()
 
 
+async def test_a_file_closed_while_it_is_sent_is_never_mistaken_for_another(
+    kind: str, log_file: OsFile, tmp_path: Path
+) -> None:
+    answer = slice_frame(log_file, 0, len(DATA)) * 8
+    async with serving(kind, lambda _connection, _request: answer) as server:
+        peer = await Peer.connect(server.port, receive_buffer=4096)
+        await peer.send(frame(b"fetch"))
+        await until(lambda: bool(server.opened and server.opened[0].blocked))
+        descriptor = log_file.fileno()
+        log_file.close()
+        other = OsFile(tmp_path / "other", bytes(len(DATA)))
+        assert other.fileno() == descriptor
+        received = await peer.read(8 * (len(DATA) + 11))
+        assert len(received) < 8 * (len(DATA) + 11)
+        whole = struct.pack(">i", len(DATA) + 7) + b"head" + DATA + b"end"
+        assert received == (whole * 8)[: len(received)]
+        other.close()
+        peer.close()
+
+
 async def test_a_small_slice_of_a_truncated_file_closes_the_connection(
     kind: str, log_file: OsFile
 ) -> None:
