@@ -17,6 +17,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import RecordValidationError
 from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
+    COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER,
     HEADER_SIZE,
@@ -44,6 +45,7 @@ CheckedBatch: TypeAlias = tuple[HeaderFields, memoryview, int, int]
 _MAX_LONG: Final = 2**63 - 1
 _NO_TIMESTAMP: Final = -1
 _REFUSED_ATTRIBUTES: Final = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
+_LAST_CODEC: Final = max(Compression)
 _OVERHEAD_AND_MAGIC: Final = MAGIC_OFFSET + 1
 _SMALLEST_ENTRY: Final = 14
 _LENGTH: Final = struct.Struct(">i")
@@ -109,6 +111,7 @@ class BatchRules:
             or count <= 0
             or delta != count - 1
             or attributes & _REFUSED_ATTRIBUTES
+            or (attributes & COMPRESSION_MASK) > _LAST_CODEC
             or (pid >= 0 and seq < 0)
             or largest < first
         ):
@@ -191,9 +194,8 @@ class BatchRules:
         largest = header.max_timestamp
         if self._log_append_time:
             if header.attributes & TIMESTAMP_TYPE_FLAG:
-                raise _timestamp_error(
-                    [(0, "A producer may not set the timestamp type to LogAppendTime.")]
-                )
+                wrong = "A producer may not set the timestamp type to LogAppendTime."
+                raise _timestamp_error([(i, wrong) for i in range(header.records_count)])
             return largest
         too_late = largest - now_ms > self._after_max
         if not too_late and self._before_max == _MAX_LONG and largest >= header.base_timestamp:
@@ -286,6 +288,10 @@ def _check_header(header: BatchHeader) -> None:
         raise InvalidRecordError(
             f"{header.records_count} records do not fit the last offset delta "
             f"{header.last_offset_delta}"
+        )
+    if header.compression > _LAST_CODEC:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no codec {header.compression}"
         )
     if header.is_control:
         raise InvalidRecordError("clients may not write control records")
