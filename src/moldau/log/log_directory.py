@@ -62,7 +62,7 @@ class LogDirectory:
 
         Raises BlockingIOError if another broker has it, other OSErrors if it cannot be used.
         """
-        self._disk.makedirs(self.path)
+        self._create()
         self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         if self._lock is None:
             raise BlockingIOError(
@@ -83,6 +83,18 @@ class LogDirectory:
             self._read(LOG_START_OFFSET_CHECKPOINT),
             self._read(HIGH_WATERMARK_CHECKPOINT),
         )
+
+    def _create(self) -> None:
+        """Make the directory if need be, so that a power cut cannot take it and all in it."""
+        missing = []
+        path = self.path
+        while path and not self._disk.exists(path):
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        if missing:
+            self._disk.makedirs(self.path)
+            for path in missing:
+                self._disk.sync_dir(path.rpartition("/")[0] or ("/" if path[0] == "/" else "."))
 
     def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
         partitions, to_delete = [], []

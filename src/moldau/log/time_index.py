@@ -52,9 +52,11 @@ class TimeIndex:
         self._file.load()
         if self._file.count:
             first, last = self.entry(0), self.entry(self._file.count - 1)
-            if last.timestamp < first.timestamp or last.offset < first.offset:
+            # Zeros at the end are the preallocated part of an index that was never trimmed.
+            grows = self._file.count == 1 or last.timestamp > first.timestamp
+            if not grows or last.offset < max(first.offset, self._base_offset):
                 self._file.close()
-                raise CorruptIndexError(f"{self.path} ends with {last}, before its first {first}")
+                raise CorruptIndexError(f"{self.path} begins with {first} and ends with {last}")
             self.last = last
 
     def load_prefix(self, data: bytes, count: int) -> None:
