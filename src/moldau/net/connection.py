@@ -262,7 +262,7 @@ class ServerConnection:
                     joined = joined or [*first]
                     joined += answer
                     if len(joined) >= PARTS_PER_WRITE:
-                        self._transport.write(joined)
+                        self._write(joined)
                         first, joined = None, []
                 requests_left -= 1
                 if not requests_left:
@@ -270,7 +270,7 @@ class ServerConnection:
         except Exception as error:
             self._refuse(error)
         if first is not None:
-            self._transport.write(joined or first)
+            self._write(joined or first)
         self._executing = False
         if self._blocked:
             self._reader.park()
@@ -353,11 +353,18 @@ class ServerConnection:
             parts += answer
         if parts:
             self.active = True
-            self._transport.write(parts)
+            self._write(parts)
         if self._blocked & _FULL and not self._is_full():
             self._yield_turn()  # not right here: executing may end here again, and again
             self._unblock(_FULL)
         self._close_if_done()
+
+    def _write(self, parts: Sequence[Part]) -> None:
+        try:
+            self._transport.write(parts)
+        except Exception as error:
+            # Not the peer's fault but a handler's: still, what the peer would get is not in order.
+            self._refuse(error)
 
     def _drop_waiting(self) -> None:
         waiting = list(self._waiting)

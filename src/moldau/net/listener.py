@@ -15,7 +15,7 @@ from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.log_limiter import LogLimiter
 from moldau.net.quotas import ConnectionQuotas
-from moldau.net.sockets import bind_socket, set_buffer_sizes
+from moldau.net.sockets import bind_socket, cannot_listen, set_buffer_sizes
 from moldau.net.transport import SocketTransport, format_address
 
 logger = logging.getLogger(__name__)
@@ -32,14 +32,18 @@ _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """Kafka's socket settings, with Kafka's defaults."""
+    """Kafka's socket settings.
+
+    The buffers are the exception to Kafka's defaults (100 KB each): left to the operating system,
+    which adapts them, large requests and answers cost about half the CPU (docs/adr/0001).
+    """
 
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
-    receive_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = -1
     """``socket.receive.buffer.bytes``; -1 leaves it to the operating system."""
 
-    send_buffer_bytes: int = 102_400
+    send_buffer_bytes: int = -1
     """``socket.send.buffer.bytes``; -1 leaves it to the operating system."""
 
     backlog: int = 50
@@ -109,7 +113,10 @@ class Listener:
             self.bind()
         assert self._sock is not None
         self._loop = asyncio.get_running_loop()
-        self._sock.listen(self._settings.backlog)
+        try:
+            self._sock.listen(self._settings.backlog)
+        except OSError as error:  # somebody bound the same port, and listens first
+            raise cannot_listen(self.host, self.port, error) from error
         self._resume_accepting()
         self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)
 

@@ -11,7 +11,7 @@ from moldau.net.interfaces import Buffer, FileSlice, Part, ReadableFile
 
 # Up to this a slice is cheaper read and joined with the bytes around it than sent with a system
 # call of its own (figures in docs/adr/0001).
-SMALL_SLICE: Final = 32 * 1024
+SMALL_SLICE: Final = 8 * 1024
 # Bytes up to this total are joined for one send; more than that goes out as several buffers,
 # uncopied.
 JOIN_LIMIT: Final = 64 * 1024

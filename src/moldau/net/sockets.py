@@ -16,17 +16,11 @@ def set_buffer_sizes(sock: socket.socket, receive: int, send: int) -> None:
 
 def bind_socket(host: str, port: int) -> socket.socket:
     """A bound, non-blocking TCP socket. An empty host means every address, IPv6 included."""
-    if not host and socket.has_dualstack_ipv6():
-        candidates = [(socket.AF_INET6, ("::", port))]
-    elif not host:
-        candidates = [(socket.AF_INET, ("0.0.0.0", port))]  # noqa: S104  # as configured
-    else:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # IPv4 first, as Java does: "localhost" is what most clients mean by it.
-        found.sort(key=lambda info: info[0] != socket.AF_INET)
-        candidates = [(info[0], info[4]) for info in found]  # type: ignore[misc]
-    family, address = candidates[0]
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        family, address = _address_to_bind(host, port)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise cannot_listen(host, port, error) from error
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,10 +29,24 @@ def bind_socket(host: str, port: int) -> socket.socket:
         sock.bind(address)
     except OSError as error:
         sock.close()
-        raise OSError(
-            error.errno, f"cannot listen on {host or '*'}:{port}: {error.strerror}"
-        ) from error
+        raise cannot_listen(host, port, error) from error
     return sock
+
+
+def _address_to_bind(host: str, port: int) -> tuple[int, tuple[object, ...]]:
+    if not host:
+        if socket.has_dualstack_ipv6():
+            return socket.AF_INET6, ("::", port)
+        return socket.AF_INET, ("0.0.0.0", port)  # noqa: S104  # every address is what was asked for
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # IPv4 first, as Java does: it is what most clients mean by "localhost".
+    found.sort(key=lambda info: info[0] != socket.AF_INET)
+    return found[0][0], found[0][4]
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> OSError:
+    """The same error as a sentence that names the address."""
+    return OSError(error.errno, f"cannot listen on {host or '*'}:{port}: {error.strerror}")
 
 
 async def connect_socket(

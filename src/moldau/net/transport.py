@@ -71,6 +71,7 @@ class SocketTransport:
         "_sock",
         "_writer_on",
         "_writing_paused",
+        "_written",
         "peer",
         "peer_host",
     )
@@ -98,6 +99,7 @@ class SocketTransport:
         self._reading_paused = False
         self._writing_paused = False
         self._writer_on = False
+        self._written = False
         receiver.connection_made(self)
         self._reader_on = not self._closing
         if self._reader_on:
@@ -134,6 +136,7 @@ class SocketTransport:
 
     def _on_readable(self) -> None:
         turn = TURN_BYTES
+        self._written = False
         while not self._reading_paused:
             buffer = self._get_buffer(-1)
             try:
@@ -150,8 +153,20 @@ class SocketTransport:
             # A buffer that was not filled means that the socket is empty for now.
             turn -= nbytes
             if nbytes < len(buffer) or turn <= 0:
+                if not self._written:
+                    self._check_reset()
                 return
         self._stop_reader()
+
+    def _check_reset(self) -> None:
+        """Notice a reset that came right behind the bytes just read.
+
+        uvloop calls back only once for a socket in error, and that call got bytes. A write finds
+        the error as well, so this is for when there was none.
+        """
+        error = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._fail(OSError(error, os.strerror(error)))
 
     def _on_eof(self) -> None:
         self._stop_reader()
@@ -164,6 +179,7 @@ class SocketTransport:
     def write(self, parts: Sequence[Part]) -> None:
         if self._lost:
             return
+        self._written = True
         outgoing = self._outgoing
         if outgoing.size:
             self._enqueue(parts)

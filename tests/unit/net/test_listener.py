@@ -103,6 +103,26 @@ async def test_a_port_in_use_is_said_in_a_sentence(start: Start, clock: ManualCl
         second.bind()
 
 
+async def test_a_host_that_does_not_exist_is_said_in_a_sentence(clock: ManualClock) -> None:
+    listener = Listener("PLAINTEXT", "no-such-host.invalid", 9092, echo, clock=clock)
+    with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:9092: "):
+        listener.bind()
+
+
+async def test_a_port_taken_between_binding_and_starting_is_said_in_a_sentence(
+    start: Start, clock: ManualClock
+) -> None:
+    late = Listener("PLAINTEXT", "127.0.0.1", 0, echo, clock=clock)
+    late.bind()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", late.port))
+        taken.listen()
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{late.port}: "):
+            late.start()
+    await late.close()
+
+
 async def test_connections_are_announced_and_their_end_is_told(
     start: Start, client: Clients
 ) -> None:

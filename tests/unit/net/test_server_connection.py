@@ -435,6 +435,24 @@ def test_a_failing_handler_is_logged_with_its_traceback_and_closes_the_connectio
     assert record.exc_info[1] is error
 
 
+@pytest.mark.parametrize("parked", [False, True])
+def test_an_answer_that_cannot_be_written_closes_the_connection(
+    parked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pending = Pending()
+    transport = connect(lambda _connection, _request: pending if parked else [frame(b"")])
+
+    def broken(_parts: object) -> None:
+        raise TypeError("not a part")
+
+    transport.write = broken  # type: ignore[method-assign]
+    transport.receive(frame(b"a"))
+    pending.complete([frame(b"")])
+    transport.run()
+    assert transport.is_closing
+    assert "a request failed" in caplog.text
+
+
 TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 
 

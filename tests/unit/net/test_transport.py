@@ -285,6 +285,19 @@ async def test_a_peer_that_resets_while_answers_are_queued_is_just_lost(
         assert (await server.closed.get()).closed
 
 
+@pytest.mark.parametrize("request_bytes", [frame(b"half a request")[:9], frame(b"park")])
+async def test_a_reset_right_behind_the_last_bytes_is_noticed(
+    kind: str, request_bytes: bytes
+) -> None:
+    async with serving(kind, lambda _connection, _request: Pending()) as server:
+        peer = await Peer.connect(server.port)
+        await until(lambda: bool(server.opened))
+        # Without giving the loop a chance in between.
+        peer.sock.send(request_bytes)
+        peer.reset()
+        assert (await server.closed.get()).closed
+
+
 async def test_a_peer_that_ends_its_requests_gets_its_answers_and_the_end(kind: str) -> None:
     parked: list[Pending] = []
 
