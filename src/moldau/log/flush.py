@@ -45,7 +45,17 @@ class FlushJob:
             except FileNotFoundError:
                 # Deleted since; what is gone needs no syncing.
                 continue
+        synced = None
         if self._epochs is not None:
             self._disk.write_atomic(*self._epochs)
+            synced = self._epochs[0].rpartition("/")[0]
         for directory in self._directories:
-            self._disk.sync_dir(directory)
+            if directory != synced:
+                self._disk.sync_dir(directory)
+
+    def run_before_filesystem_sync(self) -> None:
+        """The same, except that the caller makes the whole file system durable after it."""
+        if self._epochs is not None:
+            path, data = self._epochs
+            self._disk.write(path + ".tmp", data)
+            self._disk.rename(path + ".tmp", path)

@@ -6,7 +6,7 @@ are finished and replace the segments they were made of; those may still be ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from moldau.log.disk import Disk
 from moldau.log.names import (
@@ -20,7 +20,7 @@ from moldau.log.names import (
 from moldau.log.scan import iter_file_headers
 
 
-def clean_up(disk: Disk, directory: str, names: Iterable[str]) -> list[str]:
+def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
     """Finish or undo what was interrupted; answers the names that remain."""
     marked: dict[str, dict[str, tuple[int, str]]] = {
         DELETED_SUFFIX: {},
@@ -34,6 +34,8 @@ def clean_up(disk: Disk, directory: str, names: Iterable[str]) -> list[str]:
             marked[parsed[2]][name] = parsed[:2]
         else:
             remaining.append(name)
+    if len(remaining) == len(names):
+        return remaining
     for name in (*marked[DELETED_SUFFIX], *marked[CLEANED_SUFFIX]):
         disk.remove(f"{directory}/{name}")
     # A swap at or above an unfinished file belongs to the same unfinished operation.

@@ -28,9 +28,9 @@ from moldau.config import (
 from moldau.log.background import Background, RunInThread
 from moldau.log.base_log import BaseLog
 from moldau.log.checkpointer import Checkpointer
+from moldau.log.closing import close_logs
 from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
-from moldau.log.flush import FlushJob
 from moldau.log.flusher import Flusher
 from moldau.log.log_directory import DirectoryContent, LogDirectory
 from moldau.log.names import (
@@ -83,6 +83,7 @@ class LogManager:
         self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
         self._counts = dict.fromkeys(log_dirs, 0)
         self._homes: dict[TopicPartition, str] = {}
+        self._unread: list[str] = []
         self._background = Background(clock)
         self._flusher = Flusher(clock, run_in_thread, self._background)
         self._checkpointer = Checkpointer(
@@ -112,6 +113,7 @@ class LogManager:
                 self._release_locks()
                 raise
             except OSError as error:
+                self._unread.append(directory.path)
                 self.fail_dir(directory.path, str(error))
         if not contents:
             raise StorageError("none of the log directories can be used")
@@ -137,10 +139,13 @@ class LogManager:
             names[start : start + _PARTITIONS_PER_JOB]
             for start in range(0, len(names), _PARTITIONS_PER_JOB)
         ]
-        threads = asyncio.Semaphore(self._config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
+        # Opening a clean log is a few small system calls: threads would only fight for the lock of
+        # the interpreter. Recovery reads and checks data, which runs beside other threads.
+        threads = 1 if content.clean else self._config[NUM_RECOVERY_THREADS_PER_DATA_DIR]
+        free_threads = asyncio.Semaphore(threads)
 
         async def load(chunk: list[str]) -> None:
-            async with threads:
+            async with free_threads:
                 result = await self._run_in_thread(
                     directory.load,
                     chunk,
@@ -196,32 +201,109 @@ class LogManager:
         return self.logs.get(topic_partition)
 
     def get_or_create(
-        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        *,
+        is_new: bool = False,
     ) -> PartitionLog:
         """The log of a partition, made in the directory with the fewest if there is none.
 
         A log of the same name but another topic id is an older topic's: it is set aside. Raises
-        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are.
+        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are. If a directory
+        could not be read at the start, a log is made only for a partition that ``is_new``: others
+        may have their records there.
         """
-        log = self.logs.get(topic_partition)
+        log = self._existing(topic_partition, topic_id, config)
         if log is not None:
-            if log.topic_id in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
-                log.config = config
-                if log.topic_id != topic_id and topic_id != NO_TOPIC_ID:
-                    self._write_topic_id(log, topic_id)
-                return log
-            _log.warning(
-                "%s has topic id %s, expected %s: set aside", log.directory, log.topic_id, topic_id
-            )
-            self._set_aside(log, STRAY_DIR_SUFFIX)
+            return log
+        directory = self._home_for(topic_partition, is_new=is_new)
+        log = self._build(directory, topic_partition, topic_id, config)
+        self._adopt(log, directory)
+        return log
+
+    async def get_or_create_many(
+        self,
+        wanted: Sequence[tuple[TopicPartition, UUID, TopicConfig]],
+        *,
+        is_new: bool = False,
+    ) -> dict[TopicPartition, PartitionLog | StorageError]:
+        """As ``get_or_create`` for many at once: directories and files are made in a thread."""
+        results: dict[TopicPartition, PartitionLog | StorageError] = {}
+        missing: list[tuple[LogDirectory, TopicPartition, UUID, TopicConfig]] = []
+        for topic_partition, topic_id, config in wanted:
+            try:
+                log = self._existing(topic_partition, topic_id, config)
+                if log is not None:
+                    results[topic_partition] = log
+                else:
+                    directory = self._home_for(topic_partition, is_new=is_new)
+                    self._counts[directory.path] += 1  # so that the next one goes elsewhere
+                    missing.append((directory, topic_partition, topic_id, config))
+            except StorageError as error:
+                results[topic_partition] = error
+        for start in range(0, len(missing), _PARTITIONS_PER_JOB):
+            chunk = missing[start : start + _PARTITIONS_PER_JOB]
+            built = await self._run_in_thread(self._build_many, chunk)
+            for (directory, topic_partition, _, _), log_or_error in zip(chunk, built, strict=True):
+                self._counts[directory.path] -= 1
+                result = self.logs.get(topic_partition, log_or_error)
+                if isinstance(result, PartitionLog) and result is log_or_error:
+                    self._adopt(result, directory)
+                results[topic_partition] = result
+        return results
+
+    def _existing(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    ) -> PartitionLog | None:
+        log = self.logs.get(topic_partition)
+        if log is None:
+            return None
+        if log.topic_id in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
+            log.config = config
+            if log.topic_id != topic_id and topic_id != NO_TOPIC_ID:
+                self._write_topic_id(log, topic_id)
+            return log
+        _log.warning(
+            "%s has topic id %s, expected %s: set aside", log.directory, log.topic_id, topic_id
+        )
+        self._set_aside(log, STRAY_DIR_SUFFIX)
+        return None
+
+    def _home_for(self, topic_partition: TopicPartition, *, is_new: bool) -> LogDirectory:
+        """Where a log that is not there yet is to be made."""
         if topic_partition in self.offline:
             raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
-        return self._create(topic_partition, topic_id, config)
+        if self._unread and not is_new:
+            raise StorageError(
+                f"{topic_partition} may be in a log directory that could not be read: "
+                f"{', '.join(self._unread)}"
+            )
+        online = [directory for directory in self._directories.values() if not directory.offline]
+        if not online:
+            raise StorageError("all log directories are offline")
+        return min(online, key=lambda directory: self._counts[directory.path])
 
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    def _build_many(
+        self, wanted: Sequence[tuple[LogDirectory, TopicPartition, UUID, TopicConfig]]
+    ) -> list[PartitionLog | StorageError]:
+        results: list[PartitionLog | StorageError] = []
+        for directory, topic_partition, topic_id, config in wanted:
+            try:
+                results.append(self._build(directory, topic_partition, topic_id, config))
+            except StorageError as error:
+                results.append(error)
+        return results
+
+    def _build(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
     ) -> PartitionLog:
-        directory = self._choose_directory()
+        """Make directory and files. Touches nothing but the disk, so it may run in a thread."""
         path = f"{directory.path}/{partition_dir_name(topic_partition)}"
         try:
             self._disk.makedirs(path)
@@ -239,7 +321,6 @@ class LogManager:
         except OSError as error:
             raise StorageError(f"cannot create {path}: {error}") from error
         log.created(directory.path)
-        self._adopt(log, directory)
         return log
 
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
@@ -248,12 +329,6 @@ class LogManager:
         path = f"{log.directory}/{PARTITION_METADATA}"
         self._disk.write(path, encode_partition_metadata(topic_id))
         log.topic_id = topic_id
-
-    def _choose_directory(self) -> LogDirectory:
-        online = [directory for directory in self._directories.values() if not directory.offline]
-        if not online:
-            raise StorageError("all log directories are offline")
-        return min(online, key=lambda directory: self._counts[directory.path])
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
@@ -399,7 +474,9 @@ class LogManager:
         try:
             for path, logs in by_directory.items():
                 directory = self._directories[path]
-                clean = await self._close_logs(logs, directory)
+                clean = await close_logs(
+                    logs, directory, self._disk, self._clock, self._run_in_thread
+                )
                 await self.checkpoint()
                 if clean and directory.offline is None and not self.offline:
                     await self._run_in_thread(directory.write_clean_marker, broker_epoch)
@@ -408,39 +485,6 @@ class LogManager:
                 log.close()
             self._release_locks()
 
-    async def _close_logs(self, logs: list[PartitionLog], directory: LogDirectory) -> bool:
-        clean = directory.offline is None
-        for start in range(0, len(logs), _PARTITIONS_PER_JOB):
-            jobs: list[tuple[PartitionLog, FlushJob]] = []
-            for log in logs[start : start + _PARTITIONS_PER_JOB]:
-                try:
-                    job = log.prepare_close()
-                except StorageError as error:
-                    _log.error("%s is not closed cleanly: %s", log.topic_partition, error.message)
-                    clean = False
-                    continue
-                if job is not None:
-                    jobs.append((log, job))
-            for log, reason in await self._run_in_thread(_run_jobs, jobs):
-                log.fail(f"flush: {reason}")
-                clean = False
-            now_ms = self._clock.now_ms()
-            for log, job in jobs:
-                if log.failure is None:
-                    log.complete_flush(job, now_ms)
-        return clean
-
     def _release_locks(self) -> None:
         for directory in self._directories.values():
             directory.release()
-
-
-def _run_jobs(jobs: list[tuple[PartitionLog, FlushJob]]) -> list[tuple[PartitionLog, OSError]]:
-    """Run flushes one after the other (in a worker thread); answers those that failed."""
-    failed = []
-    for log, job in jobs:
-        try:
-            job.run()
-        except OSError as error:
-            failed.append((log, error))
-    return failed

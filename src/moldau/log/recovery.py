@@ -247,6 +247,8 @@ class _Loader:
         # From the first batch there is, even if it lies before the start offset: the more is known
         # of a producer, the better.
         self._snapshots.rebuild(self._state, self._segments, bases[0], end, self._now_ms)
+        for segment in self._segments:
+            segment.close()  # opened again when it is used; most of ten thousand are not, for long
         return end
 
     # After a crash -------------------------------------------------------------------------------

@@ -327,6 +327,10 @@ class MemoryDisk:
         self.check("sync_dir", path)
         self._dir(path).sync()
 
+    def sync_filesystem(self, path: str) -> None:
+        self.check("sync", path)
+        _sync_tree(self._root)
+
     def size(self, path: str) -> int:
         self.check("size", path)
         return len(self._file(path).data)
@@ -418,6 +422,13 @@ class MemoryDisk:
         if not isinstance(node, _FileNode):
             raise _not_found(path)
         return node
+
+
+def _sync_tree(node: _Node) -> None:
+    node.sync()
+    if isinstance(node, _DirNode):
+        for child in node.entries.values():
+            _sync_tree(child)
 
 
 def _parts(path: str) -> list[str]:

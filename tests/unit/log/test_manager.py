@@ -164,6 +164,33 @@ async def test_new_logs_go_where_the_fewest_are() -> None:
     assert sorted(counts.values()) in ([1, 3], [2, 2])
 
 
+async def test_many_logs_are_made_at_once() -> None:
+    broker = Broker(MemoryDisk(), ("/d1", "/d2"))
+    manager = await broker.start()
+    broker.create(TopicPartition("t", 0))
+    manager.offline[TopicPartition("t", 1)] = "unreadable"
+    wanted = [(TopicPartition("t", number), TOPIC_ID, CONFIG) for number in range(600)]
+    results = await manager.get_or_create_many(wanted)
+    assert isinstance(results.pop(TopicPartition("t", 1)), KafkaError)
+    assert results == manager.logs
+    assert len(results) == 599
+    assert all(log.topic_id == TOPIC_ID for log in manager.logs.values())
+    counts = [len(info.replicas) for info in manager.describe_dirs()]
+    assert sorted(counts) == [299, 300]
+    await manager.shutdown()
+    manager = await broker.start()
+    assert len(manager.logs) == 599
+
+
+async def test_a_log_made_twice_at_once_is_one_log(broker: Broker) -> None:
+    manager = await broker.start()
+    wanted = [(A0, TOPIC_ID, CONFIG)]
+    first, second = await asyncio.gather(
+        manager.get_or_create_many(wanted), manager.get_or_create_many(wanted)
+    )
+    assert first[A0] is second[A0] is manager.get(A0)
+
+
 async def test_a_deleted_log_is_renamed_now_and_removed_later(broker: Broker) -> None:
     manager = await broker.start()
     log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
@@ -402,6 +429,11 @@ async def test_a_directory_that_cannot_be_opened_is_left_out() -> None:
     await starting
     disk.heal()
     assert [info.failure is None for info in manager.describe_dirs()] == [True, False]
+    # Its records may be in the directory that could not be read.
+    with pytest.raises(KafkaError) as error:
+        manager.get_or_create(A0, TOPIC_ID, CONFIG)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.get_or_create(A0, TOPIC_ID, CONFIG, is_new=True).log_end_offset == 0
 
 
 async def test_without_any_directory_the_start_fails() -> None:

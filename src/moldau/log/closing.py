@@ -1,0 +1,75 @@
+"""Closing the logs of a directory so that the next start needs no recovery."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.clock import Clock
+from moldau.log.background import RunInThread
+from moldau.log.disk import Disk
+from moldau.log.errors import StorageError
+from moldau.log.flush import FlushJob
+from moldau.log.log_directory import LogDirectory
+from moldau.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+_LOGS_AT_ONCE: Final = 1024
+_JOBS_SYNCED_ONE_BY_ONE: Final = 16
+
+
+async def close_logs(
+    logs: Sequence[PartitionLog],
+    directory: LogDirectory,
+    disk: Disk,
+    clock: Clock,
+    run_in_thread: RunInThread,
+) -> bool:
+    """Bring logs into their final form and make them durable; whether that worked for all."""
+    clean = directory.offline is None
+    for start in range(0, len(logs), _LOGS_AT_ONCE):
+        jobs: list[tuple[PartitionLog, FlushJob]] = []
+        for log in logs[start : start + _LOGS_AT_ONCE]:
+            try:
+                job = log.prepare_close()
+            except StorageError as error:
+                _log.error("%s is not closed cleanly: %s", log.topic_partition, error.message)
+                clean = False
+                continue
+            if job is not None:
+                jobs.append((log, job))
+        for log, reason in await run_in_thread(_run_jobs, disk, directory.path, jobs):
+            log.fail(f"flush: {reason}")
+            clean = False
+        now_ms = clock.now_ms()
+        for log, job in jobs:
+            if log.failure is None:
+                log.complete_flush(job, now_ms)
+    return clean
+
+
+def _run_jobs(
+    disk: Disk, path: str, jobs: list[tuple[PartitionLog, FlushJob]]
+) -> list[tuple[PartitionLog, OSError]]:
+    """Run flushes (in a worker thread); answers those that failed.
+
+    Very many files are faster synced all at once, with everything else on their file system.
+    """
+    together = len(jobs) > _JOBS_SYNCED_ONE_BY_ONE
+    failed = []
+    for log, job in jobs:
+        try:
+            if together:
+                job.run_before_filesystem_sync()
+            else:
+                job.run()
+        except OSError as error:
+            failed.append((log, error))
+    if together:
+        try:
+            disk.sync_filesystem(path)
+        except OSError as error:
+            failed = [(log, error) for log, _ in jobs]
+    return failed
