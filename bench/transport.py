@@ -136,7 +136,7 @@ async def own_transport(handler: Handler, buffer: int) -> tuple[int, Callable[[]
 
 
 class PlainStream(asyncio.BufferedProtocol):
-    """The least that can be done with a stream: no parked answers, no limits, small requests only."""
+    """The least that can be done with a stream: no parked answers, no limits, small requests."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
@@ -233,7 +233,7 @@ def compare(
     variants: dict[str, tuple[Start, Handler, int, Load]],
     rounds: int,
 ) -> None:
-    print(f"\n{title}, CPU {unit}{'':28}one core       two cores")
+    print(f"\n{f'{title}, CPU {unit}':52}one core       two cores")
     found: dict[tuple[str, int], list[float]] = {}
     for _ in range(rounds):
         for core in (CORES[0], CORES[-1]):
@@ -241,7 +241,7 @@ def compare(
                 cpu, _ = uvloop.run(measure(start, handler, buffer, load, core))
                 found.setdefault((name, core), []).append(cpu / per)
     for name in variants:
-        line = f"  {name:44}"
+        line = f"  {name:48}"
         for core in (CORES[0], CORES[-1]):
             figures = sorted(found[name, core])
             line += f"  {statistics.median(figures):6.2f} ({figures[len(figures) // 4]:.2f})"
