@@ -136,7 +136,7 @@ async def own_transport(handler: Handler, buffer: int) -> tuple[int, Callable[[]
 
 
 class PlainStream(asyncio.BufferedProtocol):
-    """The least that can be done with a stream: no parked answers, no limits, small requests."""
+    """The least that a stream needs: no parked answers, no limits, small requests only."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
