@@ -319,7 +319,7 @@ def one_batch(
     *values: bytes | None,
     timestamp: int = 1_700_000_000_000,
     key: bytes | None = b"k",
-    **settings: int,
+    **settings: Any,
 ) -> bytearray:
     """A record batch as a producer would send it."""
     return build_batch([Record(0, timestamp, key, value) for value in values], **settings)
