@@ -34,6 +34,11 @@ logger = logging.getLogger(__name__)
 PARTS_PER_WRITE: Final = 32
 
 Handler: TypeAlias = "Callable[[ServerConnection, memoryview], Sequence[Part] | Pending | None]"
+"""Executes one request: a writable view of the frame without its size prefix.
+
+The view is of memory that the next request overwrites, so neither an answer nor anything else that
+outlives the call may hold on to it. Answers are whole frames, size prefix included.
+"""
 
 
 @dataclass(frozen=True, slots=True)
