@@ -46,6 +46,7 @@ from moldau.config import (
     SOCKET_SEND_BUFFER_BYTES,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     BrokerConfig,
+    Option,
     validate_topic_configs,
 )
 from moldau.controller import Controller, ControllerSettings
@@ -200,8 +201,8 @@ class BrokerServer:
         )
         settings = ListenerSettings(
             limits=ConnectionLimits(max_request_bytes=config[SOCKET_REQUEST_MAX_BYTES]),
-            receive_buffer_bytes=config[SOCKET_RECEIVE_BUFFER_BYTES],
-            send_buffer_bytes=config[SOCKET_SEND_BUFFER_BYTES],
+            receive_buffer_bytes=_if_set(config, SOCKET_RECEIVE_BUFFER_BYTES),
+            send_buffer_bytes=_if_set(config, SOCKET_SEND_BUFFER_BYTES),
             backlog=config[SOCKET_LISTEN_BACKLOG_SIZE],
             max_idle_ms=config[CONNECTIONS_MAX_IDLE_MS],
         )
@@ -240,6 +241,15 @@ class BrokerServer:
         await asyncio.sleep(0)
         replicas.wake_all()
         await asyncio.gather(*closing)
+
+
+def _if_set(config: BrokerConfig, option: Option[int]) -> int:
+    """A socket's buffer size, if anybody asked for one; -1 leaves it to the system.
+
+    Kafka's default of 100 KB turns off the system's own tuning, which doubles the CPU time of
+    large requests (docs/adr/0001-own-transport-and-sendfile.md).
+    """
+    return config[option] if config.is_set(option) else -1
 
 
 def _controller_settings(configs: Configs) -> ControllerSettings:
