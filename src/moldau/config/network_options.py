@@ -15,12 +15,14 @@ NETWORK: Final = Area(
 SOCKET_SEND_BUFFER_BYTES = NETWORK.integer(
     "socket.send.buffer.bytes",
     102_400,
-    "The kernel's send buffer of a connection; -1, or not setting it, leaves it to the operating system.",
+    "The kernel's send buffer of a connection; -1, or not setting it, leaves it to the operating "
+    "system.",
 )
 SOCKET_RECEIVE_BUFFER_BYTES = NETWORK.integer(
     "socket.receive.buffer.bytes",
     102_400,
-    "The kernel's receive buffer of a connection; -1, or not setting it, leaves it to the operating system.",
+    "The kernel's receive buffer of a connection; -1, or not setting it, leaves it to the operating "
+    "system.",
 )
 SOCKET_REQUEST_MAX_BYTES = NETWORK.integer(
     "socket.request.max.bytes",
