@@ -21,8 +21,8 @@ SOCKET_SEND_BUFFER_BYTES = NETWORK.integer(
 SOCKET_RECEIVE_BUFFER_BYTES = NETWORK.integer(
     "socket.receive.buffer.bytes",
     102_400,
-    "The kernel's receive buffer of a connection; -1, or not setting it, leaves it to the operating "
-    "system.",
+    "The kernel's receive buffer of a connection; -1, or not setting it, leaves it to the "
+    "operating system.",
 )
 SOCKET_REQUEST_MAX_BYTES = NETWORK.integer(
     "socket.request.max.bytes",
