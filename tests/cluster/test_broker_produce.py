@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.support.batches import CONTROL, LOG_APPEND_TIME, Batch, old_message
 from tests.support.in_process import InProcessBroker, eventually
+from tests.support.kafka_instead import KafkaInstead
 from tests.support.wire import (
     WireClient,
     base_offsets,
@@ -63,12 +64,9 @@ async def test_other_acks_are_refused(client: WireClient, acks: int) -> None:
     assert (await client.fetch("t")).high_watermark == 0
 
 
-async def test_acks_all_needs_the_minimum_of_replicas(client: WireClient) -> None:
+async def test_acks_all_never_needs_more_replicas_than_there_are(client: WireClient) -> None:
     await client.create_topic("t", configs={"min.insync.replicas": "2"})
-    refused = await client.produce("t", one_batch(b"v"), acks=-1)
-    assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert refused.base_offset == -1
-    assert (await client.produce("t", one_batch(b"v"), acks=1)).error_code == 0
+    assert (await client.produce("t", one_batch(b"v"), acks=-1)).error_code == 0
 
 
 async def test_partitions_of_one_request_succeed_and_fail_alone(client: WireClient) -> None:
@@ -217,8 +215,10 @@ RECORD = [(b"k", b"v")]
     ],
 )
 async def test_what_is_no_batch_is_refused_and_the_connection_goes_on(
-    client: WireClient, records: bytes | None, code: ErrorCode
+    broker: InProcessBroker, client: WireClient, records: bytes | None, code: ErrorCode
 ) -> None:
+    if records is None and isinstance(broker, KafkaInstead):
+        pytest.skip("Kafka never answers this one")
     await client.create_topic("t")
     result = await client.produce("t", records)
     assert ErrorCode(result.error_code) is code

@@ -91,6 +91,8 @@ class WireClient:
         self._writer = writer
         self._correlation_ids = count(1)
         self.closed = False
+        self.patient = False
+        """Wait until a new topic can be used, where the answer does not mean that."""
 
     @classmethod
     async def connect(cls, address: str) -> Self:
@@ -308,7 +310,16 @@ class WireClient:
         (topic,) = answer.topics
         assert topic.error_code == 0, topic
         topic_id: UUID = topic.topic_id
+        while self.patient and not await self._is_led(name, partitions):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         return topic_id
+
+    async def _is_led(self, name: str, partitions: int) -> bool:
+        asked = [{"partition_index": n, "timestamp": -1} for n in range(partitions)]
+        answer = await self.call(
+            ApiKey.LIST_OFFSETS, replica_id=-1, topics=[{"name": name, "partitions": asked}]
+        )
+        return all(p.error_code == 0 for topic in answer.topics for p in topic.partitions)
 
 
 def _name_and_id(topic: Topic) -> tuple[str | None, UUID | None]:

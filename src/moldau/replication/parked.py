@@ -136,6 +136,6 @@ def _outcome(partition: Partition, end_offset: int) -> ErrorCode:
     if partition.high_watermark < end_offset:
         failed = partition.log.failure is not None
         return ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.REQUEST_TIMED_OUT
-    if len(partition.isr) < partition.log.config.min_insync_replicas:
+    if partition.is_under_min_isr:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.NONE

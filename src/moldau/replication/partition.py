@@ -108,6 +108,13 @@ class Partition:
         """The end of what a ``read_committed`` consumer may see."""
         return self.log.last_stable_offset(self.high_watermark)
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than ``acks=all`` needs: ``min.insync.replicas``, but
+        never more than there are.
+        """
+        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
+
     def apply(self, state: LeaderAndIsr) -> None:
         """Take over the controller's decision; an older one is ignored."""
         if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self._partition_epoch):
@@ -148,7 +155,7 @@ class Partition:
         if self.leader_id != self.local_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
-        if acks == -1 and len(self.isr) < log.config.min_insync_replicas:
+        if acks == -1 and len(self.isr) < log.config.min_insync_replicas and self.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "

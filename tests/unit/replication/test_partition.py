@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from tests.unit.replication.parts import (
     state,
 )
 
+from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication import Partition
 from moldau.testing.disk import MemoryDisk
@@ -223,6 +225,12 @@ def test_acks_all_needs_min_insync_replicas(
     append(partition, acks=1)
     append(partition, acks=0)
     assert partition.log.log_end_offset == 2
+
+
+def test_acks_all_never_needs_more_replicas_than_there_are() -> None:
+    log = make_log(replace(TopicConfig(), min_insync_replicas=2))
+    partition = Partition(LOCAL, log, state(isr=(LOCAL,), replicas=(LOCAL,)))
+    assert append(partition) == 1
 
 
 def test_a_replica_that_does_not_lead_takes_no_appends_and_answers_no_reads() -> None:

@@ -2,7 +2,8 @@
 
 Behaviour: topics come in the order of their names; an empty list means all. A page ends after
 ``response_partition_limit`` partitions (at most ``max.request.partition.size.limit``) and
-``next_cursor`` says where the next one begins; the cursor's topic need not be in the list.
+``next_cursor`` says where the next one begins. A cursor that no page ended with (its topic is not
+in the list, or its partition is negative) is refused with INVALID_REQUEST.
 Known deviations: eligible leader replicas do not exist here and are answered as empty lists.
 """
 
@@ -34,9 +35,12 @@ def handle(
     first_partition = 0
     if request.cursor is not None:
         first_partition = request.cursor.partition_index
-        if first_partition < 0:
-            return _answer([_without_partitions(ErrorCode.INVALID_REQUEST, n) for n in names], None)
         cursor_topic = request.cursor.topic_name
+        if first_partition < 0 or (request.topics and cursor_topic not in names):
+            code = ErrorCode.INVALID_REQUEST
+            return _answer(
+                [_without_partitions(code, topic.name) for topic in request.topics], None
+            )
         names = [name for name in names if name >= cursor_topic]
         if not names or names[0] != cursor_topic:
             first_partition = 0
