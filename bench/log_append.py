@@ -3,7 +3,8 @@
     python bench/log_append.py [--count 200000]
 
 The "no write" rows replace the file's append by a no-op: what is left is our own work, budgeted at
-8 µs for a small batch. Rows are medians of several rounds.
+8 µs for a small batch. CPU time, user and system, because the machine may be shared; rows are medians
+of several rounds.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ def one_round(size: int, count: int, *, idempotent: bool, write: bool) -> float:
         log = open_log(directory, OsDisk() if write else NullDisk())
         batches = make_batches(size, count, idempotent=idempotent)
         append = log.append_as_leader
-        start = time.perf_counter()
+        start = time.process_time()
         for batch in batches:
             append(batch, 0, NOW_MS)
-        elapsed = time.perf_counter() - start
+        elapsed = time.process_time() - start
         log.close()
     return elapsed / count * 1e6
 
@@ -108,10 +109,10 @@ def read_rounds(count: int) -> dict[str, list[float]]:
         results: dict[str, list[float]] = {}
         for label, read in cases.items():
             for _ in range(ROUNDS):
-                start = time.perf_counter()
+                start = time.process_time()
                 for number in range(n):
                     read(number)
-                elapsed = time.perf_counter() - start
+                elapsed = time.process_time() - start
                 results.setdefault(label, []).append(elapsed / n * 1e6)
         log.close()
     return results

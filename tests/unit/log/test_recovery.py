@@ -86,6 +86,21 @@ def test_after_a_crash_only_what_lies_past_the_recovery_point_is_read(disk: Memo
     assert read_batches(log) == before
 
 
+def test_a_segment_closed_after_the_last_flush_gets_its_indexes_again(disk: MemoryDisk) -> None:
+    """Flushed, then rolled: the indexes were completed by the roll, and not synced since."""
+    log = open_log(disk, CONFIG)
+    for number in range(3):
+        log.append_as_leader(make_batch(timestamps=(NOW_MS + number,)), 0, NOW_MS)
+    log.flush(NOW_MS)
+    log.roll(NOW_MS)
+    assert log.recovery_point == log.segments[1].base_offset
+    log.close()
+    for suffix in ("index", "timeindex"):
+        disk.write(segment_path(0, suffix), b"")
+    log = open_log(disk, CONFIG, recovery_point=3)
+    assert log.offset_for_timestamp(NOW_MS + 2) == (NOW_MS + 2, 2, 0)
+
+
 @pytest.mark.parametrize("where", ["crc", "header", "cut", "zeros"])
 def test_a_bad_tail_is_cut_at_the_last_good_batch(disk: MemoryDisk, where: str) -> None:
     log = filled(disk)
