@@ -3,8 +3,8 @@
     python bench/log_append.py [--count 200000]
 
 The "no write" rows replace the file's append by a no-op: what is left is our own work, budgeted at
-8 µs for a small batch. CPU time, user and system, because the machine may be shared; rows are medians
-of several rounds.
+8 µs for a small batch. CPU time, user and system, because the machine may be shared; rows are
+medians of several rounds.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from moldau.config import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.disk import OsDisk
+from moldau.log.producer_snapshot import SnapshotEntry, encode_snapshot
 from moldau.log.recovery import RecoveryStats
 from moldau.records.batch import read_header
 from moldau.records.control import ControlType, build_end_txn_marker
@@ -279,6 +281,55 @@ def test_aborted_transactions_are_indexed_again(disk: MemoryDisk) -> None:
         log = open_log(disk, CONFIG, clean=clean, recovery_point=40)
         assert log.aborted_transactions(0, 100) == wanted
         log.close()
+
+
+def test_flushed_aborts_are_not_indexed_twice(disk: MemoryDisk) -> None:
+    log = open_log(disk, CONFIG)
+    log.append_as_leader(make_batch(producer_id=4, transactional=True), 0, NOW_MS)
+    marker = build_end_txn_marker(
+        ControlType.ABORT,
+        producer_id=4,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp=NOW_MS,
+    )
+    log.append_as_leader(memoryview(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    log.flush(NOW_MS)
+    log.close()
+    log = open_log(disk, CONFIG, recovery_point=2)
+    assert log.aborted_transactions(0, 100) == [(4, 0)]
+
+
+def test_snapshots_and_epochs_past_the_recovery_point_are_not_believed(disk: MemoryDisk) -> None:
+    log = filled(disk)
+    second = log.segments[1].base_offset
+    wanted = log.leader_epochs.entries
+    true_snapshot = disk.read(segment_path(second, "snapshot"))
+    log.flush(NOW_MS)
+    log.close()
+    wrong = encode_snapshot([SnapshotEntry(99, 0, 5, 5, 0, NOW_MS, -1, -1)])
+    disk.write(segment_path(second, "snapshot"), wrong)
+    disk.write(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n2\n0 0\n7 3\n")
+    log = open_log(disk, CONFIG, recovery_point=1)
+    assert [producer.producer_id for producer in log.active_producers()] == [3]
+    assert log.leader_epochs.entries == wanted
+    assert disk.read(segment_path(second, "snapshot")) == true_snapshot
+
+
+def test_indexes_rebuilt_by_recovery_are_synced_by_a_clean_close() -> None:
+    for seed in range(20):
+        disk = MemoryDisk(random.Random(seed))
+        disk.makedirs(DIRECTORY)
+        disk.sync_dir("/")
+        disk.sync_dir("/data")
+        log = open_log(disk, CONFIG)
+        for number in range(8):
+            log.append_as_leader(make_batch(timestamps=(NOW_MS + number,)), 0, NOW_MS)
+        close_cleanly(log)
+        # Recovery cuts the indexes back, although there is nothing to flush.
+        close_cleanly(open_log(disk, CONFIG, recovery_point=8))
+        log = open_log(disk.power_cut(), CONFIG, clean=True)
+        assert log.offset_for_timestamp(NOW_MS + 7) == (NOW_MS + 7, 7, 0)
 
 
 def test_a_log_that_ends_before_its_start_begins_again_there(disk: MemoryDisk) -> None:
