@@ -98,9 +98,23 @@ async def test_one_partition_with_data_ends_the_wait_for_all(
     assert [broker.partition("t", n).parked for n in range(3)] == [0, 0, 0]
 
 
-async def test_an_error_in_one_partition_is_told_at_once(client: WireClient) -> None:
+async def test_a_partition_that_cannot_be_read_ends_the_wait_for_all(client: WireClient) -> None:
+    await client.create_topic("t", 2)
+    answer = await client.fetch_all({"t": {0: 0, 1: 99}}, max_wait_ms=LONG_MS)
+    codes = {p.partition: ErrorCode(p.error_code) for _, p in flatten(answer)}
+    assert codes == {0: ErrorCode.NONE, 1: ErrorCode.OFFSET_OUT_OF_RANGE}
+
+
+async def test_a_partition_that_does_not_exist_ends_no_wait_for_the_others(
+    broker: InProcessBroker, client: WireClient
+) -> None:
+    """Otherwise a consumer that keeps asking for it would never wait again."""
     await client.create_topic("t")
-    answer = await client.fetch_all({"t": {0: 0, 5: 0}}, max_wait_ms=LONG_MS)
+    consumer = await broker.connect()
+    fetch = consumer.send_fetch({"t": {0: 0, 5: 0}}, max_wait_ms=LONG_MS)
+    await parked(broker)
+    await client.produce("t", one_batch(b"v"))
+    answer = await consumer.receive_fetch(fetch)
     codes = {p.partition: ErrorCode(p.error_code) for _, p in flatten(answer)}
     assert codes == {0: ErrorCode.NONE, 5: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 

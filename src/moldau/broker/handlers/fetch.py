@@ -1,6 +1,6 @@
 """Fetch (key 1, versions 4-18): read batches, by long poll.
 
-Behaviour: answers at once when ``min_bytes`` are there, when a partition has an error, when a
+Behaviour: answers at once when ``min_bytes`` are there, when a partition cannot be read, when a
 reader lags a segment behind (a read never spans two), or when nothing may be waited for; otherwise
 the request is parked, without polling, until enough arrives or ``max_wait_ms`` is over. Data goes
 from the segment file to the socket (sendfile); this module only decides which range. Limits: the
@@ -34,6 +34,9 @@ from moldau.wire.fetch import (
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 READ_COMMITTED = 1
 NO_RECORDS = b""
+# A partition that does not exist ends no wait for the others: whoever keeps asking for it would
+# never wait again.
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 Parts = Sequence[Part]
 Found = list[tuple[SessionPartition, FetchedPartition]]
@@ -103,16 +106,18 @@ class _Fetch:
         request = self._request
         room = min(request.max_bytes, self._broker.config[FETCH_MAX_BYTES])
         found: Found = []
-        total = 0
-        settled = self._context.error != 0 or not self._context.partitions
+        total = unknown = 0
+        settled = self._context.error != 0
         for wanted in self._context.partitions:
             answer = self._read_partition(wanted, room - total, first=total == 0)
             found.append((wanted, answer))
             if isinstance(answer.records, LogSlice):
                 total += answer.records.size
+            elif answer.error_code in UNKNOWN:
+                unknown += 1
             elif answer.error_code or answer.diverging_epoch is not None:
                 settled = True
-        return found, total, settled
+        return found, total, settled or unknown == len(found)
 
     def _read_partition(
         self, wanted: SessionPartition, room: int, *, first: bool
