@@ -74,7 +74,7 @@ class AppendableLog(ReadableLog):
             position = segment.size
         try:
             segment.append(records, last, max_timestamp, last)
-        except OSError as error:
+        except Exception as error:
             raise self._append_failed(segment, position, error) from error
         self.log_end_offset = end = last + 1
         if leader_epoch != self.leader_epochs.latest_epoch:
@@ -113,15 +113,19 @@ class AppendableLog(ReadableLog):
             0,
         )
 
-    def _append_failed(self, segment: Segment, size: int, error: OSError) -> StorageError:
+    def _append_failed(self, segment: Segment, size: int, error: Exception) -> StorageError:
         """Nothing of a failed append may be served: cut the file back, take the log offline."""
+        if not segment.is_open:
+            return self._storage_error("append", error)
+        if not isinstance(error, OSError):
+            _log.exception("append to %s", self.topic_partition)
         try:
             segment.undo_append(size)
         except OSError:
             # The bytes stay behind the end that readers and recovery know; the next start cuts
             # them off, because this log will not be closed cleanly.
             _log.exception("cannot cut %s back to %d bytes", segment.file.path, size)
-        return self._storage_error("append", error)
+        return self._failed("append", error)
 
     def _append_own(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin
@@ -182,7 +186,7 @@ class AppendableLog(ReadableLog):
         position = segment.size
         try:
             segment.append(records, last, largest.max_timestamp, largest.last_offset)
-        except OSError as error:
+        except Exception as error:
             raise self._append_failed(segment, position, error) from error
         if first != self.log_end_offset:
             self._forget_tail()
@@ -217,7 +221,7 @@ class AppendableLog(ReadableLog):
                     segment.add_aborted(aborted)
                 except OSError as error:
                     # The data is in, the index is not: recovery will write it from the markers.
-                    raise self._storage_error("transaction index", error) from error
+                    raise self._failed("transaction index", error) from error
 
     def assign_epoch_start_offset(self, epoch: int, offset: int) -> None:
         """Note that this broker leads from ``offset`` on with ``epoch``."""

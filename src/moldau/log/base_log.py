@@ -17,7 +17,7 @@ from zlib import crc32
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.disk import Disk, File
-from moldau.log.errors import StorageError
+from moldau.log.errors import StorageError, is_passing
 from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.producer_snapshots import ProducerSnapshots
 from moldau.log.producer_state import ProducerState
@@ -166,7 +166,14 @@ class BaseLog:
         if self._failure is not None:
             raise StorageError(f"{self.topic_partition} is offline: {self._failure}")
 
-    def _storage_error(self, doing: str, error: OSError) -> StorageError:
+    def _storage_error(self, doing: str, error: Exception) -> StorageError:
+        """The log goes offline, unless the error passes (and the caller has changed nothing)."""
+        if is_passing(error):
+            _log.warning("%s: %s: %s", self.topic_partition, doing, error)
+            return StorageError(f"{self.topic_partition}: {doing}: {error}")
+        return self._failed(doing, error)
+
+    def _failed(self, doing: str, error: Exception) -> StorageError:
         self.fail(f"{doing}: {error}")
         return StorageError(f"{self.topic_partition} is offline: {doing}: {error}")
 

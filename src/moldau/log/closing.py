@@ -41,7 +41,7 @@ async def close_logs(
             if job is not None:
                 jobs.append((log, job))
         for log, reason in await run_in_thread(_run_jobs, disk, directory.path, jobs):
-            log.fail(f"flush: {reason}")
+            log.fail(f"flush: {reason}")  # passing or not: it is not closed cleanly
             clean = False
         now_ms = clock.now_ms()
         for log, job in jobs:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+from typing import Final
 
 from moldau.errors import ErrorCode, KafkaError
+
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the system lacked something other than the disk, such as a file descriptor.
+
+    What could not be opened for that reason can be tried again; nothing was written.
+    """
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 class RecordValidationError(KafkaError):

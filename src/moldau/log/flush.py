@@ -12,7 +12,7 @@ from moldau.log.disk import Disk, File
 class FlushJob:
     """Everything a worker thread needs; it never touches the log itself."""
 
-    __slots__ = ("_directories", "_disk", "_epochs", "_files", "_paths", "generation", "offset")
+    __slots__ = ("_disk", "directories", "epochs", "files", "generation", "offset", "paths")
 
     def __init__(
         self,
@@ -26,10 +26,10 @@ class FlushJob:
         directories: list[str],
     ) -> None:
         self._disk = disk
-        self._files = files
-        self._paths = paths
-        self._epochs = epochs
-        self._directories = directories
+        self.files = files
+        self.paths = paths
+        self.epochs = epochs
+        self.directories = directories
         self.offset = offset
         """The recovery point once ``run`` has succeeded."""
         self.generation = generation
@@ -37,25 +37,25 @@ class FlushJob:
 
     def run(self) -> None:
         """Sync (in a worker thread). OSError means that nothing may be taken for durable."""
-        for file in self._files:
+        for file in self.files:
             file.sync()
-        for path in self._paths:
+        for path in self.paths:
             try:
                 self._disk.sync(path)
             except FileNotFoundError:
                 # Deleted since; what is gone needs no syncing.
                 continue
         synced = None
-        if self._epochs is not None:
-            self._disk.write_atomic(*self._epochs)
-            synced = self._epochs[0].rpartition("/")[0]
-        for directory in self._directories:
+        if self.epochs is not None:
+            self._disk.write_atomic(*self.epochs)
+            synced = self.epochs[0].rpartition("/")[0]
+        for directory in self.directories:
             if directory != synced:
                 self._disk.sync_dir(directory)
 
     def run_before_filesystem_sync(self) -> None:
         """The same, except that the caller makes the whole file system durable after it."""
-        if self._epochs is not None:
-            path, data = self._epochs
+        if self.epochs is not None:
+            path, data = self.epochs
             self._disk.write(path + ".tmp", data)
             self._disk.rename(path + ".tmp", path)

@@ -49,7 +49,7 @@ class Flusher:
         try:
             await self._run_in_thread(job.run)
         except OSError as error:
-            log.fail(f"flush: {error}")
+            raise log.flush_failed(job, error) from error
         else:
             log.complete_flush(job, self._clock.now_ms())
         finally:
@@ -78,7 +78,7 @@ class Flusher:
                     try:
                         await self.flush(log, offset)
                     except StorageError:
-                        continue  # logged when the log went offline
+                        continue  # logged where it happened
         finally:
             self._draining = False
 

@@ -105,25 +105,32 @@ class LogManager:
         A directory that fails is left out; only without any left does the start fail. One that
         another broker has locked stops the start at once (BlockingIOError).
         """
+        try:
+            contents = await self._open_directories()
+            await asyncio.gather(
+                *(
+                    self._load_directory(self._directories[path], content, topic_config)
+                    for path, content in contents.items()
+                )
+            )
+        except BaseException:
+            self._let_go()
+            raise
+        self._schedule()
+
+    async def _open_directories(self) -> dict[str, DirectoryContent]:
         contents: dict[str, DirectoryContent] = {}
         for directory in self._directories.values():
             try:
                 contents[directory.path] = await self._run_in_thread(directory.open)
             except BlockingIOError:
-                self._release_locks()
                 raise
             except OSError as error:
                 self._unread.append(directory.path)
                 self.fail_dir(directory.path, str(error))
         if not contents:
             raise StorageError("none of the log directories can be used")
-        await asyncio.gather(
-            *(
-                self._load_directory(self._directories[path], content, topic_config)
-                for path, content in contents.items()
-            )
-        )
-        self._schedule()
+        return contents
 
     async def _load_directory(
         self,
@@ -481,10 +488,11 @@ class LogManager:
                 if clean and directory.offline is None and not self.offline:
                     await self._run_in_thread(directory.write_clean_marker, broker_epoch)
         finally:
-            for log in self.logs.values():
-                log.close()
-            self._release_locks()
+            self._let_go()
 
-    def _release_locks(self) -> None:
+    def _let_go(self) -> None:
+        """Close all files and release the directories, whatever state they are in."""
+        for log in self.logs.values():
+            log.close()
         for directory in self._directories.values():
             directory.release()

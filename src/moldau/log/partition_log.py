@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from moldau.log.appendable_log import AppendableLog
-from moldau.log.errors import OffsetOutOfRangeError
+from moldau.log.errors import OffsetOutOfRangeError, StorageError, is_passing
 from moldau.log.flush import FlushJob
 from moldau.log.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.segment import Segment
@@ -63,7 +63,7 @@ class PartitionLog(AppendableLog):
                 paths += segment.mark_deleted()
                 self._snapshots.forget(segment.base_offset)
         except OSError as error:
-            raise self._storage_error("delete segments", error) from error
+            raise self._failed("delete segments", error) from error
         if self.on_segments_removed is not None:
             self.on_segments_removed(self, paths)
 
@@ -83,7 +83,7 @@ class PartitionLog(AppendableLog):
         try:
             self._truncate(offset, now_ms)
         except OSError as error:
-            raise self._storage_error("truncate", error) from error
+            raise self._failed("truncate", error) from error
         return True
 
     def _truncate(self, offset: int, now_ms: int) -> None:
@@ -117,7 +117,7 @@ class PartitionLog(AppendableLog):
             segment = self._new_segment(offset, now_ms)
             segment.create(self._segment_bytes if self._config.preallocate else 0)
         except OSError as error:
-            raise self._storage_error("truncate", error) from error
+            raise self._failed("truncate", error) from error
         self._set_segments((segment,))
         self._needs_dir_sync()
         self._generation += 1
@@ -131,22 +131,19 @@ class PartitionLog(AppendableLog):
     def prepare_flush(self, offset: int | None = None) -> FlushJob | None:
         """What has to be synced so that everything before ``offset`` (the end) is durable.
 
-        None if it is already. Run the job in a worker thread, then call ``complete_flush``.
+        None if it is already. Run the job in a worker thread, then call ``complete_flush`` or
+        ``flush_failed``.
         """
         self._check_online()
         target = self.log_end_offset if offset is None else min(offset, self.log_end_offset)
-        epochs = self._dirty_epochs()
         if (
             target <= self.recovery_point
-            and epochs is None
+            and not self.leader_epochs.dirty
             and not self._unsynced
             and self._truncated is None
         ):
             return None
-        files = []
-        if self._truncated is not None:
-            files.append(self._truncated)
-            self._truncated = None
+        files = [] if self._truncated is None else [self._truncated]
         try:
             for segment in self._segments[self._number_of(self.recovery_point) :]:
                 if segment.size and segment.base_offset < target:
@@ -154,17 +151,19 @@ class PartitionLog(AppendableLog):
                     self._persist_indexes(segment)
         except OSError as error:
             raise self._storage_error("flush", error) from error
-        directories, self._directories_to_sync = self._directories_to_sync, []
-        paths, self._unsynced = self._unsynced, []
-        return FlushJob(
+        job = FlushJob(
             self._disk,
             target,
             self._generation,
             files=files,
-            paths=paths,
-            epochs=epochs,
-            directories=directories,
+            paths=self._unsynced,
+            epochs=self._dirty_epochs(),
+            directories=self._directories_to_sync,
         )
+        self._truncated = None
+        self._unsynced = []
+        self._directories_to_sync = []
+        return job
 
     def _persist_indexes(self, segment: Segment) -> None:
         paths, new = segment.persist_indexes()
@@ -184,6 +183,16 @@ class PartitionLog(AppendableLog):
         if job.generation == self._generation and job.offset > self.recovery_point:
             self.recovery_point = min(job.offset, self.log_end_offset)
 
+    def flush_failed(self, job: FlushJob, error: OSError) -> StorageError:
+        """The job has not run to its end: the log is offline, or the work is still to be done."""
+        if is_passing(error):
+            self._unsynced = job.paths + self._unsynced
+            self._directories_to_sync = job.directories + self._directories_to_sync
+            self.leader_epochs.dirty |= job.epochs is not None
+            if self._truncated is None and job.files:
+                self._truncated = job.files[0]
+        return self._storage_error("flush", error)
+
     def flush(self, now_ms: int) -> None:
         """Flush here and now (tools and tests; a broker uses the two halves)."""
         job = self.prepare_flush()
@@ -192,7 +201,7 @@ class PartitionLog(AppendableLog):
         try:
             job.run()
         except OSError as error:
-            raise self._storage_error("flush", error) from error
+            raise self.flush_failed(job, error) from error
         self.complete_flush(job, now_ms)
 
     def expire_producers(self, oldest_ms: int) -> None:
@@ -213,7 +222,7 @@ class PartitionLog(AppendableLog):
                 active.file.truncate(active.size)
             self._take_snapshot()
         except OSError as error:
-            raise self._storage_error("close", error) from error
+            raise self._failed("close", error) from error
         return self.prepare_flush()
 
     def close(self) -> None:

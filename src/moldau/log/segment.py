@@ -108,6 +108,10 @@ class Segment:
             file.size = self.size
         return file
 
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
     def create(self, preallocate: int = 0) -> None:
         """Make an empty file for a new segment; leftovers of the same name are cut off."""
         file = self._disk.open(self.path(LOG_SUFFIX), create=True)

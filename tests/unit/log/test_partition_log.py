@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+
 import pytest
 from tests.unit.log.make import (
     DIRECTORY,
@@ -473,3 +476,46 @@ def test_a_failed_sync_takes_the_log_offline(disk: MemoryDisk) -> None:
         assert code_of(call) is ErrorCode.KAFKA_STORAGE_ERROR
     assert failed == [log]
     assert log.failure is not None
+
+
+@pytest.mark.parametrize("operation", ["open", "sync"])
+def test_a_lack_of_descriptors_passes(disk: MemoryDisk, operation: str) -> None:
+    log = open_log(disk, SMALL)
+    fill(log, 30)
+    wanted = read_batches(log)
+    close_cleanly(log)
+    log = open_log(disk, SMALL, clean=True)
+    fill(log, 1)
+    log.close()  # the next read, append, roll and flush have to open files
+    disk.fail(errno.EMFILE, operations=frozenset({operation}))
+    for call in (
+        lambda: log.read(0, 1000, 30),
+        lambda: log.append_as_leader(make_batch(), 0, NOW_MS),
+        lambda: log.roll(NOW_MS),
+        lambda: log.flush(NOW_MS),
+    ):
+        with contextlib.suppress(KafkaError):
+            call()
+    assert code_of(log.flush, NOW_MS) is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.heal()
+    assert log.failure is None
+    assert read_batches(log).startswith(wanted)
+    end = log.log_end_offset
+    assert log.append_as_leader(make_batch(), 0, NOW_MS).first_offset == end
+    log.flush(NOW_MS)
+    assert log.recovery_point == end + 1
+    log.close()
+    again = open_log(disk, SMALL, recovery_point=end + 1)
+    assert again.log_end_offset == end + 1
+
+
+def test_an_error_of_our_own_takes_the_log_offline_too(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(disk)
+    fill(log, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.log.segment.Segment.note_batches", None)
+        assert code_of(fill, log, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.failure is not None
+    assert open_log(disk).log_end_offset == 1
