@@ -142,7 +142,8 @@ def _check(load: Load, found: Found, acknowledged: int) -> None:
         for partition, records in found.items()
         for offset, number in records
     }
-    places = list(load.acknowledged.items())[:acknowledged]
+    # The producer's thread goes on adding; a copy is made in one step.
+    places = list(load.acknowledged.copy().items())[:acknowledged]
     lost = {place: number for place, number in places if stored.get(place) != number}
     assert not lost, f"{load.topic}: acknowledged but not there: {dict(list(lost.items())[:5])}"
     for partition, records in found.items():

@@ -1,19 +1,19 @@
 """The partitions this broker has a replica of.
 
-Opens and closes logs as the controller says, and is where handlers look partitions up. Creating
-very many logs is done in slices, with the event loop running in between.
+Opens and closes logs as the controller says, and is where handlers look partitions up. Files are
+made in threads, so that creating very many logs does not hold up the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from moldau.config import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
-from moldau.log import LogManager
+from moldau.log import LogManager, PartitionLog, StorageError
 from moldau.model import TopicPartition
 from moldau.replication.partition import Partition
 
@@ -50,28 +50,46 @@ class ReplicaManager:
         """Become leader or follower of each partition with a replica here; answers those that
         failed.
         """
-        failed = []
-        for count, state in enumerate(states):
-            if self._node_id in state.replicas and not self._apply(state):
-                failed.append(state.topic_partition)
-            if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-                await asyncio.sleep(0)
-        return failed
+        local = [state for state in states if self._node_id in state.replicas]
+        logs = await self._open_logs([state for state in local if self._known(state) is None])
+        return [
+            state.topic_partition
+            for state in local
+            if not self._apply(state, logs.get(state.topic_partition))
+        ]
 
-    def _apply(self, state: LeaderAndIsr) -> bool:
-        topic_partition = TopicPartition(state.topic, state.partition)
-        partitions = self.topics.setdefault(state.topic, {})
-        known = partitions.get(state.partition)
+    async def _open_logs(
+        self, states: Sequence[LeaderAndIsr]
+    ) -> dict[TopicPartition, PartitionLog | StorageError]:
+        """The logs of replicas that are not served yet, made where there are none."""
+        logs: dict[TopicPartition, PartitionLog | StorageError] = {}
+        for is_new in (False, True):
+            wanted = [
+                (state.topic_partition, state.topic_id, self._topic_config(state.topic))
+                for state in states
+                if state.is_new is is_new
+            ]
+            if wanted:
+                logs |= await self._logs.get_or_create_many(wanted, is_new=is_new)
+        return logs
+
+    def _known(self, state: LeaderAndIsr) -> Partition | None:
+        known = self.topics.get(state.topic, {}).get(state.partition)
+        return known if known is not None and known.topic_id == state.topic_id else None
+
+    def _apply(self, state: LeaderAndIsr, log_or_error: PartitionLog | StorageError | None) -> bool:
+        topic_partition = state.topic_partition
+        known = self._known(state)
         try:
-            if known is not None and known.topic_id == state.topic_id:
+            if known is not None:
                 known.apply(state)
                 return True
-            partition_log = self._logs.get_or_create(
-                topic_partition, state.topic_id, self._topic_config(state.topic)
-            )
-            partitions[state.partition] = Partition(
+            assert log_or_error is not None
+            if isinstance(log_or_error, StorageError):
+                raise log_or_error
+            partition = Partition(
                 self._node_id,
-                partition_log,
+                log_or_error,
                 state,
                 high_watermark=self._logs.checkpointed_high_watermarks.pop(topic_partition, 0),
             )
@@ -80,8 +98,11 @@ class ReplicaManager:
             log.error("partition %s is offline: %s", topic_partition, error)
             self._offline.add(topic_partition)
             return False
-        if known is not None:
-            known.resign()  # it was of an older topic of the same name
+        partitions = self.topics.setdefault(state.topic, {})
+        older = partitions.get(state.partition)
+        partitions[state.partition] = partition
+        if older is not None:
+            older.resign()  # it was of an older topic of the same name
         self._offline.discard(topic_partition)
         return True
 
