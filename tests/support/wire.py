@@ -95,9 +95,10 @@ class WireClient:
         """Wait until a new topic can be used, where the answer does not mean that."""
 
     @classmethod
-    async def connect(cls, address: str) -> Self:
+    async def connect(cls, address: str, limit: int = 1 << 26) -> Self:
+        """``limit`` bytes of unread answers are taken from the socket, not more."""
         host, port = address.rsplit(":", 1)
-        reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 26)
+        reader, writer = await asyncio.open_connection(host, int(port), limit=limit)
         return cls(reader, writer)
 
     async def __aenter__(self) -> Self:

@@ -61,7 +61,7 @@ def decode_fetch_request(version: int, buf: memoryview, pos: int) -> FetchReques
         if version >= FLEXIBLE:
             return _decode_flexible(version, buf, pos)
         return _decode_legacy(version, buf, pos)
-    except MALFORMED as error:
+    except (DecodeError, *MALFORMED) as error:
         raise DecodeError(f"FETCH request version {version}: {error}") from error
 
 

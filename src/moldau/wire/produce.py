@@ -121,7 +121,7 @@ def decode_produce_request(version: int, buf: memoryview, pos: int) -> ProduceRe
         if version >= _FLEXIBLE:
             return _decode_flexible(version >= _BY_ID, buf, pos)
         return _decode_legacy(buf, pos)
-    except MALFORMED as error:
+    except (DecodeError, *MALFORMED) as error:
         raise DecodeError(f"PRODUCE request version {version}: {error}") from error
 
 
