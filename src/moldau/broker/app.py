@@ -13,9 +13,9 @@ import logging
 import random
 import resource
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -53,9 +53,10 @@ from moldau.controller import Controller, ControllerSettings
 from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
 from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.errors import CoordinationError, StoreLockedError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
-from moldau.log import LogManager
+from moldau.log import LogManager, StorageError
 from moldau.log.disk import Disk, OsDisk
 from moldau.log.meta_properties import claim_directories, known_cluster_id
 from moldau.log.partition_metadata import encode_uuid
@@ -121,11 +122,13 @@ class BrokerServer:
         configs = Configs(config)
         log_dirs = _absolute(config.log_dirs)
         disk = self._disk
-        store = await self._open_store(log_dirs[0])
+        with _in_plain_words():
+            store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
-        await logs.start(while_unknown(configs.topic) if is_new else configs.topic)
+        with _in_plain_words():
+            await logs.start(while_unknown(configs.topic) if is_new else configs.topic)
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
@@ -265,6 +268,19 @@ def _controller_settings(configs: Configs) -> ControllerSettings:
         unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
         validate_topic_config=validate,
     )
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    """What keeps a broker from its directories, said so that a command can print it as it is."""
+    try:
+        yield
+    except StoreLockedError as error:
+        raise StorageError(
+            f"{error.path} is locked: another broker runs in the same directory"
+        ) from error
+    except (CoordinationError, BlockingIOError) as error:
+        raise StorageError(str(error)) from error
 
 
 def _report_lost_store() -> None:
