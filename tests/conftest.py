@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples are the same in every run, so that a change is judged by itself and not by its luck; the
+# long run (``make soak``) looks for new ones. No example is too slow: that would test the machine.
+settings.register_profile(
+    "moldau",
+    deadline=None,
+    derandomize="MOLDAU_SOAK" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("moldau")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
