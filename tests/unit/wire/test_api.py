@@ -74,8 +74,6 @@ def test_keys_are_kios_and_dense() -> None:
 def test_ranges_are_kios() -> None:
     shortened = {
         ApiKey.INIT_PRODUCER_ID: 5,  # version 6 is not stable yet
-        ApiKey.OFFSET_COMMIT: 9,  # version 10 knows topics by id only
-        ApiKey.OFFSET_FETCH: 9,
     }
     for api, known in KNOWN.items():
         found = schema_name_map[api.name.lower()]
