@@ -11,9 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.errors import ErrorCode
+
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 class Record(NamedTuple):
@@ -71,6 +83,15 @@ class Outcome:
     def failed(self, code: ErrorCode) -> list[Reply]:
         """The append failed: undo, and give the error replies."""
         return [] if self.on_failure is None else self.on_failure(code)
+
+
+def append_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told when the append to the offsets topic failed with ``code``.
+
+    The codes of an append speak of a partition the client has never heard of; it must look for the
+    coordinator again, or try again, or give up.
+    """
+    return _APPEND_ERRORS.get(code, code)
 
 
 def _both(first: FailureHook, second: FailureHook) -> FailureHook:
