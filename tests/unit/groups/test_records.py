@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from moldau.errors import KafkaError
 from moldau.groups import records as r
+from moldau.groups.records.offset_commit import read_key, read_value
+from moldau.groups.records.reading import Reader
 
 GOLDEN = {
     name: (bytes.fromhex(key), None if value == "-" else bytes.fromhex(value))
@@ -360,3 +362,19 @@ RECORDS: st.SearchStrategy[tuple[r.Key, r.Value | None]] = st.one_of(
 @given(RECORDS)
 def test_what_is_written_is_read_back(record: tuple[r.Key, r.Value | None]) -> None:
     assert r.from_record(*r.to_record(*record)) == record
+
+
+@given(st.sampled_from([name for name in WRITTEN if name.startswith("offset_commit")]), st.data())
+def test_the_quick_reader_agrees_with_the_careful_one(name: str, data: st.DataObject) -> None:
+    """Whatever bytes it is given: it says the same, or nothing."""
+    key, value = (bytearray(part or b"") for part in GOLDEN[name])
+    for part in (key, value):
+        for _ in range(data.draw(st.integers(0, 2))):
+            part[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
+        del part[data.draw(st.integers(0, len(part))) :]
+    quick_key = read_key(bytes(key))
+    if quick_key is not None:
+        assert quick_key == r.OffsetCommitKey.decode(Reader(bytes(key), 2))
+    quick_value = read_value(bytes(value))
+    if quick_value is not None:
+        assert quick_value == r.OffsetCommitValue.decode(Reader(bytes(value), 2), 4)

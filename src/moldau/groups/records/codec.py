@@ -8,7 +8,12 @@ from moldau.groups.outcome import Record
 from moldau.groups.records import consumer_group as group
 from moldau.groups.records import consumer_member as member
 from moldau.groups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from moldau.groups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from moldau.groups.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    read_key,
+    read_value,
+)
 from moldau.groups.records.reading import Reader
 from moldau.groups.records.types import RecordType
 from moldau.records.errors import InvalidRecordError
@@ -77,6 +82,8 @@ SCHEMAS: Final[dict[int, Schema]] = {
     ),
 }
 
+_OFFSET_COMMIT: Final = b"\0\x01"
+
 
 def to_record(key: Key, value: Value | None) -> Record:
     """The record that sets a key; without a value, the one that removes it."""
@@ -93,6 +100,11 @@ def from_record(key: bytes, value: bytes | None) -> tuple[Key, Value | None] | N
     ``InvalidRecordError``: the bytes are not what their kind and version promise, or a value is of
     a version from the future. To go on without it would lose a commit or a member silently.
     """
+    if key[:2] == _OFFSET_COMMIT and (offset_key := read_key(key)) is not None:
+        if value is None:
+            return offset_key, None
+        if (offset_value := read_value(value)) is not None:
+            return offset_key, offset_value
     reader = Reader(key)
     schema = SCHEMAS.get(reader.int16())
     if schema is None:
