@@ -14,15 +14,10 @@ from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from moldau.broker.coordinator.loading import load
-from moldau.broker.coordinator.requests import (
-    Answer,
-    ErrorAnswer,
-    PendingRequest,
-    client_error,
-)
+from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
 from moldau.clock import Clock, Timer
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.outcome import Outcome, Record, Reply
+from moldau.groups.outcome import Outcome, Record, Reply, append_error
 from moldau.log import AppendOrigin
 from moldau.records.builder import BatchBuilder
 from moldau.records.compression import Compression
@@ -192,7 +187,7 @@ class ShardHost(Generic[S]):
 
     def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
         log.warning("cannot write to %s: %s", self.partition.topic_partition, error)
-        code = client_error(error.code)
+        code = append_error(error.code)
         self._send(outcome.failed(code))
         for token, _ in outcome.replies:
             self._fail(token, code)
@@ -201,7 +196,7 @@ class ShardHost(Generic[S]):
         def settled(codes: list[ErrorCode]) -> None:
             if codes[0]:
                 for token, _ in replies:
-                    self._fail(token, client_error(codes[0]))
+                    self._fail(token, append_error(codes[0]))
             else:
                 self._send(replies)
 

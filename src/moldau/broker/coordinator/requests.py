@@ -14,34 +14,6 @@ ErrorAnswer: TypeAlias = Callable[[ErrorCode], Any]
 Answer: TypeAlias = Any | Awaitable[Any]
 """A response, or the promise of one."""
 
-_UNAVAILABLE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
-_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-_TOO_LARGE = frozenset(
-    {
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.INVALID_FETCH_SIZE,
-    }
-)
-
-
-def client_error(code: ErrorCode) -> ErrorCode:
-    """What a member is told when the append to the offsets topic failed with ``code``."""
-    if code in _UNAVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in _ELSEWHERE:
-        return ErrorCode.NOT_COORDINATOR
-    if code in _TOO_LARGE:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return code
-
 
 class PendingRequest:
     """The token of a request: is answered once, now or later."""

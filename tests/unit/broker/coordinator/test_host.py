@@ -9,7 +9,7 @@ from typing import Any
 from tests.unit.replication.parts import LOCAL, PLENTY, SECOND, append, make_partition, state
 
 from moldau.broker.coordinator.host import HostState, ShardHost
-from moldau.broker.coordinator.requests import PendingRequest, client_error
+from moldau.broker.coordinator.requests import PendingRequest
 from moldau.errors import ErrorCode
 from moldau.groups.outcome import Outcome, Record, Reply
 from moldau.records.builder import build_batch
@@ -328,11 +328,3 @@ async def test_a_log_that_cannot_be_read_closes_the_host() -> None:
     host = make_host(partition)
     await host.load(SLICE)
     assert host.state is HostState.CLOSED
-
-
-def test_errors_of_the_log_become_errors_of_the_coordinator() -> None:
-    assert client_error(ErrorCode.NOT_LEADER_OR_FOLLOWER) is ErrorCode.NOT_COORDINATOR
-    assert client_error(ErrorCode.KAFKA_STORAGE_ERROR) is ErrorCode.NOT_COORDINATOR
-    assert client_error(ErrorCode.REQUEST_TIMED_OUT) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert client_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert client_error(ErrorCode.UNKNOWN_MEMBER_ID) is ErrorCode.UNKNOWN_MEMBER_ID
