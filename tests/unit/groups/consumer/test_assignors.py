@@ -24,17 +24,23 @@ def groups(draw: st.DrawFn, same_subscriptions: bool | None = None) -> GroupSpec
     member_ids = draw(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8))
     everything = frozenset(counts)
     subsets = st.frozensets(st.sampled_from(sorted(counts))) if counts else st.just(everything)
-    free = {(topic, partition) for topic in TOPICS for partition in range(12)}
+    # What a member has may be of topics that it left, or that are gone; but nobody else has it.
+    held = draw(
+        st.lists(
+            st.tuples(st.sampled_from(TOPICS), st.integers(0, 11), st.sampled_from("abcdefgh")),
+            unique_by=lambda entry: entry[:2],
+            max_size=20,
+        )
+    )
     members = {}
     for member_id in member_ids:
-        subscribed = everything if same_subscriptions else draw(subsets)
-        # What it has may be of topics that it left, or that shrank away; but nobody else has it.
-        mine = draw(st.frozensets(st.sampled_from(sorted(free)), max_size=10))
-        free -= mine
         assigned: dict[UUID, frozenset[int]] = {}
-        for topic, partition in mine:
-            assigned[topic] = assigned.get(topic, frozenset()) | {partition}
-        members[member_id] = MemberSpec(subscribed, assigned)
+        for topic, partition, owner in held:
+            if owner == member_id:
+                assigned[topic] = assigned.get(topic, frozenset()) | {partition}
+        members[member_id] = MemberSpec(
+            everything if same_subscriptions else draw(subsets), assigned
+        )
     return GroupSpec(members, counts)
 
 
