@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID, uuid4
 
 from moldau.broker.configs import Configs
@@ -28,14 +29,16 @@ from moldau.errors import ErrorCode
 from moldau.groups.outcome import Outcome
 from moldau.groups.partitioning import partition_for
 from moldau.groups.settings import GroupSettings
-from moldau.groups.shard import GroupShard
 from moldau.records.compression import Compression
 from moldau.replication import Partition, ReplicaManager
 
+if TYPE_CHECKING:
+    from moldau.groups.shard import GroupShard
+
 log = logging.getLogger(__name__)
 
-GroupHost = ShardHost[GroupShard]
-GroupCall = Callable[[GroupShard, PendingRequest, int], Outcome]
+GroupHost: TypeAlias = "ShardHost[GroupShard]"
+GroupCall: TypeAlias = "Callable[[GroupShard, PendingRequest, int], Outcome]"
 
 
 class GroupCoordinator:
@@ -118,6 +121,9 @@ class GroupCoordinator:
         self._hosts.clear()
 
     def _host(self, partition: Partition) -> GroupHost:
+        # The messages of a dozen APIs come with it; a broker without groups starts without them.
+        from moldau.groups.shard import GroupShard
+
         config = self._configs.broker
         return ShardHost(
             partition,
