@@ -197,6 +197,7 @@ class BrokerServer:
             self._clock,
             broker.tasks,
             lambda: broker.controller,
+            logs.flush,
         )
         return broker
 

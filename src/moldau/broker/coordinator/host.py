@@ -11,21 +11,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.broker.coordinator.loading import load
 from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
 from moldau.clock import Clock, Timer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import Outcome, Record, Reply, append_error
-from moldau.log import AppendOrigin
-from moldau.records.builder import BatchBuilder
+from moldau.log import AppendOrigin, PartitionLog
+from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
 from moldau.replication import ParkedProduce, Partition
 
 log = logging.getLogger(__name__)
 
 ACKS_ALL = -1
+BACKGROUND_BATCH_BYTES = 256 * 1024
+
+Flush: TypeAlias = Callable[[PartitionLog, Callable[[ErrorCode], None]], None]
+"""Makes a log durable, then calls back with what became of it."""
 
 
 class Shard(Protocol):
@@ -63,7 +67,9 @@ class ShardHost(Generic[S]):
         *,
         compression: Compression = Compression.NONE,
         commit_timeout_ms: int = 5000,
+        flush: Flush | None = None,
     ) -> None:
+        """``flush`` is what answers wait for once ``flush.messages`` is reached."""
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.shard = shard
@@ -72,6 +78,8 @@ class ShardHost(Generic[S]):
         self._clock = clock
         self._compression = compression
         self._commit_timeout_ms = commit_timeout_ms
+        self._flush = flush
+        self._flush_due = False
         self._waiting: set[PendingRequest] = set()
         self._written = 0
         """The end of what this host appended: replies wait until all of it is committed."""
@@ -152,10 +160,28 @@ class ShardHost(Generic[S]):
         if self.state is not HostState.ACTIVE:
             return
         try:
-            self._act(call(self._clock.now_ms()))
+            self._act_in_pieces(call(self._clock.now_ms()))
         except Exception:
             log.exception("work on %s failed", self.partition.topic_partition)
         self._arm()
+
+    def _act_in_pieces(self, outcome: Outcome) -> None:
+        """Removing what expired may take more records than fit into one batch.
+
+        Where nobody waits for the whole, and nothing has to be taken back, it need not be atomic.
+        """
+        if outcome.replies or outcome.on_failure is not None:
+            self._act(outcome)
+            return
+        piece: list[Record] = []
+        size = 0
+        for record in outcome.records:
+            piece.append(record)
+            size += record_size_bound(record.key, record.value)
+            if size >= BACKGROUND_BATCH_BYTES:
+                self._act(Outcome(piece))
+                piece, size = [], 0
+        self._act(Outcome(piece))
 
     def _act(self, outcome: Outcome) -> None:
         if outcome.records:
@@ -170,7 +196,10 @@ class ShardHost(Generic[S]):
         replies = outcome.replies
         if not replies:
             return
-        if self.partition.high_watermark >= self._written:
+        if self._flush_due and self._flush is not None:
+            self._flush_due = False
+            self._flush(self.partition.log, lambda code: self._send_durable(replies, code))
+        elif self.partition.high_watermark >= self._written:
             self._send(replies)
         else:
             self._send_when_committed(replies)
@@ -184,6 +213,7 @@ class ShardHost(Generic[S]):
             memoryview(builder.build()), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR
         )
         self._written = info.last_offset + 1
+        self._flush_due = info.flush_due
 
     def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
         log.warning("cannot write to %s: %s", self.partition.topic_partition, error)
@@ -191,6 +221,13 @@ class ShardHost(Generic[S]):
         self._send(outcome.failed(code))
         for token, _ in outcome.replies:
             self._fail(token, code)
+
+    def _send_durable(self, replies: Sequence[Reply], code: ErrorCode) -> None:
+        if code:
+            for token, _ in replies:
+                self._fail(token, append_error(code))
+        else:
+            self._send_when_committed(replies)
 
     def _send_when_committed(self, replies: Sequence[Reply]) -> None:
         def settled(codes: list[ErrorCode]) -> None:

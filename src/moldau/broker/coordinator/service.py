@@ -5,8 +5,7 @@ A group belongs to the partition its id hashes to, and that partition's leader c
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID, uuid4
@@ -25,17 +24,16 @@ from moldau.config.group_options import (
     OFFSETS_TOPIC_COMPRESSION_CODEC,
 )
 from moldau.controller import Controller
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import Outcome
 from moldau.groups.partitioning import partition_for
 from moldau.groups.settings import GroupSettings
+from moldau.log import PartitionLog
 from moldau.records.compression import Compression
 from moldau.replication import Partition, ReplicaManager
 
 if TYPE_CHECKING:
     from moldau.groups.shard import GroupShard
-
-log = logging.getLogger(__name__)
 
 GroupHost: TypeAlias = "ShardHost[GroupShard]"
 GroupCall: TypeAlias = "Callable[[GroupShard, PendingRequest, int], Outcome]"
@@ -52,11 +50,13 @@ class GroupCoordinator:
         clock: Clock,
         tasks: Tasks,
         controller: Callable[[], Controller],
+        flush: Callable[[PartitionLog], Awaitable[object]],
     ) -> None:
         self._configs = configs
         self._replicas = replicas
         self._clock = clock
         self._tasks = tasks
+        self._flush = flush
         self._settings = GroupSettings.from_config(configs.broker)
         self._topics = MetadataTopics(metadata)
         self._hosts: dict[int, GroupHost] = {}
@@ -131,7 +131,19 @@ class GroupCoordinator:
             self._clock,
             compression=Compression(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
             commit_timeout_ms=config[OFFSETS_COMMIT_TIMEOUT_MS],
+            flush=self._start_flush,
         )
+
+    def _start_flush(self, log: PartitionLog, done: Callable[[ErrorCode], None]) -> None:
+        async def flush() -> None:
+            try:
+                await self._flush(log)
+            except KafkaError as error:
+                done(error.code)
+            else:
+                done(ErrorCode.NONE)
+
+        self._tasks.spawn(flush())
 
     def _load_new(self) -> None:
         """An empty log is loaded at once; the others one after the other."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from tests.unit.replication.parts import LOCAL, PLENTY, SECOND, append, make_partition, state
+from tests.unit.replication.parts import (
+    LOCAL,
+    PLENTY,
+    SECOND,
+    append,
+    make_log,
+    make_partition,
+    state,
+)
 
 from moldau.broker.coordinator.host import HostState, ShardHost
 from moldau.broker.coordinator.requests import PendingRequest
+from moldau.config import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.groups.outcome import Outcome, Record, Reply
 from moldau.records.builder import build_batch
@@ -191,6 +201,32 @@ async def test_lost_leadership_answers_not_coordinator() -> None:
     answer = note(host, b"a")
     host.partition.apply(state(leader=SECOND, epoch=1, isr=(LOCAL, SECOND)))
     assert await answer == ("error", ErrorCode.NOT_COORDINATOR)
+
+
+async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> None:
+    flushes: list[Callable[[ErrorCode], None]] = []
+    log = make_log(replace(TopicConfig(), flush_messages=1))
+    host = ShardHost(
+        Partition(LOCAL, log, state()),
+        Notes(),
+        ManualClock(),
+        flush=lambda _log, done: flushes.append(done),
+    )
+    host.activate()
+    first, second = note(host, b"a"), note(host, b"b")
+    assert (first.done(), second.done()) == (False, False)
+    flushes[0](ErrorCode.NONE)
+    flushes[1](ErrorCode.KAFKA_STORAGE_ERROR)
+    assert await first == ("noted", b"a")
+    assert await second == ("error", ErrorCode.NOT_COORDINATOR)
+
+
+def test_background_work_may_be_larger_than_a_batch() -> None:
+    host = active_host(make_partition(LOCAL))
+    records = [Record(b"%d" % number, b"x" * 1000) for number in range(3000)]
+    host.run(lambda _now: Outcome(list(records)))
+    assert host.partition.log.log_end_offset == 3000
+    assert len(host.shard.table) == 3000
 
 
 # Time --------------------------------------------------------------------------------------------
