@@ -41,7 +41,8 @@ class Broker:
         self.log: list[Record] = []
         self.answers: dict[int, Any] = {}
         self.fail_with: ErrorCode | None = None
-        self._tokens = count(1)
+        self.requests = 0
+        """How many were sent; also the token of the last one."""
         self._ids = count(1)
         self.timeouts: Timeouts[Any] = Timeouts()
         self.groups = self._fresh()
@@ -86,6 +87,10 @@ class Broker:
             replay(self.groups, record)
         self.apply(self.groups.on_loaded(self.now_ms))
 
+    def _token(self) -> int:
+        self.requests += 1
+        return self.requests
+
     # -- requests --------------------------------------------------------------------------------
 
     def join(
@@ -101,7 +106,7 @@ class Broker:
         client_id: str = "app",
         version: int = 9,
     ) -> int:
-        token = next(self._tokens)
+        token = self._token()
         request = make(
             JoinGroupRequest,
             group_id=group_id,
@@ -131,7 +136,7 @@ class Broker:
         protocol: str | None = "range",
         version: int = 5,
     ) -> int:
-        token = next(self._tokens)
+        token = self._token()
         request = make(
             SyncGroupRequest,
             group_id=group_id,
@@ -156,7 +161,7 @@ class Broker:
         group_id: str = GROUP,
         instance_id: str | None = None,
     ) -> ErrorCode:
-        token = next(self._tokens)
+        token = self._token()
         request = make(
             HeartbeatRequest,
             group_id=group_id,
@@ -171,7 +176,7 @@ class Broker:
 
     def leave(self, *members: tuple[str, str | None], group_id: str = GROUP) -> Any:
         """The answer to a LeaveGroup of (member id, instance id) pairs."""
-        token = next(self._tokens)
+        token = self._token()
         request = make(
             LeaveGroupRequest,
             group_id=group_id,

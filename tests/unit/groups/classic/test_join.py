@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-from moldau.errors import ErrorCode
-from moldau.groups.classic import ClassicGroupState as State
-from moldau.groups.records import GroupMetadataValue, from_record
-from moldau.groups.settings import GroupSettings
 from tests.unit.groups.classic.harness import (
     GROUP,
     RANGE,
@@ -15,6 +10,11 @@ from tests.unit.groups.classic.harness import (
     SESSION_MS,
     Broker,
 )
+
+from moldau.errors import ErrorCode
+from moldau.groups.classic import ClassicGroupState as State
+from moldau.groups.records import GroupMetadataValue, from_record
+from moldau.groups.settings import GroupSettings
 
 OTHER = (("range", b"other metadata"),)
 
@@ -388,7 +388,7 @@ def test_a_group_that_nobody_joins_again_becomes_empty(broker: Broker) -> None:
     assert (decoded[1].generation, decoded[1].members) == (2, ())
 
 
-# -- failing appends ---------------------------------------------------------------------------------
+# -- failing appends -------------------------------------------------------------------------------
 
 
 def test_a_new_group_that_cannot_be_stored_was_never_there(broker: Broker) -> None:

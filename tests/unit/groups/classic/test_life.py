@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, Broker
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.outcome import Outcome
 from moldau.groups.records import GroupMetadataValue, from_record
-from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, Broker
 
 OK = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -24,10 +24,7 @@ def broker() -> Broker:
 
 def bring(broker: Broker, state: State) -> list[str]:
     """Two members that got to know each other, in a group that is in this state now."""
-    if state is State.COMPLETING_REBALANCE:
-        ids = broker.completing(2)
-    else:
-        ids = broker.stable(2)
+    ids = broker.completing(2) if state is State.COMPLETING_REBALANCE else broker.stable(2)
     if state is State.PREPARING_REBALANCE:
         broker.join(ids[0])
     if state in (State.EMPTY, State.DEAD):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, Broker
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
-from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, Broker
 
 BOTH = (("range", b"r"), ("sticky", b"s"))
 FENCED = ErrorCode.FENCED_INSTANCE_ID

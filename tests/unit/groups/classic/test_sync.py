@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.groups.classic.harness import REBALANCE_MS, SESSION_MS, Broker
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.records import GroupMetadataValue, MemberMetadata, from_record
-from tests.unit.groups.classic.harness import REBALANCE_MS, SESSION_MS, Broker
 
 
 @pytest.fixture
