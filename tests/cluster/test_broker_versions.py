@@ -213,7 +213,7 @@ async def test_a_client_software_name_that_is_none_is_refused(
         (ApiKey.PRODUCE, 2),
         (ApiKey.FETCH, 3),
         (ApiKey.FETCH, 99),
-        (ApiKey.JOIN_GROUP, 0),
+        (ApiKey.ADD_OFFSETS_TO_TXN, 0),
         (ApiKey.LEADER_AND_ISR, 0),
         (500, 0),
         (-1, 0),
