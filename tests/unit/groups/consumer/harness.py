@@ -33,6 +33,8 @@ class Harness:
         self.topics = FixedTopics(partitions)
         self.timeouts: Timeouts[MemberTimeout] = Timeouts()
         self.groups = self.fresh(self.timeouts)
+        self.replica = self.fresh(Timeouts())
+        """Sees the log only, as a coordinator that takes over would."""
         self.now_ms = 1_000_000
         self.log: list[Record] = []
         self.fail_with: ErrorCode | None = None
@@ -56,11 +58,13 @@ class Harness:
         for record in outcome.records:
             self.log.append(record)
             self.groups.replay(*record)
-        self.check_log()
+            self.replica.replay(*record)
+        assert states(self.replica) == states(self.groups)
         return [reply.response for reply in outcome.replies]
 
     def reload(self) -> None:
         """The coordinator restarts from its log."""
+        self.check_log()
         self.timeouts = Timeouts()
         self.groups = self.fresh(self.timeouts)
         for record in self.log:
@@ -78,9 +82,7 @@ class Harness:
             rebuilt = self.fresh(Timeouts())
             for record in log:
                 rebuilt.replay(*record)
-            assert {g: rebuilt.get(g) for g in rebuilt.group_ids()} == {
-                g: self.groups.get(g) for g in self.groups.group_ids()
-            }
+            assert states(rebuilt) == states(self.groups)
 
     def beat(
         self,
@@ -143,6 +145,10 @@ class Harness:
         topic_id = self.topics.topic_id(name)
         assert topic_id is not None
         return topic_id
+
+
+def states(groups: ConsumerGroups) -> dict[str, ConsumerGroup | None]:
+    return {group_id: groups.get(group_id) for group_id in groups.group_ids()}
 
 
 def partitions(response: ConsumerGroupHeartbeatResponse) -> dict[UUID, frozenset[int]] | None:

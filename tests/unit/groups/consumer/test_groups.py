@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
 from tests.unit.groups.consumer.harness import GROUP, Harness
 
 from moldau.errors import ErrorCode
+from moldau.groups.outcome import Outcome
 from moldau.groups.records import OffsetCommitKey, tombstone
 
 
 @pytest.fixture
-def h() -> Harness:
-    return Harness(orders=6)
+def h() -> Iterator[Harness]:
+    harness = Harness(orders=6)
+    yield harness
+    harness.check_log()
 
 
 def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
@@ -52,20 +56,17 @@ def test_only_an_empty_group_is_deleted_and_then_nothing_is_left(h: Harness) -> 
     h.beat("a", -1)
     error, records = h.groups.delete(GROUP)
     assert error == ErrorCode.NONE
-    for record in records:
-        assert record.value is None
-        h.groups.replay(*record)
+    assert all(record.value is None for record in records)
+    h.run(Outcome(records))
     assert GROUP not in h.groups
-    live = {record.key: record.value for record in [*h.log, *records]}
+    live = {record.key: record.value for record in h.log}
     assert not any(live.values()), "every record of the group has its tombstone"
 
 
 def test_a_group_that_was_deleted_can_be_made_again(h: Harness) -> None:
     h.join("a", "orders")
     h.beat("a", -1)
-    for record in h.groups.delete(GROUP)[1]:
-        h.log.append(record)
-        h.groups.replay(*record)
+    h.run(Outcome(h.groups.delete(GROUP)[1]))
     assert h.join("a", "orders").member_epoch == 1
 
 

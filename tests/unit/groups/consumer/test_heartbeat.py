@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitions
 
@@ -15,8 +17,10 @@ EVERYTHING = frozenset(range(6))
 
 
 @pytest.fixture
-def h() -> Harness:
-    return Harness(orders=6)
+def h() -> Iterator[Harness]:
+    harness = Harness(orders=6)
+    yield harness
+    harness.check_log()
 
 
 def test_the_first_member_gets_everything_with_its_first_answer(h: Harness) -> None:
