@@ -58,12 +58,17 @@ class Broker:
 
     def apply(self, outcome: Outcome) -> None:
         if outcome.records and self.fail_with is not None:
-            self.send(outcome.failed(self.fail_with))
+            self.failing(outcome)
             return
         for record in outcome.records:
             self.log.append(record)
             replay(self.groups, record)
         self.send(outcome.replies)
+
+    def failing(self, outcome: Outcome) -> None:
+        """An append failed: at once, unless a test wants the news to come later."""
+        assert self.fail_with is not None
+        self.send(outcome.failed(self.fail_with))
 
     def send(self, replies: Iterable[Reply]) -> None:
         for token, response in replies:

@@ -13,6 +13,7 @@ from tests.unit.groups.classic.harness import (
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
+from moldau.groups.outcome import Outcome
 from moldau.groups.records import GroupMetadataValue, from_record
 from moldau.groups.settings import GroupSettings
 
@@ -142,6 +143,17 @@ def test_the_initial_delay_never_exceeds_the_rebalance_timeout(broker: Broker) -
         broker.advance(1000)
         broker.join(instance_id=f"one more at {broker.now_ms}", rebalance_ms=10_000)
     assert broker.now_ms - start <= 13_000
+
+
+def test_every_initial_delay_starts_with_a_clean_slate(broker: Broker) -> None:
+    first, _ = broker.new_member(rebalance_ms=3000)
+    second, _ = broker.new_member(rebalance_ms=3000)
+    broker.advance(3000)
+    broker.leave((first, None), (second, None))
+    assert broker.group.state is State.EMPTY
+    _, token = broker.new_member()
+    broker.advance(3000)
+    assert broker.answers[token].error_code is ErrorCode.NONE
 
 
 def test_without_a_delay_the_first_member_starts_at_the_next_tick() -> None:
@@ -397,3 +409,17 @@ def test_a_new_group_that_cannot_be_stored_was_never_there(broker: Broker) -> No
     assert broker.error(parked) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert GROUP not in broker.groups
     assert len(broker.timeouts) == 0
+
+
+def test_news_that_a_group_was_not_stored_comes_too_late_for_one_that_lives_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    late: list[Outcome] = []
+    monkeypatch.setattr(broker, "failing", late.append)
+    broker.join(version=3)
+    broker.fail_with = None
+    broker.advance(3000)
+    assert broker.group.generation == 1
+    assert late[0].failed(ErrorCode.NOT_ENOUGH_REPLICAS) == []
+    assert broker.group.generation == 1

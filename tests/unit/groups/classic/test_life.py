@@ -199,6 +199,20 @@ def test_a_departure_that_cannot_be_stored_is_answered_with_the_error(broker: Br
     assert broker.group.state is State.EMPTY
 
 
+def test_a_promised_member_that_leaves_an_empty_group_starts_nothing(broker: Broker) -> None:
+    promised = broker.answers[broker.join()].member_id
+    assert errors(broker.leave((promised, None))) == [OK]
+    assert broker.group.state is State.EMPTY
+    assert len(broker.timeouts) == 0
+
+
+def test_when_all_leave_before_the_leader_is_done_nothing_is_waited_for(broker: Broker) -> None:
+    ids = broker.completing(2)
+    broker.leave(*((member, None) for member in ids))
+    assert broker.group.state is State.EMPTY
+    assert len(broker.timeouts) == 0
+
+
 def test_leaving_during_the_initial_delay_does_not_cut_it_short(broker: Broker) -> None:
     first, _ = broker.new_member()
     _, token = broker.new_member()
@@ -234,6 +248,12 @@ def test_commit_of_a_stranger(broker: Broker, state: State) -> None:
     bring(broker, state)
     expected = ErrorCode.GROUP_ID_NOT_FOUND if state is State.DEAD else UNKNOWN
     assert broker.commit("ghost", 1) is expected
+
+
+def test_an_empty_group_takes_a_commit_without_generation_from_anybody(broker: Broker) -> None:
+    bring(broker, State.EMPTY)
+    assert broker.commit("somebody", -1) is OK
+    assert broker.commit("somebody", -1, "some name") is OK
 
 
 def test_commit_of_another_generation(broker: Broker) -> None:

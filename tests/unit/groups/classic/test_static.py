@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
 
 import pytest
@@ -181,3 +182,33 @@ def test_a_return_that_cannot_be_stored_leaves_the_former_self_in_place(broker: 
     assert broker.heartbeat(b, 1, instance_id="b") is ErrorCode.NONE
     broker.advance(SESSION_MS)
     assert b not in broker.group.members
+
+
+def test_a_returned_member_lives_as_long_as_its_session(broker: Broker) -> None:
+    a, _ = pair(broker)
+    back = broker.answers[broker.join(instance_id="b")].member_id
+    broker.advance(SESSION_MS - 1)
+    assert broker.heartbeat(a, 1, instance_id="a") is ErrorCode.NONE
+    broker.advance(1)
+    assert back not in broker.group.members
+
+
+def test_a_newcomer_that_restarts_while_it_waits_is_patient(broker: Broker) -> None:
+    a, _ = pair(broker, session_ms=10 * SESSION_MS)
+    broker.join(instance_id="c")
+    token = broker.join(instance_id="c")
+    broker.advance(2 * SESSION_MS)
+    assert token not in broker.answers
+    assert broker.group.state is State.PREPARING_REBALANCE
+    assert a in broker.group.members
+
+
+def test_a_returned_member_may_read_other_topics(broker: Broker) -> None:
+    def topic(name: bytes) -> tuple[tuple[str, bytes], ...]:
+        return (("range", pack(">hih", 0, 1, len(name)) + name),)
+
+    pair(broker, protocols=topic(b"old"))
+    broker.join(instance_id="b", protocols=topic(b"new"))
+    assert broker.group.subscribed_topics == {"old", "new"}
+    broker.restart()
+    assert broker.groups.is_subscribed(GROUP, "new")
