@@ -231,6 +231,8 @@ def find_member(
         return member, None
     if existing is None:
         return group.members.get(member_id) or Member(member_id), None
+    if existing.member_id == member_id and existing.epoch != STATIC_LEAVE_EPOCH:
+        return existing, None  # it begins again: the answer to its first join was lost
     if existing.epoch != STATIC_LEAVE_EPOCH and not existing.uses_classic_protocol:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -244,7 +246,8 @@ def replace_static(
 ) -> Member:
     """A static member comes back, as a rule under another member id, and gets what it had."""
     member = replace(existing, member_id=member_id, epoch=0, previous_epoch=0)
-    records += journal.no_member(group.group_id, existing.member_id)
+    if existing.member_id != member_id:
+        records += journal.no_member(group.group_id, existing.member_id)
     records.append(journal.member_metadata(group.group_id, member))
     records.append(
         journal.target_assignment(

@@ -246,6 +246,21 @@ def test_an_instance_id_in_use_is_not_given_away(h: Harness) -> None:
     assert h.beat("b", 1, instance_id="two").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_static_member_that_lost_the_answer_to_its_join_joins_again(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    again = h.join("a", "orders", instance_id="one")
+    assert (again.error_code, again.member_epoch) == (0, 1)
+    assert partitions(again) == {h.id("orders"): EVERYTHING}
+
+
+def test_a_static_member_that_came_back_under_its_old_id_is_watched(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    h.beat("a", -2, instance_id="one")
+    h.join("a", "orders", instance_id="one")
+    h.pass_time(45_000)
+    assert not h.group.members
+
+
 def test_a_static_member_that_stays_away_is_fenced_after_its_session(h: Harness) -> None:
     h.join("a", "orders", instance_id="one")
     h.beat("a", -2, instance_id="one")
