@@ -6,7 +6,7 @@ refused by its epoch, so that two controllers can never both be obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from moldau.broker.configs import Configs
@@ -41,27 +41,43 @@ class LocalLink:
         await self._stop(update)
         failed = await self._replicas.apply(update.leader_and_isr)
         self._metadata.set_controller(update.controller_id)
-        before = {
-            name: (topic.topic_id, len(topic.partitions))
-            for name, topic in self._metadata.topics.items()
-        }
+        touched = self._touched(update.metadata)
+        before = self._sizes(touched)
         self._describe(update.metadata)
-        self._tell_groups(update, before)
+        self._tell_groups(update, before, self._sizes(touched))
         return [
             ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
             for topic, partition in failed
         ]
 
-    def _tell_groups(self, update: BrokerUpdate, before: Mapping[str, tuple[UUID, int]]) -> None:
+    def _touched(self, update: MetadataUpdate) -> set[str]:
+        """The topics that an update speaks of."""
+        names = {state.topic for state in update.partitions}
+        names.update(removed.name for removed in update.removed_topics)
+        if update.full:
+            names.update(self._metadata.topics)
+        return names
+
+    def _sizes(self, names: Iterable[str]) -> dict[str, tuple[UUID, int]]:
+        """Id and number of partitions of those topics that exist."""
+        topics = self._metadata.topics
+        return {
+            name: (topics[name].topic_id, len(topics[name].partitions))
+            for name in names
+            if name in topics
+        }
+
+    def _tell_groups(
+        self,
+        update: BrokerUpdate,
+        before: Mapping[str, tuple[UUID, int]],
+        after: Mapping[str, tuple[UUID, int]],
+    ) -> None:
         """Group coordinators follow the leaders of their topic, and watch all topics."""
         told = {one.topic for one in update.leader_and_isr}
         told.update(one.topic for one in update.stop_replicas)
         if OFFSETS_TOPIC in told:
             self._groups.leadership_changed()
-        after = {
-            name: (topic.topic_id, len(topic.partitions))
-            for name, topic in self._metadata.topics.items()
-        }
         removed = [
             (name, topic_id)
             for name, (topic_id, _) in before.items()
