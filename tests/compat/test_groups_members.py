@@ -28,6 +28,15 @@ def team(target: Target, tmp_path: Path) -> Iterator[Team]:
     group.close()
 
 
+@pytest.fixture
+def patient_team(new_target: Callable[[dict[str, str]], Target], tmp_path: Path) -> Iterator[Team]:
+    """A group whose members may be away for as long as a JVM takes to start."""
+    broker = new_target({**GROUP_SETTINGS, "group.consumer.session.timeout.ms": "30000"})
+    group = Team(broker.bootstrap, tmp_path)
+    yield group
+    group.close()
+
+
 @pytest.mark.compat("Consumer group, {kind.protocol}", "{kind.client}")
 @pytest.mark.parametrize("kind", MEMBER_KINDS, ids=str)
 def test_members_share_the_partitions_and_consume_everything_once(
@@ -110,8 +119,13 @@ def test_members_and_offsets_survive_a_restart_of_the_broker(
 
 @pytest.mark.compat("Static members", "{kind.client}")
 @pytest.mark.parametrize("kind", STATIC_KINDS, ids=str)
-def test_a_static_member_comes_back_without_a_rebalance(team: Team, kind: MemberKind) -> None:
-    first, second = team.join(kind, instance="one"), team.join(kind, instance="two")
+def test_a_static_member_comes_back_without_a_rebalance(
+    patient_team: Team, kind: MemberKind
+) -> None:
+    team = patient_team
+    session_ms = 30_000
+    first = team.join(kind, instance="one", session_ms=session_ms)
+    second = team.join(kind, instance="two", session_ms=session_ms)
     team.wait_until_shared(first, second)
     team.write(5)
     team.wait_until_all_is_seen()
@@ -120,7 +134,7 @@ def test_a_static_member_comes_back_without_a_rebalance(team: Team, kind: Member
     events = [event for event in first.events if "partitions" in event["name"]]
     second.leave()
     fresh = team.write(5)
-    back = team.join(kind, instance="two")
+    back = team.join(kind, instance="two", session_ms=session_ms)
     team.wait_for(lambda: back.owned == handed_over, "the same partitions for the same instance")
     team.wait_until_all_is_seen()
     assert set(back.records) == {record for record in fresh if record[0] in handed_over}

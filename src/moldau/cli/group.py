@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.exit_codes import CommandError, ExitCode, UsageError, exit_code_of, sentence_for
+from moldau.cli.exit_codes import CommandError, UsageError, exit_code_of, sentence_for
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -406,18 +406,10 @@ def _confirm(question: str, yes: bool) -> None:
 
 def _fail_on_errors(outcomes: Sequence[Outcome[Any]]) -> None:
     """Say each failure in a line; the command ends with the code of the first."""
-    from moldau.errors import ErrorCode
-
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    failed = [(outcome.name, outcome.error) for outcome in outcomes if outcome.error is not None]
     if not failed:
         return
-    sentences = []
-    for outcome in failed:
-        assert outcome.error is not None
-        sentences.append(f"{outcome.name}: {sentence_for(outcome.error)}")
-    for sentence in sentences[:-1]:
+    *others, last = [f"{name}: {sentence_for(error)}" for name, error in failed]
+    for sentence in others:
         warn(sentence)
-    first = failed[0].error
-    assert first is not None
-    missing = first.code == ErrorCode.GROUP_ID_NOT_FOUND
-    raise CommandError(sentences[-1], ExitCode.NOT_FOUND if missing else exit_code_of(first))
+    raise CommandError(last, exit_code_of(failed[0][1]))

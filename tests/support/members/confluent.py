@@ -45,7 +45,7 @@ def main() -> None:
             if m.error() is None
         ]
         for failure in (m.error() for m in found if m.error() is not None):
-            if failure.fatal():
+            if failure.fatal() or failure.code() == KafkaError._FATAL:
                 say("failed", error=failure.name())
                 raise SystemExit(3)
             say("error", error=failure.name())

@@ -30,6 +30,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     settings = json.loads(sys.argv[1])
     consumer = KafkaConsumer(enable_auto_commit=False, auto_offset_reset="earliest", **settings)
+    # kafka-python 3.0 sometimes hangs, with Apache Kafka too, when the topic's metadata arrives
+    # while it joins for the first time; so it gets to know the topic before it joins.
+    consumer.partitions_for_topic(sys.argv[2])
     consumer.subscribe([sys.argv[2]], listener=Listener())
     say("startup_complete")
     while running:
