@@ -16,9 +16,9 @@ from moldau.groups.consumer.pattern_syntax import (
     Char,
     Choice,
     Node,
+    PatternSyntaxError,
     Repeat,
     Sequence,
-    PatternSyntaxError,
     Test,
     parse,
 )
