@@ -20,7 +20,13 @@ from moldau.groups import records as r
 from moldau.groups.consumer import journal, messages
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
-from moldau.groups.consumer.heartbeat import Change, Heartbeats, static_member, unknown_member
+from moldau.groups.consumer.heartbeat import (
+    Change,
+    Heartbeats,
+    is_quiet,
+    static_member,
+    unknown_member,
+)
 from moldau.groups.consumer.member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -99,9 +105,15 @@ class ConsumerGroups:
                 raise _no_group(group_id)
             group = ConsumerGroup(group_id)  # replaying the records is what adds it
         member_id = request.member_id
-        if member_id not in group.members:
+        member = group.members.get(member_id)
+        if member is None:
             self._check_room(group)
             member_id = member_id or self._new_member_id()
+        elif is_quiet(group, member, request, client):
+            self._watch(group_id, member, now_ms, moved=False)
+            interval_ms = self._settings.group_consumer_heartbeat_interval_ms
+            answer = messages.response(member_id, member.epoch, interval_ms, None)
+            return Outcome.reply(token, answer)
         change = self._heartbeats.beat(group, request, member_id, client, now_ms)
         undo_refresh = self._after_change(group, change, now_ms)
         tell = change.assignment_changed or messages.is_full(request)

@@ -16,7 +16,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.consumer import journal, messages
 from moldau.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, Partitions
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member
+from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from moldau.groups.consumer.reconciliation import Reconciler, Target
 from moldau.groups.consumer.subscriptions import (
     metadata_hash,
@@ -203,6 +203,32 @@ class _Next:
         }
         name = group.preferred_assignor(members.values(), assignors)
         return ASSIGNORS[name].assign(GroupSpec(specs, counts))
+
+
+def is_quiet(
+    group: ConsumerGroup,
+    member: Member,
+    request: ConsumerGroupHeartbeatRequest,
+    client: ClientInfo,
+) -> bool:
+    """Whether a heartbeat says no more than that the member lives, and there is nothing to tell it.
+
+    Nearly all heartbeats are like that; anything in doubt is not.
+    """
+    return (
+        request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
+        and member.state is MemberState.STABLE
+        and not group.refresh_requested
+        and not group.regexes
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and client == (member.client_id, member.client_host)
+        and milliseconds(request.rebalance_timeout) == -1
+        and member.classic is None
+    )
 
 
 def find_member(
