@@ -44,17 +44,14 @@ def join_error(
     member_id: str = UNKNOWN_MEMBER_ID,
     *,
     version: int,
-    protocol: str | None = "",
 ) -> JoinGroupResponse:
-    if protocol is None and version < _NULLABLE_PROTOCOL_VERSION:
-        protocol = ""
     return make(
         JoinGroupResponse,
         throttle_time=_NO_THROTTLE,
         error_code=error,
         generation_id=NO_GENERATION,
         protocol_type=None,
-        protocol_name=protocol,
+        protocol_name=None if version >= _NULLABLE_PROTOCOL_VERSION else "",
         leader="",
         skip_assignment=False,
         member_id=member_id,

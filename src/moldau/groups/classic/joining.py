@@ -247,10 +247,7 @@ class Joining:
     def _rejoin(self, group: ClassicGroup, joiner: Joiner, turn: Turn) -> None:
         error = group.check_member(joiner.member_id, joiner.instance_id)
         if error is not ErrorCode.NONE:
-            turn.reply(
-                joiner.parked.token,
-                answers.join_error(error, joiner.member_id, version=joiner.version, protocol=None),
-            )
+            self._refuse(joiner, error, turn)
             return
         member = group.members[joiner.member_id]
         is_leader = group.leader == member.member_id

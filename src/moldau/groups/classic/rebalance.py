@@ -127,7 +127,6 @@ class Rebalancer:
                     ErrorCode.FENCED_INSTANCE_ID,
                     member.member_id,
                     version=parked.version,
-                    protocol=None,
                 ),
             )
         self._answer_sync(member, ErrorCode.FENCED_INSTANCE_ID, turn)

@@ -61,7 +61,7 @@ def test_a_new_member_is_given_an_id_and_asked_to_come_back(broker: Broker) -> N
     assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert answer.member_id == "billing-1"
     assert (answer.generation_id, answer.leader, answer.members) == (-1, "", ())
-    assert (answer.protocol_type, answer.protocol_name) == (None, "")
+    assert (answer.protocol_type, answer.protocol_name) == (None, None)
     assert broker.group.pending_join == {"billing-1"}
     assert broker.group.state is State.EMPTY
 
