@@ -6,11 +6,19 @@ With ``--target=kafka`` Kafka opens its own directory again, which proves what t
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Sample
@@ -57,7 +65,8 @@ def read_and_commit(bootstrap: str, group: str, count: int, **settings: Any) -> 
 
 def commit_in_transactions(bootstrap: str, group: str) -> None:
     """One committed, one aborted, one left open."""
-    metadata = consumer(bootstrap, group).consumer_group_metadata()
+    member = consumer(bootstrap, group)
+    metadata = member.consumer_group_metadata()
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x", **QUIET})
     producer.init_transactions(TIMEOUT_S)
     for offset, end in (
@@ -71,14 +80,24 @@ def commit_in_transactions(bootstrap: str, group: str) -> None:
         )
         if end is not None:
             end(TIMEOUT_S)
+    member.close()
 
 
 def committed(bootstrap: str, group: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0)])]
-    (found,) = admin.list_consumer_group_offsets(asked, require_stable=False).values()
-    (partition,) = found.result(TIMEOUT_S).topic_partitions
-    return int(partition.offset)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        (found,) = admin.list_consumer_group_offsets(asked, require_stable=False).values()
+        try:
+            (partition,) = found.result(TIMEOUT_S).topic_partitions
+        except KafkaException as error:
+            loading = error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+            if not loading or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)  # a coordinator that has just started is still reading
+        else:
+            return int(partition.offset)
 
 
 @pytest.fixture(scope="module")

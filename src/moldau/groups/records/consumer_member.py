@@ -61,8 +61,8 @@ class ClassicMemberMetadata:
 
     @classmethod
     def decode(cls, reader: Reader) -> ClassicMemberMetadata | None:
-        # A structure in a tagged field has a byte before it: is it there?
-        if reader.int8() < 0:
+        # A structure in a tagged field has a number before it: is it there?
+        if reader.varint() == 0:
             return None
         session_timeout_ms = reader.int32()
         protocols = reader.compact_array(lambda: ClassicProtocol.decode(reader))
@@ -94,7 +94,9 @@ class ConsumerGroupMemberMetadataValue:
             + w.compact_nullable_string(self.subscribed_topic_regex)
             + w.int32(self.rebalance_timeout_ms)
             + w.compact_nullable_string(self.server_assignor)
-            + w.tags([] if classic is None else [(0, b"\x01" + classic.encode())])
+            # Left out, the field would be an empty structure to Kafka: a member under the classic
+            # protocol. That it is not there has to be said.
+            + w.tags([(0, b"\x00" if classic is None else b"\x01" + classic.encode())])
         )
 
     @classmethod
