@@ -92,7 +92,7 @@ class Broker:
             replay(self.groups, record)
         self.apply(self.groups.on_loaded(self.now_ms))
 
-    def _token(self) -> int:
+    def new_token(self) -> int:
         self.requests += 1
         return self.requests
 
@@ -111,7 +111,7 @@ class Broker:
         client_id: str = "app",
         version: int = 9,
     ) -> int:
-        token = self._token()
+        token = self.new_token()
         request = make(
             JoinGroupRequest,
             group_id=group_id,
@@ -141,7 +141,7 @@ class Broker:
         protocol: str | None = "range",
         version: int = 5,
     ) -> int:
-        token = self._token()
+        token = self.new_token()
         request = make(
             SyncGroupRequest,
             group_id=group_id,
@@ -166,7 +166,7 @@ class Broker:
         group_id: str = GROUP,
         instance_id: str | None = None,
     ) -> ErrorCode:
-        token = self._token()
+        token = self.new_token()
         request = make(
             HeartbeatRequest,
             group_id=group_id,
@@ -181,7 +181,7 @@ class Broker:
 
     def leave(self, *members: tuple[str, str | None], group_id: str = GROUP) -> Any:
         """The answer to a LeaveGroup of (member id, instance id) pairs."""
-        token = self._token()
+        token = self.new_token()
         request = make(
             LeaveGroupRequest,
             group_id=group_id,
