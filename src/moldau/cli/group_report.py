@@ -188,7 +188,7 @@ async def _first_timestamps(
     until = {partition: ends[partition] for partition in positions}
     stamps: dict[TopicPartition, int] = {}
     async with Reader(client.cluster, positions, until=until, settings=settings) as reader:
-        while reader.positions and stamps.keys() < positions.keys():
+        while not reader.ended and stamps.keys() < positions.keys():
             for partition, records, _ in await reader.poll():
                 stamps.setdefault(partition, records[0].timestamp)
     return stamps

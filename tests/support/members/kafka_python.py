@@ -20,39 +20,47 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         say("partitions_assigned", partitions=partitions((p.topic, p.partition) for p in assigned))
 
 
+class Stop(BaseException):
+    """SIGTERM came; it also ends a poll that waits."""
+
+
+def stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Stop
+
+
 def main() -> None:
-    running = True
-
-    def stop(*_: object) -> None:
-        nonlocal running
-        running = False
-
-    signal.signal(signal.SIGTERM, stop)
     settings = json.loads(sys.argv[1])
     consumer = KafkaConsumer(enable_auto_commit=False, auto_offset_reset="earliest", **settings)
-    # kafka-python 3.0 sometimes hangs, with Apache Kafka too, when the topic's metadata arrives
-    # while it joins for the first time; so it gets to know the topic before it joins.
-    consumer.partitions_for_topic(sys.argv[2])
     consumer.subscribe([sys.argv[2]], listener=Listener())
+    signal.signal(signal.SIGTERM, stop)
     say("startup_complete")
-    while running:
-        found = consumer.poll(timeout_ms=50)
-        say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
-        offsets = {
-            partition: OffsetAndMetadata(rows[-1].offset + 1, "", -1)
-            for partition, rows in found.items()
-            if rows
-        }
-        if not offsets:
-            continue
-        try:
-            consumer.commit(offsets)
-        except KafkaError as error:
-            say("commit_failed", error=type(error).__name__)
-            continue
-        say_committed((p.topic, p.partition, offset.offset) for p, offset in offsets.items())
-    consumer.close(autocommit=False)
+    try:
+        while True:
+            consume(consumer)
+    except Stop:
+        consumer.close(autocommit=False)
     say("shutdown_complete")
+
+
+def consume(consumer: KafkaConsumer) -> None:
+    # A poll that ends in the middle of a rebalance makes kafka-python 3.0 forget the assignment
+    # that follows, with any broker; so it waits long enough for a rebalance to finish.
+    found = consumer.poll(timeout_ms=5000)
+    say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
+    offsets = {
+        partition: OffsetAndMetadata(rows[-1].offset + 1, "", -1)
+        for partition, rows in found.items()
+        if rows
+    }
+    if not offsets:
+        return
+    try:
+        consumer.commit(offsets)
+    except KafkaError as error:
+        say("commit_failed", error=type(error).__name__)
+        return
+    say_committed((p.topic, p.partition, offset.offset) for p, offset in offsets.items())
 
 
 if __name__ == "__main__":
