@@ -30,6 +30,10 @@ from moldau.groups.topics import TopicView
 from moldau.wire.times import milliseconds
 
 
+FIRST_EPOCH = 1
+"""The epoch of a group before anybody in it subscribes to anything."""
+
+
 @dataclass(slots=True)
 class Change:
     """What a heartbeat comes to."""
@@ -79,7 +83,7 @@ class Heartbeats:
         is_new = after.member_id not in group.members and replaced is None
         if is_new or not after.same_metadata(before):
             records.append(journal.member_metadata(group_id, after))
-        subscription_changed = is_new or not after.same_subscription(before)
+        subscription_changed = not after.same_subscription(before)
 
         refresh = group.refresh_requested
         regex_changes = resolve_changes(
@@ -101,7 +105,7 @@ class Heartbeats:
             resolved is None or resolved.topics != group.matches(regex)
             for regex, resolved in regex_changes.items()
         )
-        if subscription_changed or matches_changed or refresh:
+        if subscription_changed or matches_changed or refresh or not epoch:
             epoch = next_group.bump(records, force=subscription_changed or matches_changed)
         target = self._target(next_group, epoch, now_ms, records)
 
@@ -181,12 +185,14 @@ class _Next:
         group = self.group
         names = group.subscribed_by(self.members().values(), self.regexes)
         new_hash = metadata_hash(self.topics, names)
-        if not force and new_hash == group.metadata_hash:
-            return group.epoch
-        records.append(journal.group_epoch(group.group_id, group.epoch + 1, new_hash))
-        if group.has_partition_metadata:
-            records.append(journal.no_partition_metadata(group.group_id))
-        return group.epoch + 1
+        epoch = group.epoch or FIRST_EPOCH
+        if force or new_hash != group.metadata_hash:
+            epoch += 1
+        if epoch != group.epoch:
+            records.append(journal.group_epoch(group.group_id, epoch, new_hash))
+            if group.has_partition_metadata:
+                records.append(journal.no_partition_metadata(group.group_id))
+        return epoch
 
     def assign(self, assignors: Collection[str]) -> dict[str, dict[UUID, frozenset[int]]]:
         group, members = self.group, self.members()

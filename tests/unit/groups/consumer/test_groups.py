@@ -26,12 +26,12 @@ def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
     described, missing = h.groups.describe([GROUP, "nothing"])
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
         "Reconciling",
-        2,
-        2,
+        3,
+        3,
     )
     assert described.assignor_name == "uniform"
     a, b = described.members
-    assert (a.member_id, a.instance_id, a.rack_id, a.member_epoch) == ("a", "one", "r1", 1)
+    assert (a.member_id, a.instance_id, a.rack_id, a.member_epoch) == ("a", "one", "r1", 2)
     assert (a.client_id, a.client_host, a.member_type) == ("client", "/127.0.0.1", 1)
     assert a.subscribed_topic_names == ("orders",)
     assert b.subscribed_topic_regex == "o.*"
@@ -67,19 +67,19 @@ def test_a_group_that_was_deleted_can_be_made_again(h: Harness) -> None:
     h.join("a", "orders")
     h.beat("a", -1)
     h.run(Outcome(h.groups.delete(GROUP)[1]))
-    assert h.join("a", "orders").member_epoch == 1
+    assert h.join("a", "orders").member_epoch == 2
 
 
 def test_only_members_with_their_epoch_commit(h: Harness) -> None:
     validate = h.groups.validate_commit
-    assert validate(GROUP, "a", None, 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert validate(GROUP, "a", None, 2) == ErrorCode.GROUP_ID_NOT_FOUND
     h.join("a", "orders")
-    assert validate(GROUP, "a", None, 1) == ErrorCode.NONE
-    assert validate(GROUP, "a", None, 2) == ErrorCode.STALE_MEMBER_EPOCH
-    assert validate(GROUP, "b", None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert validate(GROUP, "a", None, 2) == ErrorCode.NONE
+    assert validate(GROUP, "a", None, 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert validate(GROUP, "b", None, 2) == ErrorCode.UNKNOWN_MEMBER_ID
     assert validate(GROUP, "", None, -1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert validate(GROUP, "", None, -1, transactional=True) == ErrorCode.NONE
-    assert validate(GROUP, "a", None, 1, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert validate(GROUP, "a", None, 2, version=8) == ErrorCode.UNSUPPORTED_VERSION
     h.beat("a", -1)
     assert validate(GROUP, "", None, -1) == ErrorCode.NONE
 
@@ -88,27 +88,27 @@ def test_a_member_that_is_behind_commits_for_partitions_that_it_had(h: Harness) 
     orders = h.id("orders")
     h.join("a", "orders")
     h.join("b", "orders")
-    h.beat("a", 1, owned={orders: frozenset({0, 1, 2})})
-    h.beat("b", 2)
-    assert h.groups.validate_commit(GROUP, "a", None, 1) == ErrorCode.STALE_MEMBER_EPOCH
+    h.beat("a", 2, owned={orders: frozenset({0, 1, 2})})
+    h.beat("b", 3)
+    assert h.groups.validate_commit(GROUP, "a", None, 2) == ErrorCode.STALE_MEMBER_EPOCH
 
     def validate(member_id: str, epoch: int, partition: int, topic: UUID = orders) -> ErrorCode:
         return h.groups.validate_partition_commit(GROUP, member_id, epoch, topic, partition)
 
-    assert validate("a", 1, 0) == ErrorCode.NONE
-    assert validate("a", 1, 3) == ErrorCode.STALE_MEMBER_EPOCH, "given up"
-    assert validate("a", 3, 0) == ErrorCode.STALE_MEMBER_EPOCH, "not there yet"
-    assert validate("b", 1, 3) == ErrorCode.STALE_MEMBER_EPOCH, "assigned later"
-    assert validate("c", 1, 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert validate("a", 2, 0) == ErrorCode.NONE
+    assert validate("a", 2, 3) == ErrorCode.STALE_MEMBER_EPOCH, "given up"
+    assert validate("a", 4, 0) == ErrorCode.STALE_MEMBER_EPOCH, "not there yet"
+    assert validate("b", 2, 3) == ErrorCode.STALE_MEMBER_EPOCH, "assigned later"
+    assert validate("c", 2, 3) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_read_offsets_with_their_epoch_and_strangers_without(h: Harness) -> None:
     h.join("a", "orders")
     assert h.groups.validate_fetch(GROUP, None, -1) == ErrorCode.NONE
-    assert h.groups.validate_fetch(GROUP, "a", 1) == ErrorCode.NONE
-    assert h.groups.validate_fetch(GROUP, "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
-    assert h.groups.validate_fetch(GROUP, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert h.groups.validate_fetch("nothing", "b", 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert h.groups.validate_fetch(GROUP, "a", 2) == ErrorCode.NONE
+    assert h.groups.validate_fetch(GROUP, "a", 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert h.groups.validate_fetch(GROUP, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert h.groups.validate_fetch("nothing", "b", 2) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_other_records_and_tombstones_of_nothing_are_ignored(h: Harness) -> None:
