@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec
@@ -49,6 +49,7 @@ def size(share) -> int:
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@settings(deadline=None)
 @given(group=groups())
 def test_every_partition_goes_to_exactly_one_subscriber(name: str, group: GroupSpec) -> None:
     result = ASSIGNORS[name].assign(group)
@@ -68,6 +69,7 @@ def test_every_partition_goes_to_exactly_one_subscriber(name: str, group: GroupS
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@settings(deadline=None)
 @given(group=groups())
 def test_an_assignment_is_its_own_successor(name: str, group: GroupSpec) -> None:
     first = ASSIGNORS[name].assign(group)
@@ -81,6 +83,7 @@ def test_an_assignment_is_its_own_successor(name: str, group: GroupSpec) -> None
     assert ASSIGNORS[name].assign(again) == first
 
 
+@settings(deadline=None)
 @given(group=groups(same_subscriptions=True))
 def test_uniform_shares_differ_by_at_most_one_and_only_surplus_moves(group: GroupSpec) -> None:
     result = ASSIGNORS["uniform"].assign(group)
@@ -105,6 +108,7 @@ def test_uniform_shares_differ_by_at_most_one_and_only_surplus_moves(group: Grou
             assert has <= had, "a member that gives something up gets nothing new"
 
 
+@settings(deadline=None)
 @given(group=groups())
 def test_uniform_leaves_no_move_that_would_make_shares_more_equal(group: GroupSpec) -> None:
     result = ASSIGNORS["uniform"].assign(group)

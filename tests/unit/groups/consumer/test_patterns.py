@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.errors import ErrorCode, KafkaError
@@ -36,6 +36,7 @@ def pattern_texts(draw: st.DrawFn, depth: int = 3) -> str:
     return draw(pattern_texts(depth=0))
 
 
+@settings(deadline=None)
 @given(pattern_texts(), st.text("ab-.1", max_size=8))
 def test_agrees_with_pythons_where_the_two_languages_do(pattern: str, name: str) -> None:
     assert matches(pattern, name) == (re.fullmatch(pattern, name, re.ASCII) is not None)
@@ -91,6 +92,7 @@ def test_what_re2_refuses_is_refused(pattern: str) -> None:
     assert error.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+@settings(deadline=None)
 @given(st.text("ab(){}[]*+?|^$\\.-,:1dwQEpPx<=!", max_size=12), st.text("ab1", max_size=4))
 def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     with suppress(KafkaError):
