@@ -191,7 +191,7 @@ async def test_a_member_under_the_consumer_protocol(
         topic_partitions=[],
     )
     assert joined.error_code is ErrorCode.NONE, joined
-    assert joined.member_epoch == 1
+    assert joined.member_epoch == 2
     assert [(one.topic_id, one.partitions) for one in joined.assignment.topic_partitions] == [
         (topic_id, (0, 1))
     ]
@@ -199,7 +199,7 @@ async def test_a_member_under_the_consumer_protocol(
         ApiKey.CONSUMER_GROUP_DESCRIBE, describe_version, group_ids=["g", "nobody"]
     )
     found, missing = answer.groups
-    assert (found.error_code, found.group_epoch) == (ErrorCode.NONE, 1)
+    assert (found.error_code, found.group_epoch) == (ErrorCode.NONE, 2)
     assert found.members[0].assignment.topic_partitions[0].topic_name == "t"
     assert missing.error_code is ErrorCode.GROUP_ID_NOT_FOUND
     left = await client.call(
