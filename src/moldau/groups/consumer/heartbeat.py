@@ -29,7 +29,6 @@ from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
 from moldau.wire.times import milliseconds
 
-
 FIRST_EPOCH = 1
 """The epoch of a group before anybody in it subscribes to anything."""
 
