@@ -28,15 +28,13 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer:
     accepted, refused = _split(context.broker, request)
     if not accepted:
         return OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused))
-    known = request if not refused else replace(request, topics=tuple(accepted))
+    known = replace(request, topics=tuple(accepted))
 
     def error(code: ErrorCode) -> OffsetCommitResponse:
         return OffsetCommitResponse(
             throttle_time=NO_THROTTLE, topics=tuple(_fail(topic, code) for topic in accepted)
         )
 
-    if request.topics and version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        known = replace(request, topics=tuple(accepted))
     answer = context.broker.groups.submit(
         request.group_id,
         lambda shard, token, now_ms: shard.offset_commit(known, token, now_ms, version),
@@ -45,9 +43,6 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer:
     if not refused:
         return answer
     return gathered([answer], lambda parts: _join(parts[0], refused))
-
-
-FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
 def _split(
