@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.members.kinds import (
+    CONFLUENT_CONSUMER,
     CONFLUENT_COOPERATIVE,
     CONFLUENT_EAGER,
     GROUP_SETTINGS,
@@ -168,6 +169,28 @@ def test_a_frozen_member_loses_its_partitions_and_comes_back(team: Team, kind: M
         team.wait_until_committed(first)
     finally:
         second.thaw()
+    team.wait_until_shared(first, second)
+    team.write(5)
+    team.wait_until_all_is_seen()
+    assert team.seen.keys() == team.written
+
+
+@pytest.mark.compat("Member busy beyond max.poll.interval.ms", "{kind.client}")
+@pytest.mark.parametrize(
+    "kind", [CONFLUENT_EAGER, CONFLUENT_COOPERATIVE, CONFLUENT_CONSUMER], ids=str
+)
+def test_a_member_that_does_not_poll_gives_way_and_comes_back(team: Team, kind: MemberKind) -> None:
+    first = team.join(kind)
+    second = team.join(kind, session_ms=2000, max_poll_ms=2000)
+    team.wait_until_shared(first, second)
+    second.get_busy()
+    try:
+        team.wait_for(lambda: first.owned == team.everything, "the first takes over")
+        team.write(5)
+        team.wait_until_all_is_seen()
+        team.wait_until_committed(first)
+    finally:
+        second.get_ready()
     team.wait_until_shared(first, second)
     team.write(5)
     team.wait_until_all_is_seen()

@@ -1,6 +1,7 @@
 """A group member with confluent-kafka: ``python -m … '{"bootstrap.servers": …}' topic``.
 
-It commits after every poll, says what happens to it, and leaves on SIGTERM.
+It commits after every poll, says what happens to it, and leaves on SIGTERM. From SIGUSR1 to SIGUSR2
+it does not poll, as if a record took long to process; its heartbeats go on meanwhile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def main() -> None:
         running = False
 
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, lambda *_: signal.sigwait([signal.SIGUSR2]))
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
     settings = json.loads(sys.argv[1])
     consumer = Consumer({"enable.auto.commit": False, "auto.offset.reset": "earliest", **settings})
     consumer.subscribe(

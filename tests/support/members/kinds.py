@@ -72,8 +72,6 @@ def _confluent(**extra: object) -> Callable[[Place], list[str]]:
         if settings.get("group.protocol") != "consumer":
             settings["session.timeout.ms"] = place.session_ms
             settings["heartbeat.interval.ms"] = HEARTBEAT_MS
-        if place.max_poll_ms < place.session_ms:
-            settings["max.poll.interval.ms"] = place.session_ms
         if place.instance is not None:
             settings["group.instance.id"] = place.instance
         return _script("confluent", settings, place)

@@ -87,6 +87,13 @@ class Member:
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
+    def get_busy(self) -> None:
+        """The member polls no more, but lives (confluent-kafka only)."""
+        self._process.send_signal(signal.SIGUSR1)
+
+    def get_ready(self) -> None:
+        self._process.send_signal(signal.SIGUSR2)
+
     def story(self) -> str:
         shown = [json.dumps(e) for e in self.events if e["name"] != "record_data"][-30:]
         records = f"{len(self.records)} records, owns {sorted(self.owned)}"
