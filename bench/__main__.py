@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, partitions, report
+from bench import broker, groups, partitions, report
 from moldau import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -26,20 +26,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small loads, two rounds, no page")
     parser.add_argument("--partitions", type=int, default=10_000, metavar="N")
-    parser.add_argument("--only", choices=["broker", "partitions"])
+    parser.add_argument("--members", type=int, default=1000, metavar="N")
+    parser.add_argument("--groups", type=int, default=2000, metavar="N")
+    parser.add_argument("--only", choices=["broker", "partitions", "groups"])
     options = parser.parse_args()
     console = Console(stderr=True)
     sections = []
     summary = ""
-    if options.only != "partitions":
+    if options.only in (None, "broker"):
         scale = broker.QUICK if options.quick else broker.FULL
         runs = broker.run(scale, console.log)
         sections.append((f"One broker, medians of {scale.rounds} rounds", broker.ROWS, runs))
         summary = _summary(runs)
-    if options.only != "broker":
+    if options.only in (None, "partitions"):
         runs = partitions.run(options.partitions, console.log)
         title = f"{options.partitions:,} partitions, one round"
         sections.append((title, partitions.rows(options.partitions), runs))
+    if options.only in (None, "groups"):
+        runs = groups.run(options.members, options.groups, console.log)
+        rows = groups.rows(options.members, options.groups)
+        sections.append(("Consumer groups, one round", rows, runs))
     text = []
     for title, rows, figures in sections:
         lines = report.table(rows, figures)

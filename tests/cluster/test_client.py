@@ -191,3 +191,21 @@ async def test_records_are_stored_once_over_broker_crashes(tmp_path: Path) -> No
     assert every == list(range(3000))
     for number, place in enumerate(placed):
         assert found[place.partition][place.offset] == b"%d" % number
+
+
+async def test_a_slow_reader_gets_what_was_fetched_ahead(client: Client) -> None:
+    topic = await new_topic(client, partitions=3)
+    async with Producer(client.cluster, batch_size=1) as producer:
+        for number in range(9):
+            await producer.send(topic, b"%d" % number, partition=number % 3)
+    keys = [TopicPartition(topic, number) for number in range(3)]
+    seen: dict[int, list[bytes | None]] = {0: [], 1: [], 2: []}
+    # Only one batch at a time fits into an answer; the other partitions get none, not a piece.
+    settings = ReaderSettings(partition_max_bytes=1)
+    async with Reader(
+        client.cluster, dict.fromkeys(keys, 0), until=dict.fromkeys(keys, 3), settings=settings
+    ) as reader:
+        async for (_, partition), records, _ in reader:
+            seen[partition] += [record.value for record in records]
+            await asyncio.gather(*reader._fetches.values())
+    assert seen == {n: [b"%d" % (n + 3 * k) for k in range(3)] for n in range(3)}

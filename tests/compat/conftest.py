@@ -11,6 +11,7 @@ import pytest
 from tests.compat.kinds import KINDS
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Client
+from tests.support.members.kinds import GROUP_SETTINGS
 from tests.support.moldau import Moldau
 from tests.support.target import Target
 
@@ -48,7 +49,7 @@ def target(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """The broker that the clients of the whole session talk to."""
-    broker = _new_target(request.config, tmp_path_factory.mktemp("target"), {})
+    broker = _new_target(request.config, tmp_path_factory.mktemp("target"), GROUP_SETTINGS)
     broker.start()
     yield broker
     broker.stop()

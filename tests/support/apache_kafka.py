@@ -55,7 +55,7 @@ class ApacheKafka:
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.port, controller_port = free_port(), free_port()
+        self.port, controller_port = self.port or free_port(), free_port()
         self._write_properties(controller_port)
         if not (self.data_dir / "meta.properties").exists():
             java.run_tool(java.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file))

@@ -25,6 +25,7 @@ from moldau.broker.addresses import advertise
 from moldau.broker.adoption import adopt_directories, while_unknown
 from moldau.broker.configs import Configs
 from moldau.broker.context import Broker
+from moldau.broker.coordinator.service import GroupCoordinator
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.link import LocalLink
 from moldau.broker.metadata_cache import MetadataCache
@@ -145,7 +146,7 @@ class BrokerServer:
         broker.controller = Controller(
             store,
             await self._registration(),
-            LocalLink(configs, broker.replicas, broker.metadata),
+            LocalLink(configs, broker.replicas, broker.metadata, broker.groups),
             _controller_settings(configs),
             now_ms=self._clock.now_ms,
             on_session_lost=_report_lost_store,
@@ -153,7 +154,7 @@ class BrokerServer:
         self._undo.push_async_callback(broker.controller.stop)
         await broker.controller.start()
         self._undo.push_async_callback(broker.tasks.cancel)
-        self._undo.push_async_callback(self._close_listeners, broker.replicas)
+        self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
 
@@ -192,6 +193,15 @@ class BrokerServer:
                 FETCH_SESSION_EVICTION_MS,
                 randomness=random.SystemRandom(),
             ),
+        )
+        broker.groups = GroupCoordinator(
+            configs,
+            broker.metadata,
+            replicas,
+            self._clock,
+            broker.tasks,
+            lambda: broker.controller,
+            logs.flush,
         )
         return broker
 
@@ -236,13 +246,14 @@ class BrokerServer:
             rack=self._config[BROKER_RACK],
         )
 
-    async def _close_listeners(self, replicas: ReplicaManager) -> None:
+    async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""
         closing = [
             asyncio.ensure_future(listener.close(DRAIN_TIMEOUT_S)) for listener in self._listeners
         ]
         await asyncio.sleep(0)
-        replicas.wake_all()
+        broker.groups.stop()
+        broker.replicas.wake_all()
         await asyncio.gather(*closing)
 
 

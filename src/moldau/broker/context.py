@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from moldau.broker.configs import Configs
+from moldau.broker.coordinator.service import GroupCoordinator
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
@@ -16,6 +17,7 @@ from moldau.clock import Clock
 from moldau.config import BrokerConfig
 from moldau.controller import Controller
 from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.outcome import ClientInfo
 from moldau.log import LogManager
 from moldau.replication import Partition, ReplicaManager
 from moldau.wire.headers import RequestHeader
@@ -44,6 +46,7 @@ class Broker:
     """Held from reading stored settings to storing the changed ones: no change may get lost."""
     controller: Controller = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
+    groups: GroupCoordinator = field(init=False)
 
     @property
     def config(self) -> BrokerConfig:
@@ -68,8 +71,14 @@ class Broker:
 
 
 class RequestContext(NamedTuple):
-    """One request: its header and the listener it came in by."""
+    """One request: its header, the listener it came in by and where it came from."""
 
     broker: Broker
     header: RequestHeader
     listener: str
+    peer_host: str = ""
+
+    @property
+    def client(self) -> ClientInfo:
+        """The sender as group descriptions show it: Java writes an address with a slash."""
+        return ClientInfo(self.header.client_id or "", f"/{self.peer_host}")

@@ -6,9 +6,12 @@ refused by its epoch, so that two controllers can never both be obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
 
 from moldau.broker.configs import Configs
+from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
+from moldau.broker.coordinator.service import GroupCoordinator
 from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
 from moldau.controller import BrokerUpdate, ControllerFence, MetadataUpdate, ReplicaError
 from moldau.errors import ErrorCode
@@ -19,8 +22,15 @@ from moldau.replication import ReplicaManager
 class LocalLink:
     """Applies the controller's updates to this broker."""
 
-    def __init__(self, configs: Configs, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+    def __init__(
+        self,
+        configs: Configs,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        groups: GroupCoordinator,
+    ) -> None:
         self._configs = configs
+        self._groups = groups
         self._replicas = replicas
         self._metadata = metadata
         self._fence = ControllerFence()
@@ -31,11 +41,53 @@ class LocalLink:
         await self._stop(update)
         failed = await self._replicas.apply(update.leader_and_isr)
         self._metadata.set_controller(update.controller_id)
+        touched = self._touched(update.metadata)
+        before = self._sizes(touched)
         self._describe(update.metadata)
+        self._tell_groups(update, before, self._sizes(touched))
         return [
             ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
             for topic, partition in failed
         ]
+
+    def _touched(self, update: MetadataUpdate) -> set[str]:
+        """The topics that an update speaks of."""
+        names = {state.topic for state in update.partitions}
+        names.update(removed.name for removed in update.removed_topics)
+        if update.full:
+            names.update(self._metadata.topics)
+        return names
+
+    def _sizes(self, names: Iterable[str]) -> dict[str, tuple[UUID, int]]:
+        """Id and number of partitions of those topics that exist."""
+        topics = self._metadata.topics
+        return {
+            name: (topics[name].topic_id, len(topics[name].partitions))
+            for name in names
+            if name in topics
+        }
+
+    def _tell_groups(
+        self,
+        update: BrokerUpdate,
+        before: Mapping[str, tuple[UUID, int]],
+        after: Mapping[str, tuple[UUID, int]],
+    ) -> None:
+        """Group coordinators follow the leaders of their topic, and watch all topics."""
+        told = {one.topic for one in update.leader_and_isr}
+        told.update(one.topic for one in update.stop_replicas)
+        if OFFSETS_TOPIC in told:
+            self._groups.leadership_changed()
+        removed = [
+            (name, topic_id)
+            for name, (topic_id, _) in before.items()
+            if name not in after or after[name][0] != topic_id
+        ]
+        if removed:
+            self._groups.topics_removed(removed)
+        changed = [name for name in before.keys() | after if before.get(name) != after.get(name)]
+        if changed:
+            self._groups.topics_changed(changed)
 
     def _configure(self, update: BrokerUpdate) -> None:
         changed = self._configs.update(update.topic_configs, update.broker_configs)

@@ -24,6 +24,7 @@ COMMANDS = {
     "config": ("config", "app"),
     "produce": ("produce", "app"),
     "consume": ("consume", "app"),
+    "group": ("group", "app"),
     "log": ("log", "app"),
     "cluster": ("cluster", "app"),
     "bench": ("bench", "app"),

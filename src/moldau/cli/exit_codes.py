@@ -4,7 +4,7 @@
 1    failed; the sentence on stderr says why
 2    wrong usage: an unknown option, a value that cannot be read
 3    no broker could be reached
-4    the topic, partition or broker does not exist
+4    the topic, partition, group or broker does not exist
 5    the cluster did not answer in time
 130  interrupted with Ctrl-C
 """
@@ -47,6 +47,7 @@ _BY_CODE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ExitCode.NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_ID: ExitCode.NOT_FOUND,
     ErrorCode.RESOURCE_NOT_FOUND: ExitCode.NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND: ExitCode.NOT_FOUND,
     ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMED_OUT,
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import (
@@ -46,6 +46,9 @@ from moldau.model import NO_TOPIC_ID, Node, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
+if TYPE_CHECKING:
+    from moldau.client.groups import GroupAdmin
+
 T = TypeVar("T")
 
 
@@ -54,6 +57,14 @@ class Admin:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """Administration of consumer groups."""
+        # Imported on first use: the messages of a dozen APIs that most programs never send.
+        from moldau.client.groups import GroupAdmin
+
+        return GroupAdmin(self._cluster)
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:
         """All topics by name, those of the cluster's own only on demand."""

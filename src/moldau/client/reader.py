@@ -83,9 +83,14 @@ class Reader:
         """The offset that comes next, of each partition that has not ended."""
         return self._positions
 
+    @property
+    def ended(self) -> bool:
+        """Whether all partitions have ended and everything that was fetched has been handed out."""
+        return not self._positions and not self._fetches
+
     async def poll(self) -> list[PartitionRecords]:
         """What came first. Empty when nothing did within ``max_wait``, or when all has ended."""
-        while self._positions:
+        while not self.ended:
             await self._start_fetches()
             done, _ = await asyncio.wait(
                 self._fetches.values(), return_when=asyncio.FIRST_COMPLETED
@@ -116,7 +121,7 @@ class Reader:
         return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[PartitionRecords]:
-        while self._positions:
+        while not self.ended:
             for found in await self.poll():
                 yield found
 
@@ -227,7 +232,7 @@ class Reader:
         data: Any = result.records
         if not data:
             return []
-        offset = self._positions.pop(partition)
+        offset = self._positions[partition]
         records, next_offset = read_fetched(
             data,
             offset,
@@ -238,6 +243,7 @@ class Reader:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"{partition} answered no whole batch at offset {offset}"
             )
+        del self._positions[partition]
         # Back at the end of the line: with a full answer, the others come first next time.
         self._positions[partition] = next_offset
         self._finish_if_at_end(partition)

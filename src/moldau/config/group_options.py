@@ -9,8 +9,7 @@ from moldau.config.validators import OneOf, SomeOf
 
 GROUPS: Final = Area(
     "Consumer groups",
-    "Group membership and committed offsets. Groups are not served yet; the settings are read and "
-    "checked so that files load.",
+    "Group membership and committed offsets.",
 )
 
 GROUP_MIN_SESSION_TIMEOUT_MS = GROUPS.integer(
@@ -202,7 +201,7 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = GROUPS.short(
     "offsets.topic.replication.factor",
     3,
     "How many replicas the offsets topic is created with. Its creation waits for that many "
-    "brokers.",
+    "brokers if the setting is given; otherwise it makes do with those that are there.",
     at_least=1,
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = GROUPS.integer(

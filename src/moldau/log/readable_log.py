@@ -25,8 +25,8 @@ class ReadableLog(BaseLog):
     ) -> LogSlice | None:
         """Where the batches from ``offset`` on lie, ending before ``upper_offset``.
 
-        None if there is nothing to read yet. With ``min_one_batch`` the first batch comes whole
-        even if it is larger than ``max_bytes``. Raises OFFSET_OUT_OF_RANGE.
+        None if there is nothing to read yet. If the first batch is larger than ``max_bytes``, it
+        comes whole with ``min_one_batch`` and not at all without. Raises OFFSET_OUT_OF_RANGE.
         """
         if self._failure is not None:
             self._check_online()
@@ -59,11 +59,11 @@ class ReadableLog(BaseLog):
             limit = positions[bisect_right(offsets, upper_offset) - 1]
         size = limit - position
         if size > max_bytes:
-            size = max_bytes
-            if min_one_batch:
-                following = batch + 1
-                after = positions[following] if following < len(positions) else segment.size
-                size = max(size, after - position)
+            following = batch + 1
+            after = positions[following] if following < len(positions) else segment.size
+            size = max(max_bytes, after - position)
+            if size > max_bytes and not min_one_batch:
+                return None
         if size <= 0:
             return None
         return LogSlice(segment.file, position, size, offset)
@@ -86,7 +86,9 @@ class ReadableLog(BaseLog):
                 limit = segment.size if upper is None else upper.position
             available = limit - found.position
             size = min(available, max_bytes)
-            if min_one_batch and size < found.size <= available:
+            if size < found.size <= available:
+                if not min_one_batch:
+                    return None
                 size = found.size
             if size <= 0:
                 return None

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import AppendInfo, LogSlice, PartitionLog
+from moldau.log import AppendInfo, AppendOrigin, LogSlice, PartitionLog
 from moldau.model import TopicPartition
 
 UNKNOWN_OFFSET = -1
@@ -150,7 +150,13 @@ class Partition:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def append(self, records: memoryview, acks: int, now_ms: int) -> AppendInfo:
+    def append(
+        self,
+        records: memoryview,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendInfo:
         """Append as leader; the high watermark follows as far as the ISR allows."""
         if self.leader_id != self.local_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -161,7 +167,7 @@ class Partition:
                 f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
                 f"min.insync.replicas asks for {log.config.min_insync_replicas}",
             )
-        info = log.append_as_leader(records, self.leader_epoch, now_ms)
+        info = log.append_as_leader(records, self.leader_epoch, now_ms, origin=origin)
         if not info.duplicate:
             self._unannounced += info.size
             self._advance_high_watermark()

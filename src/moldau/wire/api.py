@@ -126,15 +126,13 @@ NEVER_FLEXIBLE: Final = 1 << 15
 """More than any version: the API has no flexible version."""
 
 # key: (oldest version, newest stable version, first flexible version).
-# OffsetCommit and OffsetFetch end one version early: version 10 of both knows topics by id only,
-# and one shape for all versions must know the name as well.
 _KAFKA: Final[dict[ApiKey, tuple[int, int, int]]] = {
     ApiKey.PRODUCE: (3, 13, 9),
     ApiKey.FETCH: (4, 18, 12),
     ApiKey.LIST_OFFSETS: (1, 11, 6),
     ApiKey.METADATA: (0, 13, 9),
-    ApiKey.OFFSET_COMMIT: (2, 9, 8),
-    ApiKey.OFFSET_FETCH: (1, 9, 6),
+    ApiKey.OFFSET_COMMIT: (2, 10, 8),
+    ApiKey.OFFSET_FETCH: (1, 10, 6),
     ApiKey.FIND_COORDINATOR: (0, 6, 3),
     ApiKey.JOIN_GROUP: (0, 9, 6),
     ApiKey.HEARTBEAT: (0, 4, 4),
@@ -237,7 +235,15 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
         ApiKey.METADATA,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
         ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
         ApiKey.API_VERSIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -248,9 +254,13 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
         ApiKey.ALTER_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.OFFSET_DELETE,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     )

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from moldau.errors import ErrorCode
-from moldau.wire.api import ApiKey, newest_version
+from moldau.wire.api import ApiKey
 from moldau.wire.errors import EncodeError
-from moldau.wire.schema import Direction, fields_of, message_class
+from moldau.wire.schema import Direction, fields_of, newest_class
 
 Lift = Callable[[dict[str, Any]], None]
 Lower = Callable[[Any], Any]
@@ -37,7 +37,7 @@ DROPPED: Final[dict[tuple[ApiKey, Direction], frozenset[str]]] = {
 
 def _entity(api: ApiKey, direction: Direction, *path: str) -> type:
     """The newest class of a nested entity."""
-    found = message_class(api, newest_version(api), direction)
+    found = newest_class(api, direction)
     for name in path:
         (entity,) = (spec.entity for spec in fields_of(found) if spec.name == name)
         assert entity is not None
@@ -149,7 +149,9 @@ def _lift_offset_fetch_request(values: dict[str, Any]) -> None:
     topic = _entity(ApiKey.OFFSET_FETCH, "request", "groups", "topics")
     topics = values["topics"]
     if topics is not None:
-        topics = tuple(_copy(topic, old) for old in topics)
+        topics = tuple(
+            topic(name=old.name, partition_indexes=old.partition_indexes) for old in topics
+        )
     values["groups"] = (group(group_id=values["group_id"], topics=topics),)
 
 

@@ -4,7 +4,8 @@ Handlers and clients see each API as kio's dataclass of the newest version that 
 example ``kio.schema.metadata.v13.request.MetadataRequest``; what is on the wire is whatever version
 the peer chose. Produce and Fetch have their own codecs (:mod:`moldau.wire.produce`,
 :mod:`moldau.wire.fetch`): their newest shape knows topics by id only, and they are too hot for a
-general one.
+general one. OffsetCommit and OffsetFetch have shapes of our own for the same reason
+(:mod:`moldau.wire.offset_shapes`).
 
 Values in decoded messages: error codes are :class:`moldau.errors.ErrorCode` (an unknown one reads
 as ``UNKNOWN_SERVER_ERROR``, as in Kafka's clients), durations are ``timedelta``, the zero UUID is
@@ -22,14 +23,22 @@ from struct import error as StructError  # noqa: N812 - reads as what it is
 from typing import Any, Final
 
 from moldau.errors import ErrorCode
-from moldau.wire.api import FLEXIBLE_SINCE, ApiKey, newest_version
+from moldau.wire.api import FLEXIBLE_SINCE, ApiKey
 from moldau.wire.decoding import Reader, reader
 from moldau.wire.encoding import Writer, writer
 from moldau.wire.errors import DecodeError, EncodeError
 from moldau.wire.headers import encode_request_header, read_response_header
 from moldau.wire.lifting import Lower, lift_rule, lower_rule
 from moldau.wire.primitives import MALFORMED, MAX_ELEMENTS
-from moldau.wire.schema import Direction, message_class
+from moldau.wire.schema import Direction, message_class, newest_class
+
+__all__ = [
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "newest_class",
+]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -70,11 +79,6 @@ def encode_response(api: ApiKey, version: int, correlation_id: int, response: An
     if version >= FLEXIBLE_SINCE[api] and api != ApiKey.API_VERSIONS:
         out.append(0)
     return _encode(api, version, "response", out, response)
-
-
-def newest_class(api: ApiKey, direction: Direction) -> type:
-    """kio's class that messages of this API are seen as."""
-    return message_class(api, newest_version(api), direction)
 
 
 def _is_version_refused(frame: memoryview, pos: int) -> bool:

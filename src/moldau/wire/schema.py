@@ -1,4 +1,5 @@
-"""kio's message classes, read as a schema. The only module here that imports kio.
+"""kio's message classes, read as a schema. Only this module and the shapes
+that complete kio's (``offset_shapes.py``) import kio.
 
 kio (generated from Kafka's own message definitions) gives one frozen dataclass per API, version and
 direction. This module loads them one by one as versions are first used, and describes their fields
@@ -17,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, get_args, get_origin
 
 from moldau.errors import ErrorCode
-from moldau.wire.api import KNOWN, ApiKey
+from moldau.wire.api import KNOWN, ApiKey, newest_version
 from moldau.wire.errors import UnsupportedVersionError
 
 Direction = Literal["request", "response"]
@@ -100,6 +101,18 @@ def message_class(api: ApiKey, version: int, direction: Direction) -> type:
     words = [*api.name.split("_"), direction]
     loaded: type = getattr(module, "".join(word.capitalize() for word in words))
     return loaded
+
+
+_WITH_NAMES_AND_IDS: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
+
+
+@cache
+def newest_class(api: ApiKey, direction: Direction) -> type:
+    """The class that messages of this API are seen as, whatever version is on the wire."""
+    newest = message_class(api, newest_version(api), direction)
+    if api in _WITH_NAMES_AND_IDS:
+        newest = getattr(import_module("moldau.wire.offset_shapes"), newest.__name__)
+    return newest
 
 
 def is_flexible(message: type) -> bool:

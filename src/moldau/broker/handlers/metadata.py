@@ -10,6 +10,7 @@ Known deviations: Kafka answers a topic under creation with an error and lets th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from uuid import UUID
 
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
@@ -22,10 +23,11 @@ from kio.schema.metadata.v13.response import (
 
 from moldau.broker.acl_operations import TOPIC_OPERATIONS
 from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
+from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
 from moldau.config import AUTO_CREATE_TOPICS_ENABLE
 from moldau.controller.topic_names import invalid_reason
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
@@ -70,7 +72,11 @@ async def _create_missing(context: RequestContext, request: MetadataRequest) -> 
         for topic in request.topics or ()
         if topic.name and not topic.topic_id and topic.name not in broker.metadata.topics
     ]
-    names = [name for name in missing if invalid_reason(name) is None]
+    if OFFSETS_TOPIC in missing:
+        # It has settings of its own. If it cannot be made, the answer says that it is not there.
+        with suppress(KafkaError):
+            await broker.groups.offsets_topic.create()
+    names = [name for name in missing if name != OFFSETS_TOPIC and invalid_reason(name) is None]
     if names:
         await broker.controller.auto_create(names)
 

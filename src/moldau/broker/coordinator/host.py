@@ -1,0 +1,275 @@
+"""Runs one coordinator shard on the partition that holds its state.
+
+The shard decides, the host acts: it appends the records of an outcome as one batch, replays them
+into the shard, and sends the replies once the batch is committed. It keeps one timer for all
+deadlines of the shard. A host lives as long as this broker leads the partition in one leader epoch;
+then everything that waits is answered with NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from moldau.broker.coordinator.loading import load
+from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
+from moldau.clock import Clock, Timer
+from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.outcome import Outcome, Record, Reply, append_error
+from moldau.log import AppendOrigin, PartitionLog
+from moldau.records.builder import BatchBuilder, record_size_bound
+from moldau.records.compression import Compression
+from moldau.replication import ParkedProduce, Partition
+
+log = logging.getLogger(__name__)
+
+ACKS_ALL = -1
+BACKGROUND_BATCH_BYTES = 256 * 1024
+
+Flush: TypeAlias = Callable[[PartitionLog, Callable[[ErrorCode], None]], None]
+"""Makes a log durable, then calls back with what became of it."""
+
+
+class Shard(Protocol):
+    """What a host needs of the coordinator state of one partition."""
+
+    def next_deadline(self) -> int | None: ...
+
+    def on_time(self, now_ms: int) -> Outcome: ...
+
+    def on_loaded(self, now_ms: int) -> Outcome: ...
+
+    def replay(self, key: bytes, value: bytes | None) -> None: ...
+
+
+class HostState(Enum):
+    LOADING = auto()
+    """The log is being replayed: COORDINATOR_LOAD_IN_PROGRESS."""
+    ACTIVE = auto()
+    """Requests are served."""
+    CLOSED = auto()
+    """Another broker leads, or the log cannot be read: NOT_COORDINATOR."""
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class ShardHost(Generic[S]):
+    """One shard, its partition, its timer and the requests that wait in it."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        shard: S,
+        clock: Clock,
+        *,
+        compression: Compression = Compression.NONE,
+        commit_timeout_ms: int = 5000,
+        flush: Flush | None = None,
+    ) -> None:
+        """``flush`` is what answers wait for once ``flush.messages`` is reached."""
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.shard = shard
+        self.state = HostState.LOADING
+        self.load_begun = False
+        self._clock = clock
+        self._compression = compression
+        self._commit_timeout_ms = commit_timeout_ms
+        self._flush = flush
+        self._flush_due = False
+        self._waiting: set[PendingRequest] = set()
+        self._written = 0
+        """The end of what this host appended: replies wait until all of it is committed."""
+        self._timer: Timer | None = None
+        self._timer_at = 0
+
+    # Life ----------------------------------------------------------------------------------------
+
+    async def load(self, slice_bytes: int) -> None:
+        """Replay the log, then serve."""
+        partition = self.partition
+        try:
+            count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
+        except (KafkaError, OSError) as error:
+            log.error("cannot load the groups of %s: %s", partition.topic_partition, error)
+            self.close()
+            return
+        if self._is_loading():
+            if count:
+                log.info("loaded %d records of %s", count, partition.topic_partition)
+            self.activate()
+
+    def activate(self) -> None:
+        """Everything in the log is replayed: serve."""
+        self.state = HostState.ACTIVE
+        self._written = self.partition.log.log_end_offset
+        self.run(self.shard.on_loaded)
+
+    def close(self) -> None:
+        """Serve no more; whoever waits is sent to look for the coordinator again."""
+        self.state = HostState.CLOSED
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, set()
+        for request in waiting:
+            request.fail(ErrorCode.NOT_COORDINATOR)
+
+    def _is_loading(self) -> bool:
+        return self.state is HostState.LOADING
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """Why requests are not served now; NONE if they are."""
+        if self.state is HostState.ACTIVE:
+            return ErrorCode.NONE
+        if self.state is HostState.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not answered yet."""
+        return len(self._waiting)
+
+    # Work ----------------------------------------------------------------------------------------
+
+    def submit(
+        self, call: Callable[[S, PendingRequest, int], Outcome], error_answer: ErrorAnswer
+    ) -> Answer:
+        """Hand a request to the shard; the response, or a future of it."""
+        refusal = self.refusal
+        if refusal:
+            return error_answer(refusal)
+        request = PendingRequest(error_answer)
+        self._waiting.add(request)
+        try:
+            self._act(call(self.shard, request, self._clock.now_ms()))
+        except Exception:
+            # A fault in one group's state must not take the others down with it.
+            log.exception("a request to %s failed", self.partition.topic_partition)
+            self._fail(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._arm()
+        return request.result()
+
+    def run(self, call: Callable[[int], Outcome]) -> None:
+        """Work that nobody asked for: deadlines, changes of topics."""
+        if self.state is not HostState.ACTIVE:
+            return
+        try:
+            self._act_in_pieces(call(self._clock.now_ms()))
+        except Exception:
+            log.exception("work on %s failed", self.partition.topic_partition)
+        self._arm()
+
+    def _act_in_pieces(self, outcome: Outcome) -> None:
+        """Removing what expired may take more records than fit into one batch.
+
+        Where nobody waits for the whole, and nothing has to be taken back, it need not be atomic.
+        """
+        if outcome.replies or outcome.on_failure is not None:
+            self._act(outcome)
+            return
+        piece: list[Record] = []
+        size = 0
+        for record in outcome.records:
+            piece.append(record)
+            size += record_size_bound(record.key, record.value)
+            if size >= BACKGROUND_BATCH_BYTES:
+                self._act(Outcome(piece))
+                piece, size = [], 0
+        self._act(Outcome(piece))
+
+    def _act(self, outcome: Outcome) -> None:
+        if outcome.records:
+            try:
+                self._append(outcome.records)
+            except KafkaError as error:
+                self._append_failed(outcome, error)
+                return
+            replay = self.shard.replay
+            for key, value in outcome.records:
+                replay(key, value)
+        replies = outcome.replies
+        if not replies:
+            return
+        if self._flush_due and self._flush is not None:
+            self._flush_due = False
+            self._flush(self.partition.log, lambda code: self._send_durable(replies, code))
+        elif self.partition.high_watermark >= self._written:
+            self._send(replies)
+        else:
+            self._send_when_committed(replies)
+
+    def _append(self, records: Sequence[Record]) -> None:
+        now_ms = self._clock.now_ms()
+        builder = BatchBuilder(compression=self._compression)
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        info = self.partition.append(
+            memoryview(builder.build()), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR
+        )
+        self._written = info.last_offset + 1
+        self._flush_due = info.flush_due
+
+    def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
+        log.warning("cannot write to %s: %s", self.partition.topic_partition, error)
+        code = append_error(error.code)
+        self._send(outcome.failed(code))
+        for token, _ in outcome.replies:
+            self._fail(token, code)
+
+    def _send_durable(self, replies: Sequence[Reply], code: ErrorCode) -> None:
+        if code:
+            for token, _ in replies:
+                self._fail(token, append_error(code))
+        else:
+            self._send_when_committed(replies)
+
+    def _send_when_committed(self, replies: Sequence[Reply]) -> None:
+        def settled(codes: list[ErrorCode]) -> None:
+            if codes[0]:
+                for token, _ in replies:
+                    self._fail(token, append_error(codes[0]))
+            else:
+                self._send(replies)
+
+        ParkedProduce(
+            self._clock,
+            [(self.partition, self._written)],
+            timeout_ms=self._commit_timeout_ms,
+            answer=settled,
+        )
+
+    def _send(self, replies: Sequence[Reply]) -> None:
+        for token, response in replies:
+            if isinstance(token, PendingRequest):
+                self._waiting.discard(token)
+                token.answer(response)
+
+    def _fail(self, token: object, code: ErrorCode) -> None:
+        if isinstance(token, PendingRequest):
+            self._waiting.discard(token)
+            token.fail(code)
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Keep a timer for the earliest deadline; one that fires too early does no harm."""
+        due = self.shard.next_deadline()
+        if due is None or self.state is not HostState.ACTIVE:
+            return
+        if self._timer is not None:
+            if self._timer_at <= due:
+                return
+            self._timer.cancel()
+        self._timer_at = due
+        delay_ms = max(due - self._clock.now_ms(), 0)
+        self._timer = self._clock.call_later(delay_ms / 1000, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        self.run(self.shard.on_time)

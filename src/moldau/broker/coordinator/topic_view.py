@@ -1,0 +1,41 @@
+"""The cluster's topics, as coordinators may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from uuid import UUID
+
+from moldau.broker.metadata_cache import MetadataCache
+
+
+class MetadataTopics:
+    """A ``TopicView`` over what this broker knows of the cluster."""
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+
+    def partitions(self, topic: str) -> int | None:
+        found = self._metadata.topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        found = self._metadata.topics.get(topic)
+        return None if found is None else found.topic_id
+
+    def name(self, topic_id: UUID) -> str | None:
+        found = self._metadata.topics_by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def names(self) -> Iterable[str]:
+        return self._metadata.topics.keys()
+
+    def racks(self, topic: str) -> Sequence[Collection[str]]:
+        brokers = self._metadata.brokers
+        racks = {broker.id: broker.rack for broker in brokers.values() if broker.rack}
+        found = self._metadata.topics.get(topic)
+        if found is None or not racks:
+            return ()
+        return [
+            {racks[replica] for replica in state.replicas if replica in racks}
+            for _, state in sorted(found.partitions.items())
+        ]

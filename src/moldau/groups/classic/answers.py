@@ -1,0 +1,142 @@
+"""The answers to JoinGroup, SyncGroup, Heartbeat and LeaveGroup, filled as Kafka fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupResponseMember
+from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
+from kio.schema.sync_group.v5.response import SyncGroupResponse
+
+from moldau.errors import ErrorCode
+from moldau.groups.classic.group import ClassicGroup
+from moldau.groups.classic.member import ClassicMember
+from moldau.wire.make import make
+
+UNKNOWN_MEMBER_ID = ""
+"""The member id of somebody who has none yet."""
+NO_GENERATION = -1
+_NO_THROTTLE = 0
+_NULLABLE_PROTOCOL_VERSION = 7
+"""From here on a JoinGroup answer may say "no protocol"; before, that is the empty string."""
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_error(code: ErrorCode) -> ErrorCode:
+    """What a member is told when the group's record could not be stored for this reason."""
+    return _APPEND_ERRORS.get(code, code)
+
+
+def join_error(
+    error: ErrorCode,
+    member_id: str = UNKNOWN_MEMBER_ID,
+    *,
+    version: int,
+) -> JoinGroupResponse:
+    return make(
+        JoinGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=error,
+        generation_id=NO_GENERATION,
+        protocol_type=None,
+        protocol_name=None if version >= _NULLABLE_PROTOCOL_VERSION else "",
+        leader="",
+        skip_assignment=False,
+        member_id=member_id,
+        members=(),
+    )
+
+
+def joined(
+    group: ClassicGroup,
+    member_id: str,
+    *,
+    with_members: bool,
+    skip_assignment: bool = False,
+    leader: str | None = None,
+    error: ErrorCode = ErrorCode.NONE,
+) -> JoinGroupResponse:
+    """The current generation; the one who computes the assignment also gets the members."""
+    return make(
+        JoinGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=error,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol or "",
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=tuple(_members(group)) if with_members else (),
+    )
+
+
+def _members(group: ClassicGroup) -> Iterable[JoinGroupResponseMember]:
+    protocol = group.protocol
+    assert protocol is not None
+    for member in group.members.values():
+        yield make(
+            JoinGroupResponseMember,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(protocol),
+        )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    return make(
+        SyncGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=error,
+        protocol_type=None,
+        protocol_name=None,
+        assignment=b"",
+    )
+
+
+def assignment(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+    return make(
+        SyncGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=member.assignment,
+    )
+
+
+def heartbeat(error: ErrorCode) -> HeartbeatResponse:
+    return make(HeartbeatResponse, throttle_time=_NO_THROTTLE, error_code=error)
+
+
+def left(members: Iterable[tuple[MemberIdentity, ErrorCode]]) -> LeaveGroupResponse:
+    return make(
+        LeaveGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=ErrorCode.NONE,
+        members=tuple(
+            make(
+                MemberResponse,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=error,
+            )
+            for member, error in members
+        ),
+    )
+
+
+def leave_error(error: ErrorCode) -> LeaveGroupResponse:
+    return make(LeaveGroupResponse, throttle_time=_NO_THROTTLE, error_code=error, members=())

@@ -1,0 +1,270 @@
+"""A classic group: its members, who of them waits for what, and the vote for a protocol.
+
+Only bookkeeping: when a group rebalances and who is answered is decided in ``rebalance.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from moldau.errors import ErrorCode
+from moldau.groups.classic.member import ClassicMember, Parked, Protocols
+from moldau.groups.classic.states import (
+    PREDECESSORS,
+    ClassicGroupState,
+    IllegalTransitionError,
+)
+from moldau.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+
+
+class ClassicGroup:
+    """Members are kept in the order they joined; the first one leads."""
+
+    __slots__ = (
+        "_static",
+        "_supported",
+        "awaiting_join",
+        "generation",
+        "group_id",
+        "initial_delay_ms",
+        "initial_remaining_ms",
+        "leader",
+        "members",
+        "new_member_added",
+        "pending_join",
+        "pending_sync",
+        "previous_state",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "subscribed_topics",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        state: ClassicGroupState = ClassicGroupState.EMPTY,
+        *,
+        generation: int = 0,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+        leader: str | None = None,
+        state_timestamp_ms: int | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.previous_state = ClassicGroupState.DEAD
+        self.state_timestamp_ms = state_timestamp_ms
+        """When the group came into its state; None in groups stored by very old brokers."""
+        self.generation = generation
+        self.protocol_type = protocol_type
+        """What the group is for (``consumer``, ``connect`` …); None: it only ever had offsets."""
+        self.protocol = protocol
+        self.leader = leader
+        self.members: dict[str, ClassicMember] = {}
+        self.pending_join: set[str] = set()
+        """Member ids handed out with MEMBER_ID_REQUIRED that have not come back yet."""
+        self.awaiting_join: set[str] = set()
+        """Members whose JoinGroup is parked."""
+        self.pending_sync: set[str] = set()
+        """Members of this generation that have not sent SyncGroup yet."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """What the members subscribe to; None: not a consumer group, or unreadable metadata."""
+        self.new_member_added = False
+        """Somebody joined since the initial delay began, so it may be worth waiting longer."""
+        self.initial_delay_ms: int | None = None
+        """Length of the running piece of the initial rebalance delay; None: none is running."""
+        self.initial_remaining_ms = 0
+        """How much the initial delay may still be extended."""
+        self._static: dict[str, str] = {}
+        self._supported: Counter[str] = Counter()
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
+        if self.state not in PREDECESSORS[state]:
+            raise IllegalTransitionError(self.group_id, self.state, state)
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in PREDECESSORS[ClassicGroupState.PREPARING_REBALANCE]
+
+    @property
+    def is_simple(self) -> bool:
+        """Only a name to keep offsets under: no protocol was ever used with it."""
+        return (
+            self.protocol_type is None
+            and self.state is ClassicGroupState.EMPTY
+            and not self.pending_join
+        )
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        return len(self.awaiting_join) == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The patience of the most patient member."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    # -- members -------------------------------------------------------------------------------
+
+    def add(self, member: ClassicMember, parked: Parked | None = None) -> None:
+        """Take a member in; its JoinGroup, if any, waits."""
+        if member.instance_id is not None:
+            assert member.instance_id not in self._static, "the old static member must go first"
+            self._static[member.instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        self.park_join(member, parked)
+        self.pending_join.discard(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Let a member go, or the promise of one; the lead passes to the next."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count(member, -1)
+            if member.instance_id is not None:
+                self._static.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.awaiting_join.discard(member_id)
+        self.pending_join.discard(member_id)
+        self.pending_sync.discard(member_id)
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def rename_static(self, member: ClassicMember, member_id: str) -> None:
+        """A static member came back: same place, same assignment, another member id."""
+        assert member.instance_id is not None
+        old_id = member.member_id
+        # The place in the order decides who leads next, so the dict is rebuilt around it.
+        self.members = {
+            (member_id if key == old_id else key): value for key, value in self.members.items()
+        }
+        member.member_id = member_id
+        self._static[member.instance_id] = member_id
+        if self.leader == old_id:
+            self.leader = member_id
+        for waiting in (self.awaiting_join, self.pending_sync):
+            if old_id in waiting:
+                waiting.remove(old_id)
+                waiting.add(member_id)
+
+    def static_member_id(self, instance_id: str) -> str | None:
+        return self._static.get(instance_id)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether this is a member; a static one that was replaced is fenced."""
+        if instance_id is not None:
+            current = self._static.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # -- waiting requests ----------------------------------------------------------------------
+
+    def park_join(self, member: ClassicMember, parked: Parked | None) -> Parked | None:
+        """Keep a JoinGroup (None: none) and give back the one that waited before."""
+        before = member.parked_join
+        member.parked_join = parked
+        if parked is None:
+            self.awaiting_join.discard(member.member_id)
+        else:
+            self.awaiting_join.add(member.member_id)
+        return before
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is one of those who joined; False: nobody did."""
+        if self.leader in self.awaiting_join:
+            return True
+        joined = next((m for m in self.members if m in self.awaiting_join), None)
+        if joined is None:
+            return False
+        self.leader = joined
+        return True
+
+    # -- protocols -----------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether somebody with these protocols and the members have one in common."""
+        if self.state is ClassicGroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        size = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self._supported[name] == size for name in names
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with the most votes among those that all members support."""
+        size = len(self.members)
+        candidates = {name for name, count in self._supported.items() if count == size}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=votes.__getitem__)
+
+    def _count(self, member: ClassicMember, change: int) -> None:
+        # A client may name a protocol twice; it still supports it once.
+        for name in dict(member.protocols):
+            self._supported[name] += change
+
+    # -- generations ---------------------------------------------------------------------------
+
+    def next_generation(self, now_ms: int) -> None:
+        self.generation += 1
+        if self.members:
+            self.protocol = self.select_protocol()
+            self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
+        else:
+            self.protocol = None
+            self.transition_to(ClassicGroupState.EMPTY, now_ms)
+        self.refresh_subscription()
+        self.pending_sync.clear()
+
+    def refresh_subscription(self) -> None:
+        """Work out the subscribed topics from the members' metadata."""
+        self.subscribed_topics = self._subscription() if self.uses_consumer_protocol else None
+
+    def _subscription(self) -> frozenset[str] | None:
+        if not self.members:
+            return frozenset()
+        if self.protocol is None:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            names = subscribed_topics(member.metadata(self.protocol))
+            if names is None:
+                return None
+            topics |= names
+        return frozenset(topics)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member may be reading the topic; in doubt a consumer group may."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics

@@ -1,0 +1,344 @@
+"""The coordinator state of one ``__consumer_offsets`` partition: groups of both kinds and offsets.
+
+Requests are handed to the part that knows: ``ClassicGroups``, ``ConsumerGroups``, ``OffsetStore``.
+A group id belongs to one kind at a time; which one, and how an empty group changes its kind, is
+decided here. So is what concerns groups and their offsets together: deletion and expiry.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.delete_groups.v2.response import DeletableGroupResult
+from kio.schema.describe_groups.v6.response import DescribedGroup
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v9.request import JoinGroupRequest
+from kio.schema.leave_group.v5.request import LeaveGroupRequest
+from kio.schema.list_groups.v5.response import ListedGroup
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+from moldau.errors import ErrorCode
+from moldau.groups import listings, offsets
+from moldau.groups.classic import ClassicDeadline, ClassicGroups, ClassicGroupState
+from moldau.groups.classic.answers import join_error
+from moldau.groups.consumer import messages
+from moldau.groups.consumer.groups import ConsumerGroups
+from moldau.groups.consumer.timers import MemberTimeout
+from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
+from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply, append_error
+from moldau.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    from_record,
+)
+from moldau.groups.settings import GroupSettings
+from moldau.groups.timeouts import Timeouts
+from moldau.groups.topics import TopicView
+from moldau.wire.make import make
+from moldau.wire.offset_shapes import (
+    OffsetCommitRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+
+_EXPIRY: Final = "offset expiry"
+
+
+class GroupShard:
+    """First ``replay`` what is stored, then ``on_loaded``, then requests and deadlines.
+
+    ``new_uuid`` is where member ids come from.
+    """
+
+    def __init__(
+        self, settings: GroupSettings, topics: TopicView, new_uuid: Callable[[], UUID]
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._timeouts: Timeouts[Any] = Timeouts()
+        self._loading = True
+        self._now_ms = 0
+        self._classic = ClassicGroups(
+            settings, self._timeouts, lambda prefix: f"{prefix}-{new_uuid()}"
+        )
+        self._consumer = ConsumerGroups(
+            settings, topics, self._timeouts, lambda: _short(new_uuid())
+        )
+        self._offsets = OffsetStore(settings)
+
+    # Classic groups ------------------------------------------------------------------------------
+
+    def join_group(
+        self,
+        request: JoinGroupRequest,
+        token: object,
+        now_ms: int,
+        client: ClientInfo,
+        version: int,
+    ) -> Outcome:
+        group_id = request.group_id
+        if group_id not in self._consumer:
+            return self._classic.join(request, token, now_ms, client, version)
+        if not self._consumer.is_empty(group_id):
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            return Outcome.reply(token, join_error(code, request.member_id, version=version))
+        return _instead(
+            self._consumer.delete(group_id)[1],
+            self._classic.join(request, token, now_ms, client, version),
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest, token: object, now_ms: int, version: int
+    ) -> Outcome:
+        return self._classic.sync(request, token, now_ms, version)
+
+    def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
+        return self._classic.heartbeat(request, token, now_ms)
+
+    def leave_group(self, request: LeaveGroupRequest, token: object, now_ms: int) -> Outcome:
+        return self._classic.leave(request, token, now_ms)
+
+    # Groups under the consumer protocol ----------------------------------------------------------
+
+    def consumer_group_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        token: object,
+        now_ms: int,
+        client: ClientInfo,
+        version: int,
+    ) -> Outcome:
+        if "consumer" not in self._settings.group_coordinator_rebalance_protocols:
+            return Outcome.reply(token, messages.error_response(ErrorCode.UNSUPPORTED_VERSION))
+        group_id = request.group_id
+        group = self._classic.get(group_id)
+        if group is None or request.member_epoch != 0:
+            return self._consumer.heartbeat(request, token, now_ms, client, version)
+        code, tombstones = self._classic.delete(group_id)
+        if code:
+            answer = messages.error_response(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
+            )
+            return Outcome.reply(token, answer)
+        return _instead(
+            tombstones, self._consumer.heartbeat(request, token, now_ms, client, version)
+        )
+
+    # Offsets -------------------------------------------------------------------------------------
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, token: object, now_ms: int, version: int
+    ) -> Outcome:
+        self._now_ms = now_ms
+        group_id, member_id = request.group_id, request.member_id
+        epoch = request.generation_id_or_member_epoch
+        check: PartitionCheck | None = None
+        if group_id in self._consumer:
+            code = self._consumer.validate_commit(
+                group_id, member_id, request.group_instance_id, epoch, version=version
+            )
+            if code is ErrorCode.STALE_MEMBER_EPOCH:
+                # A member that is behind may still commit for what it has had all the time.
+                check = self._partition_check(group_id, member_id, epoch)
+                code = ErrorCode.NONE
+        else:
+            code = self._classic.validate_commit(
+                group_id, member_id, request.group_instance_id, epoch, now_ms, version=version
+            )
+        if code:
+            return Outcome.reply(token, offsets.commit_error(request, code))
+        return offsets.commit(self._offsets, request, token, now_ms, check=check)
+
+    def _partition_check(self, group_id: str, member_id: str, epoch: int) -> PartitionCheck:
+        def check(topic: str, topic_id: UUID | None, partition: int) -> ErrorCode:
+            found = topic_id or self._topics.topic_id(topic)
+            if found is None:
+                return ErrorCode.STALE_MEMBER_EPOCH
+            return self._consumer.validate_partition_commit(
+                group_id, member_id, epoch, found, partition
+            )
+
+        return check
+
+    def offset_fetch(
+        self,
+        request: OffsetFetchRequestGroup,
+        token: object,
+        _now_ms: int,
+        *,
+        require_stable: bool = False,
+    ) -> Outcome:
+        """One group's part of an OffsetFetch."""
+        code = ErrorCode.NONE
+        if request.group_id in self._consumer:
+            code = self._consumer.validate_fetch(
+                request.group_id, request.member_id, request.member_epoch
+            )
+        if code:
+            refused = OffsetFetchResponseGroup(
+                group_id=request.group_id, topics=(), error_code=code
+            )
+            return Outcome.reply(token, refused)
+        return Outcome.reply(
+            token, offsets.fetch(self._offsets, request, require_stable=require_stable)
+        )
+
+    def offset_delete(self, request: OffsetDeleteRequest, token: object, _now_ms: int) -> Outcome:
+        group_id = request.group_id
+        if group_id in self._consumer:
+            kind: ClassicGroups | ConsumerGroups = self._consumer
+        else:
+            kind = self._classic
+            code = self._classic.validate_offset_delete(group_id)
+            if code:
+                return Outcome.reply(token, offsets.delete_error(code))
+        return offsets.delete(
+            self._offsets, request, token, lambda topic: kind.is_subscribed(group_id, topic)
+        )
+
+    # Administration ------------------------------------------------------------------------------
+
+    def describe_group(self, group_id: str, token: object, version: int) -> Outcome:
+        """One group's part of a DescribeGroups."""
+        described: DescribedGroup = listings.described(
+            group_id, self._classic.describe(group_id), version
+        )
+        return Outcome.reply(token, described)
+
+    def consumer_group_describe(self, group_id: str, token: object) -> Outcome:
+        """One group's part of a ConsumerGroupDescribe."""
+        return Outcome.reply(token, self._consumer.describe([group_id])[0])
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ListedGroup]:
+        groups = [*map(listings.listed, self._classic.list()), *self._consumer.list()]
+        return listings.filtered(groups, states, types)
+
+    def delete_group(self, group_id: str, token: object, _now_ms: int) -> Outcome:
+        """One group's part of a DeleteGroups."""
+        kind = self._consumer if group_id in self._consumer else self._classic
+        code, tombstones = kind.delete(group_id)
+
+        def answer(result: ErrorCode) -> Reply:
+            return Reply(token, make(DeletableGroupResult, group_id=group_id, error_code=result))
+
+        if code:
+            return Outcome(replies=[answer(code)])
+        return Outcome(
+            [*self._offsets.delete_group(group_id), *tombstones],
+            [answer(ErrorCode.NONE)],
+            lambda failure: [answer(append_error(failure))],
+        )
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        return self._timeouts.next()
+
+    def on_time(self, now_ms: int) -> Outcome:
+        """Everything that is due: sessions, rebalances, the expiry of offsets."""
+        due = self._timeouts.due(now_ms)
+        outcome = Outcome()
+        classic = [key for key in due if isinstance(key, ClassicDeadline)]
+        if classic:
+            outcome.extend(self._classic.on_time(now_ms, classic))
+        consumer = [key for key in due if isinstance(key, MemberTimeout)]
+        if consumer:
+            outcome.extend(self._consumer.on_time(now_ms, consumer))
+        if _EXPIRY in due:
+            self._timeouts.set(_EXPIRY, now_ms + self._settings.offsets_retention_check_interval_ms)
+            outcome.records += self._expired(now_ms)
+        return outcome
+
+    def _expired(self, now_ms: int) -> list[Record]:
+        """The tombstones of offsets that have outlived their time, and of groups left with none."""
+        records: list[Record] = []
+        for group_id in self._group_ids():
+            expired = self._offsets.expire(group_id, self._retention(group_id), now_ms)
+            records += expired.records
+            if expired.nothing_left:
+                if group_id in self._consumer:
+                    records += self._consumer.delete(group_id)[1]
+                else:
+                    records += self._classic.delete_if_unused(group_id)
+        return records
+
+    def _group_ids(self) -> Iterable[str]:
+        ids = dict.fromkeys(listing.group_id for listing in self._classic.list())
+        ids |= dict.fromkeys(self._consumer.group_ids())
+        ids |= dict.fromkeys(self._offsets.groups())
+        return ids
+
+    def _retention(self, group_id: str) -> Retention | None:
+        """When the offsets of a group expire; None: not at all for now."""
+        if group_id in self._consumer:
+            return Retention(None, lambda topic: self._consumer.is_subscribed(group_id, topic))
+        group = self._classic.get(group_id)
+        if group is None or group.protocol_type is None:
+            return FROM_COMMIT
+        if group.state is ClassicGroupState.EMPTY:
+            return Retention(group.state_timestamp_ms)
+        if group.state is ClassicGroupState.STABLE and group.subscribed_topics is not None:
+            return Retention(None, group.is_subscribed)
+        return None
+
+    # Topics --------------------------------------------------------------------------------------
+
+    def on_topics_changed(self, names: Collection[str], _now_ms: int) -> Outcome:
+        """Topics appeared, grew or went. Members of classic groups see that for themselves."""
+        return self._consumer.on_topics_changed(names)
+
+    def on_topics_removed(self, removed: Collection[tuple[str, UUID]], _now_ms: int) -> Outcome:
+        """Topics are gone for good: so are the offsets committed for them."""
+        return Outcome(self._offsets.remove_topics(removed))
+
+    # The log -------------------------------------------------------------------------------------
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Bring the state up to one record; kinds of records that are not known are skipped."""
+        decoded = from_record(key, value)
+        if decoded is None:
+            return
+        known, content = decoded
+        if isinstance(known, OffsetCommitKey):
+            assert content is None or isinstance(content, OffsetCommitValue)
+            self._offsets.replay(known, content)
+            if content is not None and not self._loading and known.group not in self._consumer:
+                self._classic.ensure(known.group, self._now_ms)
+        elif isinstance(known, GroupMetadataKey):
+            assert content is None or isinstance(content, GroupMetadataValue)
+            self._classic.replay(known, content)
+        else:
+            self._consumer.apply(known, content)
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """The whole log is replayed: sessions begin anew."""
+        self._loading = False
+        self._now_ms = now_ms
+        for group_id in tuple(self._offsets.groups()):
+            if group_id not in self._consumer:
+                self._classic.ensure(group_id, now_ms)
+        self._timeouts.set(_EXPIRY, now_ms + self._settings.offsets_retention_check_interval_ms)
+        outcome = self._classic.on_loaded(now_ms)
+        outcome.extend(self._consumer.on_loaded(now_ms))
+        return outcome
+
+
+def _instead(tombstones: list[Record], outcome: Outcome) -> Outcome:
+    """A group that is written under another kind takes the place of the empty one before."""
+    if outcome.records:
+        outcome.records = [*tombstones, *outcome.records]
+    return outcome
+
+
+def _short(value: UUID) -> str:
+    """A UUID as Kafka writes it."""
+    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

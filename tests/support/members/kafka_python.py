@@ -1,0 +1,67 @@
+"""A group member with kafka-python: ``python -m … '{"bootstrap_servers": …}' topic``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterable
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
+from tests.support.members.events import partitions, say, say_committed, say_records
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        say("partitions_revoked", partitions=partitions((p.topic, p.partition) for p in revoked))
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        say("partitions_assigned", partitions=partitions((p.topic, p.partition) for p in assigned))
+
+
+class Stop(BaseException):
+    """SIGTERM came; it also ends a poll that waits."""
+
+
+def stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Stop
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    consumer = KafkaConsumer(enable_auto_commit=False, auto_offset_reset="earliest", **settings)
+    consumer.subscribe([sys.argv[2]], listener=Listener())
+    signal.signal(signal.SIGTERM, stop)
+    say("startup_complete")
+    try:
+        while True:
+            consume(consumer)
+    except Stop:
+        consumer.close(autocommit=False)
+    say("shutdown_complete")
+
+
+def consume(consumer: KafkaConsumer) -> None:
+    # A poll that ends in the middle of a rebalance makes kafka-python 3.0 forget the assignment
+    # that follows, with any broker; so it waits long enough for a rebalance to finish.
+    found = consumer.poll(timeout_ms=5000)
+    say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
+    offsets = {
+        partition: OffsetAndMetadata(rows[-1].offset + 1, "", -1)
+        for partition, rows in found.items()
+        if rows
+    }
+    if not offsets:
+        return
+    try:
+        consumer.commit(offsets)
+    except KafkaError as error:
+        say("commit_failed", error=type(error).__name__)
+        return
+    say_committed((p.topic, p.partition, offset.offset) for p, offset in offsets.items())
+
+
+if __name__ == "__main__":
+    main()

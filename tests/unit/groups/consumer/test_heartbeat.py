@@ -1,0 +1,406 @@
+"""ConsumerGroupHeartbeat: joining, reconciling, leaving, and who is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitions
+
+from moldau.errors import ErrorCode
+from moldau.groups.consumer.group import GroupState
+from moldau.groups.consumer.member import MemberState
+from moldau.groups.outcome import ClientInfo
+from moldau.groups.settings import GroupSettings
+
+EVERYTHING = frozenset(range(6))
+
+
+@pytest.fixture
+def h() -> Iterator[Harness]:
+    harness = Harness(orders=6)
+    yield harness
+    harness.check_log()
+
+
+def test_the_first_member_gets_everything_with_its_first_answer(h: Harness) -> None:
+    answer = h.join("a", "orders")
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
+    assert answer.heartbeat_interval.total_seconds() == 5
+    assert partitions(answer) == {h.id("orders"): EVERYTHING}
+    assert h.group.state is GroupState.STABLE
+
+
+def test_an_assignment_is_told_once_and_again_on_a_full_request(h: Harness) -> None:
+    h.join("a", "orders")
+    assert h.beat("a", 2).assignment is None
+    assert not h.last_records, "a heartbeat without news writes nothing"
+    owned = {h.id("orders"): EVERYTHING}
+    full = h.beat("a", 2, owned=owned, topics=("orders",), rebalance_timeout_ms=60_000)
+    assert partitions(full) == owned
+    assert not h.last_records
+
+
+def test_version_0_lets_the_coordinator_choose_a_member_id(h: Harness) -> None:
+    assert h.join("", "orders", version=0).member_id == "made-0"
+    assert h.join("", "orders", version=1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_partitions_change_hands_only_when_they_were_given_up(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders")
+    joined = h.join("b", "orders")
+    assert joined.member_epoch == 3
+    assert partitions(joined) == {}
+    assert h.group.members["b"].state is MemberState.UNRELEASED_PARTITIONS
+    assert h.group.state is GroupState.RECONCILING
+
+    asked = h.beat("a", 2)
+    assert asked.member_epoch == 2, "it keeps its epoch until it has given up its partitions"
+    assert partitions(asked) == {orders: frozenset({0, 1, 2})}
+    assert partitions(h.beat("b", 3)) is None
+
+    still = h.beat("a", 2, owned={orders: EVERYTHING})
+    assert (still.member_epoch, partitions(still)) == (2, None)
+    done = h.beat("a", 2, owned={orders: frozenset({0, 1, 2})})
+    assert done.member_epoch == 3
+    assert partitions(h.beat("b", 3)) == {orders: frozenset({3, 4, 5})}
+    assert h.group.state is GroupState.STABLE
+
+
+def test_a_member_that_gave_up_before_it_was_asked_moves_on_at_once(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders")
+    h.join("b", "orders")
+    answer = h.beat("a", 2, owned={orders: frozenset({0, 1, 2})})
+    assert (answer.member_epoch, partitions(answer)) == (3, {orders: frozenset({0, 1, 2})})
+
+
+def test_what_a_member_leaves_behind_goes_to_the_others(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders")
+    h.join("b", "orders")
+    left = h.beat("a", -1)
+    assert (left.error_code, left.member_epoch) == (0, -1)
+    assert partitions(h.beat("b", 3)) == {orders: EVERYTHING}
+    h.beat("b", -1)
+    assert h.group.state is GroupState.EMPTY
+    assert not h.group.target
+    assert len(h.timeouts) == 0
+
+
+def test_a_silent_member_is_fenced_after_its_session(h: Harness) -> None:
+    h.join("a", "orders")
+    h.pass_time(44_999)
+    assert "a" in h.group.members
+    h.pass_time(1)
+    assert "a" not in h.group.members
+    assert h.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_whose_sessions_end_together_leave_one_consistent_group(h: Harness) -> None:
+    h.topic("bills", 2)
+    for name in ("a", "b", "c"):
+        h.join(name, "orders" if name != "b" else "bills")
+    h.pass_time(10_000)
+    h.beat("c", h.group.members["c"].epoch)
+    h.pass_time(35_000)
+    assert h.group.members.keys() == {"c"}
+    assert h.group.subscribed == {"orders"}
+
+
+def test_a_member_that_does_not_give_up_is_fenced_after_its_rebalance_timeout(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders", rebalance_timeout_ms=20_000)
+    h.join("b", "orders")
+    h.beat("a", 2)
+    for _ in range(4):
+        h.pass_time(5_000)
+        h.beat("b", 3)
+        if "a" in h.group.members:
+            h.beat("a", 2, owned={orders: EVERYTHING})
+    assert "a" not in h.group.members
+    assert h.group.members["b"].assigned[orders].keys() == EVERYTHING
+
+
+def test_the_rebalance_timeout_ends_when_partitions_are_given_up(h: Harness) -> None:
+    h.join("a", "orders", rebalance_timeout_ms=20_000)
+    h.join("b", "orders")
+    h.beat("a", 2)
+    h.beat("a", 2, owned={h.id("orders"): frozenset({0, 1, 2})})
+    h.pass_time(30_000)
+    assert "a" in h.group.members
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"owned": None}, ErrorCode.INVALID_REQUEST),
+        ({"topics": None}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": 7}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"assignor": "sticky"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"topics": None, "regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+    ],
+)
+def test_what_is_refused(h: Harness, fields: dict, error: ErrorCode) -> None:
+    request = {
+        "member_id": "a",
+        "epoch": 0,
+        "rebalance_timeout_ms": 1000,
+        "owned": NOTHING,
+        "topics": ("orders",),
+    }
+    answer = h.beat(**(request | fields))
+    assert answer.error_code == error
+    assert answer.error_message
+    assert not h.log
+
+
+def test_a_partition_cannot_be_owned_while_joining(h: Harness) -> None:
+    owned = {h.id("orders"): frozenset({1})}
+    answer = h.beat("a", 0, owned=owned, topics=("orders",), rebalance_timeout_ms=1000)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_wrong_epochs_are_fenced_but_the_one_before_may_be_a_lost_answer(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders")
+    h.join("b", "orders")
+    half = {orders: frozenset({0, 1, 2})}
+    assert h.beat("a", 2, owned=half).member_epoch == 3
+    assert h.beat("a", 4).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert h.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "holds who knows what"
+    too_much = h.beat("a", 2, owned={orders: EVERYTHING})
+    assert too_much.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    again = h.beat("a", 2, owned=half)
+    assert (again.error_code, again.member_epoch) == (0, 3)
+
+
+def test_a_fenced_member_joins_again_and_keeps_what_it_had(h: Harness) -> None:
+    h.join("a", "orders")
+    assert h.beat("a", 10).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    answer = h.join("a", "orders")
+    assert (answer.member_epoch, partitions(answer)) == (2, {h.id("orders"): EVERYTHING})
+
+
+def test_a_full_group_takes_no_more_members() -> None:
+    h = Harness(
+        GroupSettings(group_consumer_max_size=1, group_consumer_assignment_interval_ms=0), orders=6
+    )
+    h.join("a", "orders")
+    assert h.join("b", "orders").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert h.beat("a", 2).error_code == ErrorCode.NONE
+
+
+def test_assignments_of_a_group_keep_their_distance() -> None:
+    h = Harness(GroupSettings(group_consumer_assignment_interval_ms=1000), orders=6)
+    h.join("a", "orders")
+    joined = h.join("b", "orders")
+    assert (joined.member_epoch, partitions(joined)) == (2, {})
+    assert h.group.state is GroupState.ASSIGNING
+    h.pass_time(1000)
+    assert h.beat("b", 2).member_epoch == 3
+    assert h.group.target["b"] == {h.id("orders"): frozenset({3, 4, 5})}
+
+
+def test_a_group_begins_with_epoch_1_and_rises_with_subscriptions_only(h: Harness) -> None:
+    answer = h.join("a")
+    assert (answer.member_epoch, partitions(answer)) == (1, {})
+    assert (h.group.epoch, h.group.state) == (1, GroupState.STABLE)
+    assert h.join("b").member_epoch == 1
+    assert h.join("c", "orders").member_epoch == 2
+    assert h.beat("a", 1).member_epoch == 2
+
+
+def test_the_assignor_that_most_members_ask_for_is_used(h: Harness) -> None:
+    h.join("a", "orders", assignor="range")
+    h.join("b", "orders", assignor="range")
+    h.join("c", "orders")
+    (group,) = h.groups.describe([GROUP])
+    assert group.assignor_name == "range"
+
+
+# Static members
+
+
+def test_a_static_member_comes_back_to_what_it_had(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    h.join("b", "orders")
+    before = dict(h.group.target)
+    left = h.beat("a", -2, instance_id="one")
+    assert (left.error_code, left.member_epoch) == (0, -2)
+    epoch = h.group.epoch
+    back = h.join("a2", "orders", instance_id="one")
+    assert back.member_epoch == h.group.assignment_epoch
+    assert h.group.epoch == epoch, "nobody else notices"
+    assert h.group.target == {"a2": before["a"], "b": before["b"]}
+    assert h.group.members.keys() == {"a2", "b"}
+    assert h.group.static_members == {"one": "a2"}
+    assert h.beat("a", 3, instance_id="one").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert h.beat("a", -1, instance_id="one").error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_an_instance_id_in_use_is_not_given_away(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    answer = h.join("b", "orders", instance_id="one")
+    assert answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert h.beat("b", 2, instance_id="two").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_that_lost_the_answer_to_its_join_joins_again(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    again = h.join("a", "orders", instance_id="one")
+    assert (again.error_code, again.member_epoch) == (0, 2)
+    assert partitions(again) == {h.id("orders"): EVERYTHING}
+
+
+def test_a_static_member_that_came_back_under_its_old_id_is_watched(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    h.beat("a", -2, instance_id="one")
+    h.join("a", "orders", instance_id="one")
+    h.pass_time(45_000)
+    assert not h.group.members
+
+
+def test_a_static_member_that_stays_away_is_fenced_after_its_session(h: Harness) -> None:
+    h.join("a", "orders", instance_id="one")
+    h.beat("a", -2, instance_id="one")
+    assert h.group.owners, "its partitions wait for it"
+    h.pass_time(45_000)
+    assert not h.group.members
+    assert not h.group.owners
+
+
+def test_a_static_member_comes_back_with_other_subscriptions(h: Harness) -> None:
+    h.topic("bills", 2)
+    h.join("a", "orders", instance_id="one")
+    h.beat("a", -2, instance_id="one")
+    answer = h.join("a", "bills", instance_id="one")
+    assert partitions(answer) == {h.id("bills"): frozenset({0, 1})}
+    assert h.group.state is GroupState.STABLE
+
+
+# Topics and patterns
+
+
+def test_new_partitions_and_new_topics_reach_the_members(h: Harness) -> None:
+    h.join("a", "orders", "bills")
+    h.topic("orders", 8)
+    answer = h.beat("a", 2)
+    assert (answer.member_epoch, partitions(answer)) == (3, {h.id("orders"): frozenset(range(8))})
+    h.topic("bills", 1)
+    assert partitions(h.beat("a", 3)) == {
+        h.id("orders"): frozenset(range(8)),
+        h.id("bills"): frozenset({0}),
+    }
+
+
+def test_a_deleted_topic_is_taken_away(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders")
+    h.topic("orders", None)
+    answer = h.beat("a", 2)
+    assert (answer.member_epoch, partitions(answer)) == (2, {})
+    assert h.beat("a", 2, owned={orders: frozenset()}).member_epoch == 3
+
+
+def test_other_topics_do_not_disturb_a_group(h: Harness) -> None:
+    h.join("a", "orders")
+    h.beat("a", 2)
+    h.topic("bills", 3)
+    assert not h.group.refresh_requested
+    h.topic("orders", 6)
+    assert h.beat("a", 2).member_epoch == 2, "looked at, and nothing was new"
+
+
+def test_a_pattern_follows_the_topics(h: Harness) -> None:
+    answer = h.join("a", regex="order.*")
+    assert partitions(answer) == {h.id("orders"): EVERYTHING}
+    assert h.groups.is_subscribed(GROUP, "orders")
+    h.topic("ordered", 1)
+    answer = h.beat("a", 2)
+    assert partitions(answer) == {h.id("orders"): EVERYTHING, h.id("ordered"): frozenset({0})}
+    h.topic("ordered", None)
+    h.beat("a", 3)
+    assert h.groups.is_subscribed(GROUP, "orders")
+    assert not h.groups.is_subscribed(GROUP, "ordered")
+
+
+def test_a_pattern_must_match_the_whole_name(h: Harness) -> None:
+    assert partitions(h.join("a", regex="rder")) == {}
+
+
+def test_a_pattern_that_nobody_uses_is_forgotten(h: Harness) -> None:
+    h.join("a", regex="o.*")
+    h.join("b", regex="o.*")
+    h.join("c", regex="x.*")
+    assert h.group.regexes.keys() == {"o.*", "x.*"}
+    h.beat("a", -1)
+    h.beat("c", -1)
+    assert h.group.regexes.keys() == {"o.*"}
+    h.beat("b", h.group.members["b"].epoch, regex="")
+    assert not h.group.regexes
+    assert not h.groups.is_subscribed(GROUP, "orders")
+
+
+def test_a_pattern_is_matched_again_from_time_to_time(h: Harness) -> None:
+    h.join("a", regex="o.*")
+    resolved = h.group.regexes["o.*"].timestamp_ms
+    for _ in range(21):
+        h.pass_time(30_000)
+        assert h.beat("a", 2).member_epoch == 2
+    assert h.group.regexes["o.*"].timestamp_ms > resolved
+
+
+def test_dropping_a_topic_takes_it_away_at_once() -> None:
+    h = Harness(GroupSettings(group_consumer_assignment_interval_ms=1000), orders=2, bills=1)
+    h.join("a", "orders", "bills")
+    answer = h.beat("a", 2, topics=("orders",))
+    assert partitions(answer) == {h.id("orders"): frozenset({0, 1})}
+    assert h.group.assignment_epoch == 2, "ahead of the next assignment"
+
+
+# Around the group
+
+
+def test_a_change_of_client_is_noted_but_moves_nothing(h: Harness) -> None:
+    h.join("a", "orders")
+    assert h.beat("a", 2, client=ClientInfo("other", "/10.0.0.1")).member_epoch == 2
+    assert len(h.last_records) == 1
+    assert h.group.members["a"].client_host == "/10.0.0.1"
+
+
+def test_a_failed_append_changes_nothing_and_is_answered(h: Harness) -> None:
+    h.join("a", "orders")
+    h.beat("a", 2)
+    h.topic("orders", 7)
+    before = repr(h.group)
+    h.fail_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert h.join("b", "orders").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert h.beat("a", -1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    h.pass_time(45_000)
+    assert repr(h.group) == before
+    h.fail_with = None
+    h.pass_time(500)
+    assert not h.group.members, "an expiry that could not be written is tried again"
+
+
+def test_a_restarted_coordinator_goes_on_where_the_log_ends(h: Harness) -> None:
+    orders = h.id("orders")
+    h.join("a", "orders", rebalance_timeout_ms=20_000)
+    h.join("b", "orders")
+    h.beat("a", 2)
+    h.reload()
+    assert h.beat("a", 2, owned={orders: frozenset({0, 1, 2})}).member_epoch == 3
+    assert partitions(h.beat("b", 3)) == {orders: frozenset({3, 4, 5})}
+    h.reload()
+    h.pass_time(45_000)
+    assert not h.group.members
