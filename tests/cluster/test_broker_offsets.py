@@ -363,12 +363,11 @@ async def test_a_producers_sequences_are_remembered_over_a_restart(
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (0, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (9, ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_coordinators_are_answered_with_an_error_that_clients_know(
+async def test_coordinators_that_do_not_exist_are_answered_with_an_error_that_clients_know(
     client: WireClient, key_type: int, code: ErrorCode
 ) -> None:
     answer = await client.call(
