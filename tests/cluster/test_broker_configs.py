@@ -308,6 +308,31 @@ async def test_a_brokers_new_limit_holds_for_topics_without_their_own(
     assert (await client.produce("plain", one_batch(b"x" * 1000))).error_code == 0
 
 
+async def test_new_connection_limits_hold_for_the_next_connections(
+    broker: InProcessBroker, client: WireClient
+) -> None:
+    changed = await change(client, BROKER, "", ("max.connections.per.ip", SET, "1"))
+    assert changed == DONE
+    refused = await broker.connect()
+    assert await refused.wait_closed_by_peer() == b""
+    assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0, "who is in stays in"
+
+    override = ("max.connections.per.ip.overrides", SET, "127.0.0.1:2")
+    assert await change(client, BROKER, "", override) == DONE
+    second = await broker.connect()
+    assert (await second.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+
+    assert await change(client, BROKER, "", (override[0], DELETE, None)) == DONE
+    assert await change(client, BROKER, "", ("max.connections.per.ip", DELETE, None)) == DONE
+    assert await change(client, BROKER, "", ("max.connections", SET, "2")) == DONE
+    third = await broker.connect()
+    waiting = asyncio.create_task(third.call(ApiKey.API_VERSIONS, 0))
+    assert (await second.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+    assert not waiting.done()
+    assert await change(client, BROKER, "", ("max.connections", SET, "3")) == DONE
+    assert (await waiting).error_code == 0
+
+
 async def test_settings_survive_a_restart(broker: InProcessBroker) -> None:
     client = await broker.connect()
     await client.create_topic("t", configs={"max.message.bytes": "500"})

@@ -142,7 +142,8 @@ class BrokerServer:
         await self._run_in_thread(claim_directories, disk, log_dirs, cluster_id, config.node_id)
 
         broker = self._build(configs, logs, cluster_id)
-        self._bind(Router(broker))
+        configs.on_broker_change.append(logs.reconfigure)
+        self._bind(broker)
         broker.controller = Controller(
             store,
             await self._registration(),
@@ -205,12 +206,12 @@ class BrokerServer:
         )
         return broker
 
-    def _bind(self, router: Router) -> None:
+    def _bind(self, broker: Broker) -> None:
         config = self._config
-        quotas = ConnectionQuotas(
-            config[MAX_CONNECTIONS],
-            config[MAX_CONNECTIONS_PER_IP],
-            config.max_connections_per_ip_overrides(),
+        router = Router(broker)
+        quotas = ConnectionQuotas(*_connection_limits(config))
+        broker.configs.on_broker_change.append(
+            lambda changed: quotas.set_limits(*_connection_limits(changed))
         )
         settings = ListenerSettings(
             limits=ConnectionLimits(max_request_bytes=config[SOCKET_REQUEST_MAX_BYTES]),
@@ -264,6 +265,14 @@ def _if_set(config: BrokerConfig, option: Option[int]) -> int:
     large requests (docs/adr/0001-own-transport-and-sendfile.md).
     """
     return config[option] if config.is_set(option) else -1
+
+
+def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int]]:
+    return (
+        config[MAX_CONNECTIONS],
+        config[MAX_CONNECTIONS_PER_IP],
+        config.max_connections_per_ip_overrides(),
+    )
 
 
 def _controller_settings(configs: Configs) -> ControllerSettings:

@@ -7,7 +7,7 @@ at the moment it needs it, so that a change takes effect without a restart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from moldau.config import BrokerConfig, ConfigError, TopicConfig, topic_config
 
@@ -24,6 +24,8 @@ class Configs:
         self._node = str(static.node_id)
         self._topic_overrides: dict[str, dict[str, str]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
+        self.on_broker_change: list[Callable[[BrokerConfig], object]] = []
+        """Called with the broker's new settings: for those who keep something made of them."""
 
     def topic(self, name: str) -> TopicConfig:
         """What holds for a topic."""
@@ -71,6 +73,8 @@ class Configs:
         for warning in self.broker.warnings:
             log.warning("%s", warning)
         self._topic_configs.clear()
+        for tell in self.on_broker_change:
+            tell(self.broker)
         return None
 
     def forget_topic(self, name: str) -> None:

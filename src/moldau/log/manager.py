@@ -202,6 +202,10 @@ class LogManager:
         )
         every(config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS] / 1000, self._expire_producers)
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's settings changed at run time."""
+        self._config = config
+
     # Partitions --------------------------------------------------------------------------------
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:

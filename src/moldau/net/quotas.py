@@ -21,12 +21,20 @@ class ConnectionQuotas:
         overrides: Mapping[str, int] | None = None,
     ) -> None:
         """``overrides``: ``max.connections.per.ip.overrides``, address to limit."""
-        self._max_connections = max_connections
-        self._max_per_ip = max_per_ip
-        self._overrides = dict(overrides or {})
         self._per_ip: dict[str, int] = {}
         self._waiters: list[Callable[[], object]] = []
         self.count = 0
+        self.set_limits(max_connections, max_per_ip, overrides or {})
+
+    def set_limits(
+        self, max_connections: int, max_per_ip: int, overrides: Mapping[str, int]
+    ) -> None:
+        """Other limits from now on; connections that are open stay open."""
+        self._max_connections = max_connections
+        self._max_per_ip = max_per_ip
+        self._overrides = dict(overrides)
+        if not self.is_full:
+            self._wake()
 
     @property
     def is_full(self) -> bool:
@@ -52,10 +60,13 @@ class ConnectionQuotas:
             self._per_ip[ip] = left
         else:
             del self._per_ip[ip]
+        self._wake()
+
+    def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter()
 
     def when_free(self, callback: Callable[[], object]) -> None:
-        """Call back once when a connection has closed."""
+        """Call back once when a connection has closed or the limit was raised."""
         self._waiters.append(callback)

@@ -66,8 +66,20 @@ def test_settings_of_one_broker_come_before_those_of_all() -> None:
 def test_settings_of_other_brokers_do_not_matter() -> None:
     configs = make_configs()
     before = configs.broker
-    assert configs.update({}, {"2": {"message.max.bytes": "60"}}) == []
+    told: list[BrokerConfig] = []
+    configs.on_broker_change.append(told.append)
+    assert configs.update({"t": {"retention.ms": "5"}}, {"2": {"message.max.bytes": "60"}}) == ["t"]
     assert configs.broker is before
+    assert told == []
+
+
+def test_whoever_wants_to_know_is_told_of_new_broker_settings() -> None:
+    configs = make_configs()
+    told: list[int] = []
+    configs.on_broker_change.append(lambda config: told.append(config[MESSAGE_MAX_BYTES]))
+    configs.update({}, {"1": {"message.max.bytes": "60"}})
+    configs.update({}, {"": {}})
+    assert told == [60, 60]
 
 
 def test_stored_settings_that_are_no_longer_legal_leave_the_broker_serving(
