@@ -58,8 +58,10 @@ def table(printed: str) -> list[dict[str, str]]:
 def test_console_consumer_resumes_where_its_group_left_off(
     tool: RunTool, target: Target, topic: str, protocol: str
 ) -> None:
-    options = ("--topic", topic, "--group", f"console-{topic}-{protocol}", "--from-beginning")
-    options += ("--command-property", f"group.protocol={protocol}", "--timeout-ms", "20000")
+    options = [
+        *("--topic", topic, "--group", f"console-{topic}-{protocol}", "--from-beginning"),
+        *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "20000"),
+    ]
     write(target.bootstrap, topic, 4, PARTITIONS)
     first = tool(java.CONSOLE_CONSUMER, *options, "--max-messages", "12")
     assert sorted(first.split()) == sorted(["0", "1", "2", "3"] * 3)

@@ -94,7 +94,8 @@ class ClassicMember:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
-        return ErrorCode(answer.error_code)
+        code: ErrorCode = answer.error_code
+        return code
 
     async def leave(self) -> Any:
         return await self._call(
