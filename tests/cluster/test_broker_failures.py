@@ -61,3 +61,28 @@ async def test_a_client_that_left_before_its_answer_bothers_nobody(
         hasty.abort()
     await eventually(lambda: broker.connections == 1)
     assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_pipeline_of_costly_requests_does_not_hold_up_others(
+    broker: InProcessBroker, client: WireClient
+) -> None:
+    handled: list[str] = []
+    router = router_of(broker)
+    describe_cluster = router._handler(ApiKey.DESCRIBE_CLUSTER)
+
+    def note(context: Any, request: Any) -> Any:
+        handled.append("many" if request.include_fenced_brokers else "one")
+        return describe_cluster(context, request)
+
+    router._handlers[ApiKey.DESCRIBE_CLUSTER] = note
+    other = await broker.connect()
+    many = [
+        client.send(ApiKey.DESCRIBE_CLUSTER, endpoint_type=1, include_fenced_brokers=True)
+        for _ in range(100)
+    ]
+    one = other.send(ApiKey.DESCRIBE_CLUSTER, endpoint_type=1)
+    await other.receive(ApiKey.DESCRIBE_CLUSTER, one)
+    for sent in many:
+        await client.receive(ApiKey.DESCRIBE_CLUSTER, sent)
+    assert handled.count("many") == 100
+    assert handled.index("one") < 10

@@ -106,6 +106,8 @@ class Router:
         request: Any,
         keep: Callable[[bytes], None] | None = None,
     ) -> Answer:
+        # Up to milliseconds, not microseconds: nobody should wait for a whole pipeline of these.
+        connection.end_turn()
         context = RequestContext(self._broker, header, connection.listener, connection.peer_host)
         answer = self._handler(header.api_key)(context, request)
         if inspect.isawaitable(answer):

@@ -232,6 +232,13 @@ class ServerConnection:
         self._block(_CLOSING)
         self._close_if_done()
 
+    def end_turn(self) -> None:
+        """For a handler whose work is not cheap: others get their turn before the next request of
+        this peer.
+        """
+        if self._reader.buffered:
+            self._yield_turn()
+
     def abort(self) -> None:
         """Close at once, without any further answer."""
         self._drop_waiting()
