@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
@@ -73,7 +73,7 @@ def produce_frame(topic: str, batch: bytes, acks: int = -1, partition: int = 0) 
     return b"".join(parts)
 
 
-def call(connection: socket.socket, api: ApiKey, version: int, request: object) -> object:
+def call(connection: socket.socket, api: ApiKey, version: int, request: object) -> Any:
     connection.sendall(encode_request(api, version, 1, "bench", request))
     return decode_response(api, version, memoryview(read_frame(connection)))[1]
 
