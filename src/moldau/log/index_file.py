@@ -11,6 +11,7 @@ not reach the file before a flush, a roll or a clean close.
 from __future__ import annotations
 
 import mmap
+import struct
 from typing import Final
 
 from moldau.log.disk import Disk, Mapping
@@ -132,6 +133,30 @@ class IndexFile:
             file.close()
         self._exists()
         self._persisted = self.count
+
+    def take_unsynced(self) -> tuple[bool, bool]:
+        """Bring changes into the file; answers whether to sync it, and whether it is new."""
+        if self.dirty:
+            self.persist()
+        answer = self.dirty, self.new_name
+        self.dirty = self.new_name = False
+        return answer
+
+    def floor(self, field: struct.Struct, at: int, value: int) -> int:
+        """The last entry whose ``field``, ``at`` bytes into it, is not above ``value``; -1 if none.
+
+        The field only grows from entry to entry.
+        """
+        low, high = 0, self.count
+        buffer, size = self.buffer, self._entry_size
+        unpack = field.unpack_from
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(buffer, middle * size + at)[0] <= value:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
 
     def seal(self) -> None:
         """Nothing will be added: the file gets exactly its entries."""

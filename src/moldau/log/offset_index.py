@@ -75,22 +75,10 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The entry with the largest offset that is not above ``offset``."""
-        slot = self._floor(offset - self._base_offset)
+        slot = self._file.floor(_RELATIVE_OFFSET, 0, offset - self._base_offset)
         if slot < 0:
             return OffsetPosition(self._base_offset, 0)
         return self.entry(slot)
-
-    def _floor(self, relative: int) -> int:
-        low, high = 0, self._file.count
-        buffer = self._file.buffer
-        unpack = _RELATIVE_OFFSET.unpack_from
-        while low < high:
-            middle = (low + high) >> 1
-            if unpack(buffer, middle * ENTRY_SIZE)[0] <= relative:
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry; offsets only grow."""
@@ -103,7 +91,8 @@ class OffsetIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at ``offset`` and above."""
-        self.truncate_entries(self._floor(offset - self._base_offset - 1) + 1)
+        slot = self._file.floor(_RELATIVE_OFFSET, 0, offset - self._base_offset - 1)
+        self.truncate_entries(slot + 1)
 
     def truncate_entries(self, count: int) -> None:
         self._file.truncate(count)
@@ -111,12 +100,7 @@ class OffsetIndex:
 
     def persist(self) -> tuple[bool, bool]:
         """Bring the entries into the file; answers whether to sync it, and whether it is new."""
-        file = self._file
-        if file.dirty:
-            file.persist()
-        answer = file.dirty, file.new_name
-        file.dirty = file.new_name = False
-        return answer
+        return self._file.take_unsynced()
 
     def seal(self) -> None:
         self._file.seal()

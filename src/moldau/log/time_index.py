@@ -73,21 +73,10 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The entry with the largest timestamp that is not above ``timestamp``."""
-        slot = self._floor(_TIMESTAMP, 0, timestamp)
+        slot = self._file.floor(_TIMESTAMP, 0, timestamp)
         if slot < 0:
             return TimestampOffset(NO_TIMESTAMP, self._base_offset)
         return self.entry(slot)
-
-    def _floor(self, field: struct.Struct, at: int, value: int) -> int:
-        low, high = 0, self._file.count
-        buffer = self._file.buffer
-        while low < high:
-            middle = (low + high) >> 1
-            if field.unpack_from(buffer, middle * ENTRY_SIZE + at)[0] <= value:
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if the timestamp is larger than any before."""
@@ -103,7 +92,7 @@ class TimeIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at ``offset`` and above."""
-        slot = self._floor(_RELATIVE_OFFSET, 8, offset - self._base_offset - 1)
+        slot = self._file.floor(_RELATIVE_OFFSET, 8, offset - self._base_offset - 1)
         self.truncate_entries(slot + 1)
 
     def truncate_entries(self, count: int) -> None:
@@ -119,12 +108,7 @@ class TimeIndex:
 
     def persist(self) -> tuple[bool, bool]:
         """Bring the entries into the file; answers whether to sync it, and whether it is new."""
-        file = self._file
-        if file.dirty:
-            file.persist()
-        answer = file.dirty, file.new_name
-        file.dirty = file.new_name = False
-        return answer
+        return self._file.take_unsynced()
 
     def seal(self) -> None:
         self._file.seal()
