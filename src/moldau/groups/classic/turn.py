@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic.answers import append_error
-from moldau.groups.outcome import Outcome, Record, Reply
+from moldau.groups.outcome import Outcome, Record, Reply, append_error
 
 Undo = Callable[["Turn", ErrorCode], None]
 """Takes a change back, and answers into the turn it is given."""
