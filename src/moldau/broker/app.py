@@ -22,7 +22,6 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from moldau.broker.addresses import advertise
-from moldau.broker.adoption import adopt_directories, while_unknown
 from moldau.broker.configs import Configs
 from moldau.broker.context import Broker
 from moldau.broker.coordinator.service import GroupCoordinator
@@ -48,6 +47,7 @@ from moldau.config import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     BrokerConfig,
     Option,
+    TopicConfig,
     validate_topic_configs,
 )
 from moldau.controller import Controller, ControllerSettings
@@ -128,8 +128,14 @@ class BrokerServer:
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
+        topic_config: Callable[[str], TopicConfig] = configs.topic
+        if is_new:
+            # Adoption is for the first start of a store; no other start pays for its import.
+            from moldau.broker.adoption import adopt_directories, while_unknown
+
+            topic_config = while_unknown(configs.topic)
         with _in_plain_words():
-            await logs.start(while_unknown(configs.topic) if is_new else configs.topic)
+            await logs.start(topic_config)
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
