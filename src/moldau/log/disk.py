@@ -105,6 +105,10 @@ class Disk(Protocol):
 
     def size(self, path: str) -> int: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written to."""
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def is_dir(self, path: str) -> bool: ...
@@ -296,6 +300,9 @@ class OsDisk:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -33,9 +33,10 @@ _Write: TypeAlias = tuple[int, bytes]
 class _FileNode:
     """Content of a file, now and as far as it is durable."""
 
-    __slots__ = ("data", "durable", "mapped", "pending")
+    __slots__ = ("data", "durable", "mapped", "modified_ms", "pending")
 
     def __init__(self, data: bytes = b"") -> None:
+        self.modified_ms = 0
         self.data = bytearray(data)
         self.durable = bytes(data)
         self.pending: list[_Write] = []
@@ -71,7 +72,9 @@ class _FileNode:
                 data[at : at + len(piece)] = piece
         if self.mapped:
             self._mix_mapped(data, rng)
-        return _FileNode(bytes(data))
+        node = _FileNode(bytes(data))
+        node.modified_ms = self.modified_ms
+        return node
 
     def _mix_mapped(self, data: bytearray, rng: random.Random) -> None:
         """Stores into a mapping are written back sector by sector, in any order."""
@@ -160,6 +163,7 @@ class MemoryFile:
             content = content[: self._disk.rng.randrange(len(content) + 1)]
         if content:
             self._node.write(self.size, content)
+            self._node.modified_ms = self._disk.now_ms
         if error is not None:
             raise error
         self.size += len(content)
@@ -222,6 +226,8 @@ class MemoryDisk:
         self.bytes_read: Counter[str] = Counter()
         self.operations: Counter[str] = Counter()
         self.locked: set[str] = set()
+        self.now_ms = 0
+        """The time that files get when they are appended to."""
         self._root = _DirNode()
         self._off = False
         self._fault: tuple[int, int, frozenset[str]] | None = None
@@ -243,6 +249,7 @@ class MemoryDisk:
     def power_cut(self) -> MemoryDisk:
         """The disk after a power cut. This one is off: everything on it fails from now on."""
         disk = MemoryDisk(self.rng, capacity=self.capacity)
+        disk.now_ms = self.now_ms
         disk._root = self._root.after_power_cut(self.rng)
         self._off = True
         return disk
@@ -334,6 +341,10 @@ class MemoryDisk:
     def size(self, path: str) -> int:
         self.check("size", path)
         return len(self._file(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        self.check("modified_ms", path)
+        return self._file(path).modified_ms
 
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
