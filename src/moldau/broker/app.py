@@ -185,7 +185,7 @@ class BrokerServer:
     def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
         config = self._config
         replicas = ReplicaManager(config.node_id, logs, configs.topic)
-        logs.use_high_watermarks(replicas.high_watermarks)
+        logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
         broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,

@@ -55,8 +55,16 @@ class Background:
         timer = self._clock.call_later(seconds, fire)
         self._timers.add(timer)
 
-    def every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run again and again, each time ``seconds`` after the last run has ended."""
+    def every(
+        self,
+        seconds: float,
+        work: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        first: float | None = None,
+    ) -> None:
+        """Run again and again, each time ``seconds`` after the last run has ended; the ``first``
+        time may come earlier or later.
+        """
 
         async def run() -> None:
             try:
@@ -64,7 +72,7 @@ class Background:
             finally:
                 self.later(seconds, run)
 
-        self.later(seconds, run)
+        self.later(seconds if first is None else first, run)
 
     async def close(self) -> None:
         """No timer fires any more; running tasks are waited for."""

@@ -18,6 +18,8 @@ from moldau.config import (
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_FLUSH_SCHEDULER_INTERVAL_MS,
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_INITIAL_TASK_DELAY_MS,
+    LOG_RETENTION_CHECK_INTERVAL_MS,
     NUM_RECOVERY_THREADS_PER_DATA_DIR,
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
     PRODUCER_ID_EXPIRATION_MS,
@@ -43,6 +45,7 @@ from moldau.log.names import (
 from moldau.log.partition_log import PartitionLog
 from moldau.log.partition_metadata import encode_partition_metadata
 from moldau.log.recovery import RecoveryStats, load_log
+from moldau.log.retention_check import RetentionCheck
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -89,6 +92,7 @@ class LogManager:
         self._checkpointer = Checkpointer(
             self._directories.values(), self._logs_by_directory, self.fail_dir, run_in_thread
         )
+        self._retention = RetentionCheck(lambda: self.logs.values(), clock)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline: dict[TopicPartition, str] = {}
         """Partitions that are on disk here but could not be opened, and why."""
@@ -201,6 +205,11 @@ class LogManager:
             self._checkpointer.write_high_watermarks,
         )
         every(config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS] / 1000, self._expire_producers)
+        every(
+            config[LOG_RETENTION_CHECK_INTERVAL_MS] / 1000,
+            self._retention.run,
+            first=config[LOG_INITIAL_TASK_DELAY_MS] / 1000,
+        )
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time."""
@@ -428,10 +437,15 @@ class LogManager:
         await self._checkpointer.log_start_offsets()
 
     def use_high_watermarks(
-        self, high_watermarks: Callable[[], Mapping[TopicPartition, int]]
+        self,
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        high_watermark: Callable[[TopicPartition], int | None],
     ) -> None:
-        """Where to ask for the high watermarks that are checkpointed."""
+        """Where to ask for all high watermarks, which are checkpointed, and for that of one
+        partition, beyond which nothing is deleted.
+        """
         self._checkpointer.high_watermarks = high_watermarks
+        self._retention.high_watermark = high_watermark
 
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""

@@ -15,6 +15,7 @@ from moldau.log.appendable_log import AppendableLog
 from moldau.log.errors import OffsetOutOfRangeError, StorageError, is_passing
 from moldau.log.flush import FlushJob
 from moldau.log.names import LEADER_EPOCH_CHECKPOINT
+from moldau.log.retention import count_deletable
 from moldau.log.segment import Segment
 
 
@@ -39,6 +40,30 @@ class PartitionLog(AppendableLog):
         self.producers.end_offset = max(self.producers.end_offset, offset)
         self.delete_segments_before(offset)
         return True
+
+    def delete_old_segments(self, high_watermark: int, now_ms: int, *, at_most: int) -> int:
+        """Remove what retention lets go, the oldest first; answers how many segments went."""
+        self._check_online()
+        try:
+            count = count_deletable(
+                self._segments,
+                self._config,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
+                high_watermark=high_watermark,
+                now_ms=now_ms,
+            )
+        except OSError as error:
+            raise self._storage_error("retention", error) from error
+        count = min(count, at_most)
+        if count == 0:
+            return 0
+        if count == len(self._segments):
+            self.roll(now_ms)
+        offset = self._bases[count]
+        if not self.increment_log_start_offset(offset):
+            self.delete_segments_before(offset)
+        return count
 
     def delete_segments_before(self, offset: int) -> int:
         """Remove the closed segments that hold nothing from ``offset`` on; answers how many."""

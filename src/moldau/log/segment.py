@@ -258,6 +258,20 @@ class Segment:
             self._max_timestamp = largest
         return largest
 
+    def largest_timestamp(self) -> int:
+        """What retention counts from: the largest timestamp or, without any, the last append.
+
+        An index that nobody has opened is closed again: retention looks at ten thousand of them.
+        """
+        unopened = self._time_index is None
+        largest = self.max_timestamp.timestamp
+        if unopened and self._time_index is not None and not self._time_index.dirty:
+            self._time_index.close()
+            self._time_index = None
+        if largest < 0:
+            largest = self._disk.modified_ms(self.path(LOG_SUFFIX))
+        return largest
+
     def _largest_after(self, largest: TimestampOffset) -> TimestampOffset:
         position = self.offset_index.lookup(largest.offset).position
         for _, header in self.headers(position):

@@ -43,6 +43,11 @@ class TimeIndex:
         return self._file.count
 
     @property
+    def dirty(self) -> bool:
+        """Whether there is something that nobody has asked to be synced."""
+        return self._file.dirty
+
+    @property
     def is_full(self) -> bool:
         """One slot stays free for the entry that a roll adds."""
         return self._file.count >= self._max_entries - 1

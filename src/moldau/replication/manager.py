@@ -46,6 +46,12 @@ class ReplicaManager:
             for partition in partitions.values()
         }
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int | None:
+        """Of one partition; None if it is not served here."""
+        topic, index = topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        return None if partition is None else partition.high_watermark
+
     async def apply(self, states: Iterable[LeaderAndIsr]) -> list[TopicPartition]:
         """Become leader or follower of each partition with a replica here; answers those that
         failed.

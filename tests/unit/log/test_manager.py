@@ -326,7 +326,7 @@ async def test_checkpoints_are_written_from_time_to_time(broker: Broker) -> None
     manager = await broker.start()
     log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
     broker.create(B0)
-    manager.use_high_watermarks(lambda: {A0: 17, B0: 4})
+    manager.use_high_watermarks(lambda: {A0: 17, B0: 4}, lambda _: None)
     fill(log, 50)
     log.increment_log_start_offset(log.segments[-1].base_offset + 1)
     await broker.clock.advance(6)

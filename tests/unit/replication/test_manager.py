@@ -35,7 +35,7 @@ class Broker:
         config = BrokerConfig.load({"node.id": str(LOCAL), "log.dirs": LOGS})
         self.logs = LogManager(disk, [LOGS], config, clock, asyncio.to_thread)
         self.replicas = ReplicaManager(LOCAL, self.logs, self.topic_config)
-        self.logs.use_high_watermarks(self.replicas.high_watermarks)
+        self.logs.use_high_watermarks(self.replicas.high_watermarks, self.replicas.high_watermark)
 
     def topic_config(self, name: str) -> TopicConfig:
         return self.topic_configs.get(name, TopicConfig())
