@@ -1,4 +1,4 @@
-"""A real Apache Kafka: one KRaft node, broker and controller in one process.
+"""A real Apache Kafka: a KRaft node, broker and controller in one process, or three of them.
 
 It is the second opinion of the tests (``pytest --target=kafka``) and the benchmark's other side.
 """
@@ -31,7 +31,13 @@ class ApacheKafka:
         directory: Path,
         settings: Mapping[str, str] | None = None,
         flags: Sequence[str] = TEST_FLAGS,
+        *,
+        node_id: int = NODE_ID,
+        voters: Mapping[int, int] | None = None,
     ) -> None:
+        """``voters``: the controller ports of all nodes of a larger cluster, by node id."""
+        self.node_id = node_id
+        self._voters = dict(voters or {})
         self.directory = directory
         self.data_dir = directory / "kafka-data"
         self.settings = dict(settings or {})
@@ -50,17 +56,30 @@ class ApacheKafka:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    @property
     def properties_file(self) -> Path:
         return self.directory / "kafka.properties"
 
     def start(self) -> None:
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Start without waiting: nodes of a larger cluster need each other to get ready."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.port, controller_port = self.port or free_port(), free_port()
-        self._write_properties(controller_port)
+        self.port = self.port or free_port()
+        voters = self._voters or {self.node_id: free_port()}
+        self._write_properties(voters)
         if not (self.data_dir / "meta.properties").exists():
             java.run_tool(java.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file))
         command = java.java_command("kafka.Kafka", flags=self.flags, log_level="info")
         self._process = ServerProcess([*command, str(self.properties_file)], self.output)
+
+    def wait_until_ready(self) -> None:
+        assert self._process is not None
         self._process.wait_for(READY)
 
     def stop(self) -> None:
@@ -83,13 +102,15 @@ class ApacheKafka:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _write_properties(self, controller_port: int) -> None:
+    def _write_properties(self, voters: Mapping[int, int]) -> None:
+        controller = f"127.0.0.1:{voters[self.node_id]}"
+        quorum = ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items())
         settings = {
             "process.roles": "broker,controller",
-            "node.id": str(NODE_ID),
-            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": quorum,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_dir),
             "offsets.topic.num.partitions": "1",
@@ -102,3 +123,49 @@ class ApacheKafka:
         }
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         self.properties_file.write_text("".join(lines))
+
+
+class ApacheKafkaCluster:
+    """Three Kafka nodes, each broker and controller; topics have three replicas by default."""
+
+    name = "Apache Kafka"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        voters = {node: free_port() for node in (1, 2, 3)}
+        replicated = {
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+            "offsets.topic.replication.factor": "3",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+            **(settings or {}),
+        }
+        self.nodes = {
+            node: ApacheKafka(directory / f"node-{node}", replicated, node_id=node, voters=voters)
+            for node in voters
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.launch()
+        for node in self.nodes.values():
+            node.wait_until_ready()
+
+    def kill(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -1,21 +1,124 @@
-"""What can go wrong on the client's side of a connection.
+"""What can go wrong for a client.
 
-    KafkaError                     has a code, a message and ``retriable``; what a server answered
-    └── ClientError                found out here, without an answer
-        ├── NoBrokersError         none of the addresses could be reached
-        ├── ConnectionLostError    the connection broke while requests were open
-        ├── TimedOutError          no answer, or no success, in the time allowed
-        ├── UnsupportedApiError    the broker is too old or too new for this request
-        └── UnknownTopicError      the cluster has no such topic or partition
+    KafkaError                          has a code, a message, ``retriable``; a server answered it
+    ├── ConfigError                     a setting with a wrong name or value
+    ├── ProducerFencedError             a newer producer has this transactional.id; this one is over
+    ├── OutOfOrderSequenceError         the broker misses records of this producer
+    ├── AuthorizationError              this client may not do that
+    ├── OffsetOutOfRangeError           positions that their partitions do not hold
+    ├── RecordTooLargeError             a record above max.request.size or max.message.bytes
+    ├── CommitFailedError               offsets were not committed: the group has moved on
+    ├── TransactionAbortableError       abort the transaction, and the producer can go on
+    └── ClientError                     found out here, without an answer
+        ├── NoBrokersError              none of the addresses could be reached
+        ├── ConnectionLostError         the connection broke while requests were open
+        ├── TimedOutError               no answer, or no success, in the time allowed
+        │   ├── BufferExhaustedError    no room in the producer's buffer within max.block.ms
+        │   └── DeliveryTimeoutError    a record was not acknowledged within delivery.timeout.ms
+        ├── UnsupportedApiError         the broker is too old or too new for this request
+        ├── UnknownTopicError           the cluster has no such topic or partition
+        ├── SerializationError          a key or a value could not be turned into bytes, or back
+        ├── ClosedError                 the client was closed before this was done
+        ├── TransactionStateError       not a moment for this step of a transaction
+        ├── WakeupError                 poll() was called off by wakeup()
+        ├── ConcurrentAccessError       two threads used one consumer at the same time
+        └── NoOffsetForPartitionError   no position, and auto.offset.reset=none
 
-All of them are ``KafkaError``: one ``except`` and one look at ``retriable`` serve both kinds.
+All of them are ``KafkaError``: one ``except`` and one look at ``retriable`` serve them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from moldau.config.option import ConfigError
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
+
+__all__ = [
+    "AuthorizationError",
+    "BufferExhaustedError",
+    "ClientError",
+    "ClosedError",
+    "CommitFailedError",
+    "ConcurrentAccessError",
+    "ConfigError",
+    "ConnectionLostError",
+    "DeliveryTimeoutError",
+    "KafkaError",
+    "NoBrokersError",
+    "NoOffsetForPartitionError",
+    "OffsetOutOfRangeError",
+    "OutOfOrderSequenceError",
+    "ProducerFencedError",
+    "RecordTooLargeError",
+    "SerializationError",
+    "TimedOutError",
+    "TransactionAbortableError",
+    "TransactionStateError",
+    "UnknownTopicError",
+    "UnsupportedApiError",
+    "WakeupError",
+    "check",
+    "error_of",
+]
+
+
+class ProducerFencedError(KafkaError):
+    """Another producer with the same transactional id has taken over."""
+
+
+class OutOfOrderSequenceError(KafkaError):
+    """Records before this one are missing on the broker."""
+
+
+class AuthorizationError(KafkaError):
+    """The cluster's rules forbid it."""
+
+
+class RecordTooLargeError(KafkaError):
+    """Larger than the client or the topic allows."""
+
+    def __init__(
+        self, code: ErrorCode = ErrorCode.MESSAGE_TOO_LARGE, message: str | None = None
+    ) -> None:
+        super().__init__(code, message)
+
+
+class TransactionAbortableError(KafkaError):
+    """What was done in this transaction cannot be committed, but a new one can begin."""
+
+    def __init__(
+        self, code: ErrorCode = ErrorCode.TRANSACTION_ABORTABLE, message: str | None = None
+    ) -> None:
+        super().__init__(code, message)
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """Positions outside of what their partitions hold; ``partitions`` has them."""
+
+    def __init__(
+        self,
+        code: ErrorCode = ErrorCode.OFFSET_OUT_OF_RANGE,
+        message: str | None = None,
+        partitions: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.partitions = dict(partitions or {})
+        super().__init__(code, message)
+
+
+class CommitFailedError(KafkaError):
+    """The member is no longer part of the generation that its offsets belong to."""
+
+    def __init__(
+        self, code: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS, message: str | None = None
+    ) -> None:
+        super().__init__(code, message)
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 class ClientError(KafkaError):
@@ -43,6 +146,14 @@ class TimedOutError(ClientError):
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
+class BufferExhaustedError(TimedOutError):
+    """The brokers take records more slowly than they are sent."""
+
+
+class DeliveryTimeoutError(TimedOutError):
+    """Whether the record was stored is not known, unless it never left this process."""
+
+
 class UnsupportedApiError(ClientError):
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.UNSUPPORTED_VERSION, message)
@@ -65,7 +176,63 @@ class UnknownTopicError(ClientError):
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
+class SerializationError(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
+class ClosedError(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class TransactionStateError(ClientError):
+    """The program called a method out of turn."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_TXN_STATE, message)
+
+
+class WakeupError(ClientError):
+    """Nothing is wrong: somebody wanted poll() to end."""
+
+    def __init__(self, message: str = "wakeup() was called") -> None:
+        super().__init__(ErrorCode.NONE, message)
+
+
+class ConcurrentAccessError(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class NoOffsetForPartitionError(ClientError):
+    """Partitions to start in with nothing that says where; ``partitions`` has them."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = frozenset(partitions)
+        names = ", ".join(sorted(map(str, self.partitions)))
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"No offset is committed for {names}, and auto.offset.reset is none",
+        )
+
+
 _CODES: Final = {int(code): code for code in ErrorCode}
+
+_CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.PRODUCER_FENCED: ProducerFencedError,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFencedError,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: OutOfOrderSequenceError,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortableError,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
+}
+"""The codes that have a class of their own; all others are a plain ``KafkaError``."""
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
@@ -75,7 +242,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
     known = _CODES.get(code)
     if known is None:
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"unknown error code {code}")
-    return KafkaError(known, message)
+    return _CLASSES.get(known, KafkaError)(known, message)
 
 
 def check(code: int, message: str | None = None) -> None:

@@ -1,0 +1,127 @@
+"""What all classes of settings do: take names with dots or underscores, and refuse what is wrong.
+
+    ProducerSettings({"linger.ms": 10}, bootstrap_servers="localhost:9092")
+
+A name that is unknown, belongs to another kind of client, or stands for something this client
+cannot do is a ``ConfigError`` that says which of these it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final, Self
+
+from moldau.client.settings.setting import REQUIRED, Setting
+from moldau.config.option import ConfigError
+
+UNSUPPORTED: Final[Mapping[str, str]] = {
+    "ssl.": "this client has no TLS",
+    "sasl.": "this client has no SASL",
+    "security.providers": "there are no Java security providers in Python",
+    "metric.reporters": "there are no Java metric reporters in Python; call metrics()",
+    "config.providers": "there are no Java config providers in Python; pass the value itself",
+}
+"""Kafka's names that mean nothing here: they would be dangerous to ignore."""
+
+_KINDS: Final[dict[str, type[Settings]]] = {}
+"""All kinds of clients, for telling that a setting belongs to another one."""
+
+
+class Settings:
+    """Frozen, typed settings. ``explicit`` has the names that were given, not left at default."""
+
+    kind: ClassVar[str] = ""
+    """What the client is called in messages: a producer, a consumer, an admin client."""
+    table: ClassVar[Mapping[str, Setting[Any]]] = {}
+    explicit: frozenset[str]
+    _given: Mapping[str, object]
+
+    def __init_subclass__(cls) -> None:
+        found: dict[str, Setting[Any]] = {}
+        for ancestor in reversed(cls.__mro__):
+            for value in vars(ancestor).values():
+                if isinstance(value, Setting):
+                    found[value.name] = value
+        cls.table = found
+        if cls.kind:
+            _KINDS[cls.kind] = cls
+
+    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+        given = dict(self._named(config, settings))
+        values = {
+            setting.attribute: (
+                setting.read(given[name]) if name in given else self._default(setting)
+            )
+            for name, setting in self.table.items()
+        }
+        values["explicit"] = frozenset(given)
+        values["_given"] = given
+        self._derive(values)
+        vars(self).update(values)
+        self._check()
+
+    def replace(self, **changes: object) -> Self:
+        """The same settings with some of them changed."""
+        return type(self)({**self._given, **dict(self._named(None, changes))})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"settings do not change; use replace({name}=...)")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Settings) or type(self) is not type(other):
+            return False
+        return all(
+            getattr(self, setting.attribute) == getattr(other, setting.attribute)
+            for setting in self.table.values()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{self.table[name].attribute}={getattr(self, self.table[name].attribute)!r}"
+            for name in sorted(self.explicit)
+        )
+        return f"{type(self).__name__}({shown})"
+
+    def _derive(self, values: dict[str, Any]) -> None:
+        """Change defaults that depend on what was given, before the values are frozen."""
+
+    def _check(self) -> None:
+        """Refuse settings that contradict each other."""
+
+    def _default(self, setting: Setting[Any]) -> object:
+        if setting.default is REQUIRED:
+            what = self.kind or "a client"
+            raise ConfigError(f"{what.capitalize()} needs {setting.name}: {setting.doc}")
+        return setting.default
+
+    def _named(
+        self, config: Mapping[str, object] | None, settings: Mapping[str, object]
+    ) -> Iterator[tuple[str, object]]:
+        seen: set[str] = set()
+        for source in (config or {}, settings):
+            for key, value in source.items():
+                # Kafka's names have no underscores, so either spelling means one setting.
+                name = key.replace("_", ".")
+                if name not in self.table:
+                    raise ConfigError(self._unknown(key, name))
+                if name in seen:
+                    raise ConfigError(f"{name} is given twice")
+                seen.add(name)
+                yield name, value
+
+    def _unknown(self, key: str, name: str) -> str:
+        what = self.kind or "a client"
+        for prefix, reason in UNSUPPORTED.items():
+            if name.startswith(prefix):
+                return f"{key!r} is not supported: {reason}"
+        owners = [kind for kind, other in _KINDS.items() if name in other.table]
+        if owners:
+            return f"{key!r} is a setting of {' and '.join(owners)}, not of {what}"
+        close = get_close_matches(name, self.table, n=1, cutoff=0.6)
+        if not close:
+            return f"There is no setting {key!r} of {what}; docs/client-settings.md lists them"
+        meant = close[0] if "." in key or "_" not in key else close[0].replace(".", "_")
+        return f"There is no setting {key!r} of {what}: did you mean {meant!r}?"

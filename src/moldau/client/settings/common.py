@@ -1,0 +1,118 @@
+"""Settings that producers, consumers and admin clients share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.client.address import parse_bootstrap
+from moldau.client.settings.base import Settings
+from moldau.client.settings.setting import (
+    REQUIRED,
+    Setting,
+    boolean,
+    choice,
+    integer,
+    long,
+    string,
+)
+from moldau.config.option import ConfigError
+
+Address = tuple[str, int]
+
+
+def _bootstrap_servers() -> Setting[tuple[Address, ...]]:
+    return Setting(
+        "list",
+        lambda text: tuple(parse_bootstrap(text)),
+        REQUIRED,
+        "Some brokers of the cluster, as host:port; the others are found through them.",
+    )
+
+
+class CommonSettings(Settings):
+    """What it takes to talk to a cluster."""
+
+    bootstrap_servers = _bootstrap_servers()
+    client_id = string("moldau", "A name for this client in the brokers' logs, metrics and quotas.")
+    client_rack = string(
+        "", "Where this client stands; a consumer may then read from the nearest replica."
+    )
+    client_dns_lookup = choice(
+        "use_all_dns_ips",
+        "Whether all addresses of a name are tried in turn. Only that is done.",
+        "use_all_dns_ips",
+        "resolve_canonical_bootstrap_servers_only",
+    )
+    connections_max_idle_ms = long(
+        540_000, "A connection without traffic for so long is closed; -1 keeps it.", at_least=-1
+    )
+    enable_metrics_push = boolean(
+        True, "Taken, without effect: this client does not push its metrics to the cluster."
+    )
+    metadata_max_age_ms = long(
+        300_000, "What is known about the cluster is asked for anew after so long.", at_least=0
+    )
+    metadata_recovery_strategy = choice(
+        "rebootstrap",
+        "When none of the known brokers can be reached: start over from bootstrap.servers, or "
+        "keep trying the known ones.",
+        "rebootstrap",
+        "none",
+        any_case=True,
+    )
+    metadata_recovery_rebootstrap_trigger_ms = long(
+        300_000,
+        "Start over from bootstrap.servers when metadata could not be had for so long.",
+        at_least=0,
+    )
+    metrics_num_samples = integer(2, "How many windows a rate in metrics() looks back.", at_least=1)
+    metrics_recording_level = choice(
+        "INFO", "Taken, without effect: there is one level.", "INFO", "DEBUG", "TRACE"
+    )
+    metrics_sample_window_ms = long(
+        30_000, "The length of a window of the rates in metrics().", at_least=0
+    )
+    receive_buffer_bytes = integer(
+        65_536, "SO_RCVBUF of connections; -1 leaves it to the operating system.", at_least=-1
+    )
+    send_buffer_bytes = integer(
+        131_072, "SO_SNDBUF of connections; -1 leaves it to the operating system.", at_least=-1
+    )
+    reconnect_backoff_ms = long(
+        50, "The pause before a broker that could not be reached is tried again.", at_least=0
+    )
+    reconnect_backoff_max_ms = long(
+        1000, "That pause doubles with each failure, up to this, give or take a fifth.", at_least=0
+    )
+    request_timeout_ms = integer(
+        30_000, "How long a broker may take to answer a request.", at_least=0
+    )
+    retry_backoff_ms = long(100, "The pause before a failed request is repeated.", at_least=0)
+    retry_backoff_max_ms = long(
+        1000, "That pause doubles with each failure, up to this, give or take a fifth.", at_least=0
+    )
+    security_protocol = choice(
+        "PLAINTEXT", "How to talk to brokers. There is no TLS and no SASL yet.", "PLAINTEXT"
+    )
+    socket_connection_setup_timeout_ms = long(
+        10_000, "How long setting up a connection may take.", at_least=0
+    )
+    socket_connection_setup_timeout_max_ms = long(
+        30_000, "That doubles with each failure, up to this.", at_least=0
+    )
+
+    def _derive(self, values: dict[str, Any]) -> None:
+        # As Kafka does: a raised first pause raises the longest one, unless that was given.
+        for name in ("reconnect_backoff", "retry_backoff"):
+            first, longest = values[f"{name}_ms"], values[f"{name}_max_ms"]
+            if first > longest:
+                values[f"{name}_max_ms"] = first
+
+    def _require(self, condition: bool, message: str) -> None:
+        if not condition:
+            raise ConfigError(message)
+
+    @property
+    def request_timeout(self) -> float:
+        """``request.timeout.ms`` in seconds."""
+        return self.request_timeout_ms / 1000
