@@ -1,6 +1,4 @@
-"""Changing settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in
-common.
-"""
+"""Changing settings of topics, brokers and groups: what both ways of altering have in common."""
 
 from __future__ import annotations
 
@@ -11,8 +9,10 @@ from moldau.broker.config_resources import ResourceType, check_broker_name, chec
 from moldau.broker.context import Broker
 from moldau.config import (
     BROKER_OPTIONS,
+    GROUP_OPTIONS,
     TOPIC_OPTIONS,
     validate_broker_update,
+    validate_group_configs,
     validate_topic_configs,
 )
 from moldau.config.option import AnyOption
@@ -71,6 +71,8 @@ async def _alter(
                 await _alter_topic(broker, name, change, validate_only)
             elif resource_type == ResourceType.BROKER:
                 await _alter_broker(broker, name, change, validate_only)
+            elif resource_type == ResourceType.GROUP:
+                await _alter_group(broker, name, change, validate_only)
             else:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
@@ -101,3 +103,12 @@ async def _alter_broker(broker: Broker, name: str, change: Change, validate_only
     validate_broker_update(config, settings, per_broker=bool(name))
     if not validate_only:
         await broker.controller.alter_broker_configs(name, settings)
+
+
+async def _alter_group(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    settings = change(GROUP_OPTIONS, broker.configs.group_overrides(name))
+    validate_group_configs(settings, broker.config)
+    if not validate_only:
+        await broker.controller.alter_group_configs(name, settings)

@@ -1,4 +1,4 @@
-"""What settings belong to: topics and brokers, as the config APIs name them."""
+"""What settings belong to: topics, brokers and groups, as the config APIs name them."""
 
 from __future__ import annotations
 

@@ -1,15 +1,22 @@
-"""The settings in force: the broker's file, what was set at run time, and each topic's own.
+"""The settings in force: the broker's file, what was set at run time, each topic's and group's own.
 
-The controller feeds run-time values and topic overrides; everything that needs a setting asks here
+The controller feeds run-time values and overrides; everything that needs a setting asks here
 at the moment it needs it, so that a change takes effect without a restart.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from moldau.config import BrokerConfig, ConfigError, TopicConfig, topic_config
+from moldau.config import (
+    BrokerConfig,
+    ConfigError,
+    GroupConfig,
+    TopicConfig,
+    group_config,
+    topic_config,
+)
 
 log = logging.getLogger(__name__)
 
@@ -17,13 +24,16 @@ EVERY_BROKER = ""
 
 
 class Configs:
-    """Effective settings of this broker and of all topics."""
+    """Effective settings of this broker, of all topics and of all groups."""
 
     def __init__(self, static: BrokerConfig) -> None:
         self.broker = static
         self._node = str(static.node_id)
         self._topic_overrides: dict[str, dict[str, str]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
+        self._group_overrides: dict[str, dict[str, str]] = {}
+        self._group_configs: dict[str, GroupConfig] = {}
+        self._group_defaults: GroupConfig | None = None
         self.on_broker_change: list[Callable[[BrokerConfig], object]] = []
         """Called with the broker's new settings: for those who keep something made of them."""
 
@@ -73,9 +83,51 @@ class Configs:
         for warning in self.broker.warnings:
             log.warning("%s", warning)
         self._topic_configs.clear()
+        self._group_configs.clear()
+        self._group_defaults = None
         for tell in self.on_broker_change:
             tell(self.broker)
         return None
+
+    def group(self, group_id: str) -> GroupConfig:
+        """What holds for a group."""
+        overrides = self._group_overrides.get(group_id)
+        if not overrides:
+            if self._group_defaults is None:
+                self._group_defaults = group_config(self.broker, {})
+            return self._group_defaults
+        config = self._group_configs.get(group_id)
+        if config is None:
+            config = self._group_configs[group_id] = self._build_group(group_id, overrides)
+        return config
+
+    def _build_group(self, group_id: str, overrides: Mapping[str, str]) -> GroupConfig:
+        try:
+            return group_config(self.broker, overrides)
+        except ConfigError as error:
+            log.warning("group %s uses the broker's settings: %s", group_id, error)
+            return group_config(self.broker, {})
+
+    def group_overrides(self, group_id: str) -> Mapping[str, str]:
+        """A group's own settings."""
+        return self._group_overrides.get(group_id, {})
+
+    @property
+    def configured_groups(self) -> Iterable[str]:
+        """The groups that have settings of their own."""
+        return self._group_overrides.keys()
+
+    def update_groups(self, configs: Mapping[str, dict[str, str]], *, full: bool) -> None:
+        """Take over settings of groups; ``full``: no other group has any."""
+        if full:
+            self._group_overrides.clear()
+            self._group_configs.clear()
+        for group_id, overrides in configs.items():
+            self._group_configs.pop(group_id, None)
+            if overrides:
+                self._group_overrides[group_id] = overrides
+            else:
+                self._group_overrides.pop(group_id, None)
 
     def forget_topic(self, name: str) -> None:
         self._topic_overrides.pop(name, None)

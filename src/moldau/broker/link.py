@@ -90,6 +90,7 @@ class LocalLink:
             self._groups.topics_changed(changed)
 
     def _configure(self, update: BrokerUpdate) -> None:
+        self._configs.update_groups(update.group_configs, full=update.metadata.full)
         changed = self._configs.update(update.topic_configs, update.broker_configs)
         for topic in self._replicas.topics if changed is None else changed:
             self._replicas.reconfigure(topic)

@@ -1,4 +1,4 @@
-"""Settings of broker and topics: one ``Option`` each, with Kafka's names and Kafka's defaults.
+"""Settings of broker, topics and groups: one ``Option`` each, with Kafka's names and defaults.
 
     config = BrokerConfig.load("server.properties", {"num.partitions": "3"})
     config[NUM_PARTITIONS]                                      # 3, an int for the type checker too
@@ -17,6 +17,7 @@ from moldau.config.describe import (
     ConfigSynonym as ConfigSynonym,
     describe_broker as describe_broker,
     describe_cluster_defaults as describe_cluster_defaults,
+    describe_group as describe_group,
     describe_new_topic as describe_new_topic,
     describe_topic as describe_topic,
 )
@@ -26,6 +27,11 @@ from moldau.config.dynamic import (
     apply_incremental as apply_incremental,
     apply_replacement as apply_replacement,
     validate_broker_update as validate_broker_update,
+)
+from moldau.config.group import (
+    GroupConfig as GroupConfig,
+    group_config as group_config,
+    validate_group_configs as validate_group_configs,
 )
 from moldau.config.group_options import *
 from moldau.config.listeners import Endpoint as Endpoint
@@ -42,7 +48,11 @@ from moldau.config.option import (
 from moldau.config.properties import parse_properties as parse_properties
 from moldau.config.replication_options import *
 from moldau.config.server_options import *
-from moldau.config.tables import BROKER_OPTIONS as BROKER_OPTIONS, TOPIC_OPTIONS as TOPIC_OPTIONS
+from moldau.config.tables import (
+    BROKER_OPTIONS as BROKER_OPTIONS,
+    GROUP_OPTIONS as GROUP_OPTIONS,
+    TOPIC_OPTIONS as TOPIC_OPTIONS,
+)
 from moldau.config.topic import (
     topic_config as topic_config,
     validate_topic_configs as validate_topic_configs,

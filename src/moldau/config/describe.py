@@ -13,9 +13,11 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from moldau.config.broker import BrokerConfig
+from moldau.config.group import broker_value
 from moldau.config.ignored import is_ignored, is_secret
 from moldau.config.option import AnyOption, ConfigError, ConfigSource, ConfigType, Update
-from moldau.config.tables import BROKER_OPTIONS, TOPIC_OPTIONS
+from moldau.config.per_group_options import broker_setting
+from moldau.config.tables import BROKER_OPTIONS, GROUP_OPTIONS, TOPIC_OPTIONS
 from moldau.config.topic_options import TOPIC_SYNONYMS
 
 _ALIASES: dict[str, tuple[AnyOption, ...]] = {
@@ -120,6 +122,44 @@ def describe_cluster_defaults(
             entry = _broker_entry(config, name, synonyms)
             entries.append(entry._replace(value=synonyms[0].value))
     return entries
+
+
+def describe_group(
+    config: BrokerConfig, overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[ConfigEntry]:
+    """A group's settings; a group need not exist to have some."""
+    entries = []
+    for option in GROUP_OPTIONS.values():
+        if names is None or option.name in names:
+            own = overrides.get(option.name)
+            value = option.format(broker_value(config, option)) if own is None else own
+            synonyms = tuple(_group_synonyms(config, option, own))
+            entries.append(
+                ConfigEntry(
+                    option.name,
+                    value,
+                    synonyms[0].source,
+                    option.sensitive,
+                    False,
+                    option.type,
+                    option.doc,
+                    synonyms,
+                )
+            )
+    return entries
+
+
+def _group_synonyms(
+    config: BrokerConfig, option: AnyOption, own: str | None
+) -> Iterator[ConfigSynonym]:
+    if own is not None:
+        yield ConfigSynonym(option.name, own, ConfigSource.GROUP_CONFIG)
+    behind = broker_setting(option.name)
+    if behind is not None:
+        for setting in config.settings_of(behind):
+            yield ConfigSynonym(behind, _shown(option, setting.text), setting.source)
+    default = option.format(option.default)
+    yield ConfigSynonym(behind or option.name, default, ConfigSource.DEFAULT_CONFIG)
 
 
 def _topic_entry(

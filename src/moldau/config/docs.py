@@ -17,6 +17,7 @@ from moldau.config.option import (
     ConfigType,
     format_value,
 )
+from moldau.config.per_group_options import PER_GROUP, broker_setting
 from moldau.config.tables import BROKER_AREAS
 from moldau.config.topic_options import TOPIC, TOPIC_SYNONYMS
 
@@ -76,6 +77,9 @@ def _parts() -> Iterator[str]:
     yield _section(
         TOPIC, _topic_columns, ("Type", "Default", "Allowed", "Broker setting", "Meaning")
     )
+    yield _section(
+        PER_GROUP, _group_columns, ("Type", "Default", "Allowed", "Broker setting", "Meaning")
+    )
     yield "\n## Accepted without effect\n\n"
     yield (
         "These keys load without a warning and change nothing. Keys that begin with\n"
@@ -116,6 +120,17 @@ def _topic_columns(option: AnyOption) -> tuple[str, ...]:
     return (
         option.type.name.lower(), _default(option), _allowed(option), brokers, _meaning(option)
     )  # fmt: skip
+
+
+def _group_columns(option: AnyOption) -> tuple[str, ...]:
+    broker = broker_setting(option.name)
+    return (
+        option.type.name.lower(),
+        _default(option),
+        _allowed(option),
+        "" if broker is None else f"`{broker}`",
+        _meaning(option),
+    )
 
 
 def _meaning(option: AnyOption) -> str:

@@ -8,6 +8,7 @@ from moldau.config import (
     group_options,
     log_options,
     network_options,
+    per_group_options,
     replication_options,
     server_options,
     topic_options,
@@ -37,4 +38,8 @@ BROKER_OPTIONS: Final[dict[str, AnyOption]] = {
 
 TOPIC_OPTIONS: Final[dict[str, AnyOption]] = {
     option.name: option for option in topic_options.TOPIC.options
+}
+
+GROUP_OPTIONS: Final[dict[str, AnyOption]] = {
+    option.name: option for option in per_group_options.PER_GROUP.options
 }

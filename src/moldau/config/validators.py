@@ -6,8 +6,11 @@ whose value was refused (``reason``), so the two cannot drift apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
+
+_DURATION = re.compile(r"P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?")
 
 
 class Validator(Protocol):
@@ -107,6 +110,22 @@ class ThrottledReplicas:
             if not (colon and is_digits(partition) and is_digits(broker)):
                 return "must be * or a list of partition:broker pairs such as 0:1,1:2"
         return None
+
+
+class OffsetReset:
+    """Where a group begins: a word, or how long ago as an ISO 8601 duration."""
+
+    __slots__ = ()
+
+    text = "earliest, latest, or by_duration: with an ISO 8601 duration such as PT1H"
+
+    def reason(self, value: str) -> str | None:
+        kind, colon, duration = value.partition(":")
+        if not colon and kind in ("earliest", "latest"):
+            return None
+        if kind == "by_duration" and _DURATION.fullmatch(duration) and duration[-1] not in "PT":
+            return None
+        return f"must be {self.text}"
 
 
 def is_digits(text: str) -> bool:

@@ -45,6 +45,7 @@ class ControllerContext:
         self.deleting: set[str] = set()
         self.topic_configs: dict[str, dict[str, str]] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.partition_states = partition_states()
         self.replica_states = replica_states()
         self._collisions: dict[str, set[str]] = {}

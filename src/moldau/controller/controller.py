@@ -322,6 +322,14 @@ class Controller:
 
         await self._request(duty)
 
+    async def alter_group_configs(self, group: str, overrides: Mapping[str, str]) -> None:
+        """Replace all settings of a group; without any, it is forgotten."""
+
+        async def duty() -> None:
+            await self._in_charge().admin.alter_group_config(group, overrides)
+
+        await self._request(duty)
+
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:

@@ -82,7 +82,8 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     """One message to one broker. It is applied in this order of fields.
 
     Settings come first, so that a log is created with its own; ``topic_configs`` maps a topic to
-    all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its.
+    all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its,
+    ``group_configs`` a group id.
     ``broker_epoch`` says for which life of the broker the message is meant.
     """
 
@@ -91,6 +92,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     broker_epoch: int
     topic_configs: dict[str, dict[str, str]] = {}
     broker_configs: dict[str, dict[str, str]] = {}
+    group_configs: dict[str, dict[str, str]] = {}
     stop_replicas: Sequence[StopReplica] = ()
     leader_and_isr: Sequence[LeaderAndIsr] = ()
     metadata: MetadataUpdate = MetadataUpdate()

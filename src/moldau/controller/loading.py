@@ -39,6 +39,10 @@ async def load_context(
         "" if name == paths.DEFAULT_ENTITY else name: config
         for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
     }
+    context.group_configs = {
+        paths.unescaped(name): config
+        for name, config in (await _load_configs(store, paths.GROUP_CONFIGS)).items()
+    }
     names = await store.children(paths.TOPICS)
     for name, node in zip(
         names, await store.get_many([paths.topic(name) for name in names]), strict=True

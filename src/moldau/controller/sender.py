@@ -47,7 +47,12 @@ class Sender:
             name: config for name, config in context.topic_configs.items() if name in context.topics
         }
         return await self._deliver(
-            {broker: [] for broker in to}, states, metadata, configs, context.broker_configs
+            {broker: [] for broker in to},
+            states,
+            metadata,
+            configs,
+            context.broker_configs,
+            context.group_configs,
         )
 
     async def send(
@@ -59,6 +64,7 @@ class Sender:
         removed: Sequence[RemovedTopic] = (),
         topic_configs: dict[str, dict[str, str]] | None = None,
         broker_configs: dict[str, dict[str, str]] | None = None,
+        group_configs: dict[str, dict[str, str]] | None = None,
         to: Collection[int] | None = None,
     ) -> Delivery:
         """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
@@ -75,7 +81,12 @@ class Sender:
             if to is None or broker in to
         }
         return await self._deliver(
-            recipients, states, metadata, topic_configs or {}, broker_configs or {}
+            recipients,
+            states,
+            metadata,
+            topic_configs or {},
+            broker_configs or {},
+            group_configs or {},
         )
 
     async def _deliver(
@@ -85,6 +96,7 @@ class Sender:
         metadata: MetadataUpdate,
         topic_configs: dict[str, dict[str, str]],
         broker_configs: dict[str, dict[str, str]],
+        group_configs: dict[str, dict[str, str]],
     ) -> Delivery:
         context = self._context
         delivery = Delivery()
@@ -98,6 +110,7 @@ class Sender:
                 registration.epoch,
                 topic_configs,
                 broker_configs,
+                group_configs,
                 stop,
                 [state for state in states if broker in state.replicas],
                 metadata,

@@ -183,6 +183,21 @@ class TopicAdmin:
         context.broker_configs[entity] = config
         await active.settle(await active.sender.send(broker_configs={entity: config}))
 
+    async def alter_group_config(self, group: str, overrides: Mapping[str, str]) -> None:
+        """Replace all settings of a group, which need not exist."""
+        context, active = self._context, self._active
+        config = dict(overrides)
+        path = paths.group_config(group)
+        ops = writes.put_or_drop_config(path, config, exists=group in context.group_configs)
+        if not ops:
+            return
+        active.raise_errors(await active.write([[writes.fence(context), *ops]]))
+        if config:
+            context.group_configs[group] = config
+        else:
+            del context.group_configs[group]
+        await active.settle(await active.sender.send(group_configs={group: config}))
+
 
 def _create_result(name: str, answer: TopicPlan | KafkaError) -> CreateTopicResult:
     if isinstance(answer, KafkaError):

@@ -69,6 +69,13 @@ def put_config(path: str, config: Mapping[str, str], *, exists: bool) -> Op:
     return SetData(path, data) if exists else Create(path, data)
 
 
+def put_or_drop_config(path: str, config: Mapping[str, str], *, exists: bool) -> list[Op]:
+    """The same for something that is only there as long as it has settings."""
+    if config:
+        return [put_config(path, config, exists=exists)]
+    return [Delete(path)] if exists else []
+
+
 def create_topic(
     context: ControllerContext, plan: TopicPlan, states: Sequence[LeaderAndIsr]
 ) -> list[list[Op]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote
+
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
@@ -10,6 +12,7 @@ CLUSTER_ID = "/cluster/id"
 DELETE_TOPICS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"
@@ -29,6 +32,7 @@ PERSISTENT_PATHS = (
     "/config/clients",
     "/config/users",
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     "/config/ips",
     "/cluster",
 )
@@ -66,3 +70,16 @@ def topic_config(name: str) -> str:
 def broker_config(entity: str) -> str:
     """``entity`` is a broker id, or empty for the settings of all brokers."""
     return f"{BROKER_CONFIGS}/{entity or DEFAULT_ENTITY}"
+
+
+def group_config(group: str) -> str:
+    return f"{GROUP_CONFIGS}/{escaped(group)}"
+
+
+def escaped(name: str) -> str:
+    """A name that may hold any character, as the name of a node; as Kafka does with users."""
+    return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+
+
+def unescaped(node: str) -> str:
+    return unquote(node)

@@ -6,11 +6,13 @@ configuration with ``GroupSettings.from_config``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from moldau.config import group_options as options
 from moldau.config.broker import BrokerConfig
+from moldau.config.group import GroupConfig
 
 _MINUTE_MS = 60_000
 
@@ -60,8 +62,23 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * _MINUTE_MS
     offsets_retention_check_interval_ms: int = 600_000
 
+    group_config: Callable[[str], GroupConfig] | None = None
+    """What holds for one group, asked anew each time: it may change while the group lives."""
+
+    def of_group(self, group_id: str) -> GroupConfig:
+        """What holds for a group: its own settings, or else the ones above."""
+        if self.group_config is not None:
+            return self.group_config(group_id)
+        return GroupConfig(
+            self.group_consumer_session_timeout_ms,
+            self.group_consumer_heartbeat_interval_ms,
+            self.group_consumer_assignment_interval_ms,
+        )
+
     @classmethod
-    def from_config(cls, config: BrokerConfig) -> GroupSettings:
+    def from_config(
+        cls, config: BrokerConfig, group_config: Callable[[str], GroupConfig] | None = None
+    ) -> GroupSettings:
         return cls(
             group_min_session_timeout_ms=config[options.GROUP_MIN_SESSION_TIMEOUT_MS],
             group_max_session_timeout_ms=config[options.GROUP_MAX_SESSION_TIMEOUT_MS],
@@ -106,4 +123,5 @@ class GroupSettings:
             offset_metadata_max_bytes=config[options.OFFSET_METADATA_MAX_BYTES],
             offsets_retention_ms=config[options.OFFSETS_RETENTION_MINUTES] * _MINUTE_MS,
             offsets_retention_check_interval_ms=config[options.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
+            group_config=group_config,
         )

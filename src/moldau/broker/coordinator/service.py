@@ -57,7 +57,7 @@ class GroupCoordinator:
         self._clock = clock
         self._tasks = tasks
         self._flush = flush
-        self._settings = GroupSettings.from_config(configs.broker)
+        self._settings = GroupSettings.from_config(configs.broker, configs.group)
         self._topics = MetadataTopics(metadata)
         self._hosts: dict[int, GroupHost] = {}
         self._stopped = False

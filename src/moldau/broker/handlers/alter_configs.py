@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33, versions 0-2): replace all settings of a topic or broker.
+"""AlterConfigs (key 33, versions 0-2): replace all settings of a topic, broker or group.
 
 Behaviour: what is not named goes back to its default. IncrementalAlterConfigs is the better way.
-Known deviations: broker loggers, client metrics and groups are not served.
+Known deviations: broker loggers and client metrics are not served.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DescribeConfigs (key 32, versions 1-4): settings of topics and brokers, and where they come from.
+"""DescribeConfigs (key 32, versions 1-4): settings of topics, brokers, groups; their sources.
 
 Behaviour: a broker resource is this broker's id, or empty for what was set at run time for all
-brokers.
-Known deviations: broker loggers, client metrics and groups are not served and answered with
+brokers. A group has settings whether or not it exists.
+Known deviations: broker loggers and client metrics are not served and answered with
 INVALID_REQUEST.
 """
 
@@ -22,6 +22,7 @@ from moldau.config import (
     ConfigEntry,
     describe_broker,
     describe_cluster_defaults,
+    describe_group,
     describe_topic,
 )
 from moldau.errors import ErrorCode, KafkaError
@@ -71,6 +72,10 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
             return describe_cluster_defaults(broker.config, wanted)
         check_broker_name(broker.node_id, name)
         return describe_broker(broker.config, wanted)
+    if kind == ResourceType.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(broker.config, broker.configs.group_overrides(name), wanted)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} is not served"
     )

@@ -2,7 +2,7 @@
 
 Behaviour: set, delete, and append to or subtract from lists. Each resource succeeds or fails as a
 whole; changes take effect without a restart.
-Known deviations: broker loggers, client metrics and groups are not served.
+Known deviations: broker loggers and client metrics are not served.
 """
 
 from __future__ import annotations

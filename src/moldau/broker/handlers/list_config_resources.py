@@ -2,7 +2,8 @@
 
 Behaviour: version 0 asks for client metrics only; version 1 names the types, none meaning all that
 are served.
-Known deviations: client metrics and group settings do not exist yet, so these types list nothing.
+Groups are listed that have settings of their own.
+Known deviations: client metrics do not exist, so this type lists nothing.
 """
 
 from __future__ import annotations
@@ -50,4 +51,6 @@ def _list(broker: Broker, kind: int) -> list[ConfigResource]:
         names = sorted(broker.metadata.topics)
     elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         names = [str(node_id) for node_id in sorted(broker.metadata.brokers)]
+    elif kind == ResourceType.GROUP:
+        names = sorted(broker.configs.configured_groups)
     return [make(ConfigResource, resource_name=name, resource_type=kind) for name in names]

@@ -111,7 +111,7 @@ class ConsumerGroups:
             member_id = member_id or self._new_member_id()
         elif is_quiet(group, member, request, client):
             self._watch(group_id, member, now_ms, moved=False)
-            interval_ms = self._settings.group_consumer_heartbeat_interval_ms
+            interval_ms = self._settings.of_group(group_id).consumer_heartbeat_interval_ms
             answer = messages.response(member_id, member.epoch, interval_ms, None)
             return Outcome.reply(token, answer)
         change = self._heartbeats.beat(group, request, member_id, client, now_ms)
@@ -120,7 +120,7 @@ class ConsumerGroups:
         answer = messages.response(
             member_id,
             change.member.epoch,
-            self._settings.group_consumer_heartbeat_interval_ms,
+            self._settings.of_group(group_id).consumer_heartbeat_interval_ms,
             change.member.assigned if tell else None,
         )
 
@@ -144,7 +144,7 @@ class ConsumerGroups:
         return undo
 
     def _watch(self, group_id: str, member: Member, now_ms: int, *, moved: bool) -> None:
-        timeout_ms = self._settings.group_consumer_session_timeout_ms
+        timeout_ms = self._settings.of_group(group_id).consumer_session_timeout_ms
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._timeouts.set(

@@ -138,10 +138,8 @@ class Heartbeats:
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Assignments of a group keep a distance, so that many joins at once cost a few only."""
-        last, interval = (
-            group.assignment_timestamp_ms,
-            self.settings.group_consumer_assignment_interval_ms,
-        )
+        last = group.assignment_timestamp_ms
+        interval = self.settings.of_group(group.group_id).consumer_assignment_interval_ms
         return last == 0 or interval == 0 or now_ms - last >= interval
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str]) -> list[Record]:
