@@ -1,10 +1,12 @@
 """Writing down, per log directory, how far logs are durable, where they start, what is committed.
 
-Each file is replaced only when something in it changed.
+Each file is replaced only when something in it changed, and by one writer at a time: an older state
+can never replace a newer one, and those who wait for each other share a write.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -31,6 +33,7 @@ class Checkpointer:
         self._fail_directory = fail_directory
         self._run_in_thread = run_in_thread
         self._written: dict[tuple[str, str], Offsets] = {}
+        self._writing = asyncio.Lock()
         self.high_watermarks: Callable[[], Offsets] | None = None
         """Where the high watermarks come from; replication sets it."""
 
@@ -73,17 +76,18 @@ class Checkpointer:
         offsets_of: Callable[[list[PartitionLog]], Offsets],
         write: Callable[[LogDirectory, Offsets], None],
     ) -> None:
-        logs = self._logs_by_directory()
-        for directory in self._directories:
-            if directory.offline is not None:
-                continue
-            offsets = offsets_of(logs.get(directory.path, []))
-            key = (directory.path, what)
-            if self._written.get(key) == offsets:
-                continue
-            try:
-                await self._run_in_thread(write, directory, offsets)
-            except OSError as error:
-                self._fail_directory(directory.path, f"cannot write the {what}: {error}")
-            else:
-                self._written[key] = offsets
+        async with self._writing:
+            logs = self._logs_by_directory()
+            for directory in self._directories:
+                if directory.offline is not None:
+                    continue
+                offsets = offsets_of(logs.get(directory.path, []))
+                key = (directory.path, what)
+                if self._written.get(key) == offsets:
+                    continue
+                try:
+                    await self._run_in_thread(write, directory, offsets)
+                except OSError as error:
+                    self._fail_directory(directory.path, f"cannot write the {what}: {error}")
+                else:
+                    self._written[key] = offsets

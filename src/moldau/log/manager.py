@@ -447,6 +447,12 @@ class LogManager:
         self._checkpointer.high_watermarks = high_watermarks
         self._retention.high_watermark = high_watermark
 
+    async def checkpoint_log_start_offsets(self) -> None:
+        """Return once it is written down where each log starts now; a log whose directory refuses
+        is offline then.
+        """
+        await self._checkpointer.log_start_offsets()
+
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""
         await self._checkpointer.recovery_points()
