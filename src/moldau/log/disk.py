@@ -16,7 +16,7 @@ import mmap
 import os
 import shutil
 from contextlib import suppress
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -66,6 +66,12 @@ class Mapping(Protocol):
     def close(self) -> None: ...
 
 
+class DiskUsage(NamedTuple):
+    total: int
+    free: int
+    """What an ordinary user may still write."""
+
+
 class DirectoryLock(Protocol):
     def release(self) -> None: ...
 
@@ -104,6 +110,10 @@ class Disk(Protocol):
         ...
 
     def size(self, path: str) -> int: ...
+
+    def usage(self, path: str) -> DiskUsage:
+        """How large the file system that holds ``path`` is, and how much of it is free."""
+        ...
 
     def modified_ms(self, path: str) -> int:
         """When the file was last written to."""
@@ -300,6 +310,10 @@ class OsDisk:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def usage(self, path: str) -> DiskUsage:
+        found = os.statvfs(path)
+        return DiskUsage(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

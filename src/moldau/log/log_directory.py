@@ -19,6 +19,7 @@ from moldau.log.names import (
     CLEAN_SHUTDOWN_MARKER,
     CLUSTER_METADATA_TOPIC,
     DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
@@ -37,6 +38,8 @@ class DirectoryContent(NamedTuple):
 
     clean: bool
     partitions: list[str]
+    futures: list[str]
+    """Copies under way that a move between directories had begun."""
     to_delete: list[str]
     recovery_points: dict[TopicPartition, int]
     log_start_offsets: dict[TopicPartition, int]
@@ -74,10 +77,11 @@ class LogDirectory:
             # Gone before anything changes, so that a crash from here on is seen as one.
             self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}")
             self._disk.sync_dir(self.path)
-        partitions, to_delete = self._sort(names)
+        partitions, futures, to_delete = self._sort(names)
         return DirectoryContent(
             clean,
             partitions,
+            futures,
             to_delete,
             self._read(RECOVERY_POINT_CHECKPOINT),
             self._read(LOG_START_OFFSET_CHECKPOINT),
@@ -96,8 +100,8 @@ class LogDirectory:
             for path in missing:
                 self._disk.sync_dir(path.rpartition("/")[0] or ("/" if path[0] == "/" else "."))
 
-    def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
-        partitions, to_delete = [], []
+    def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+        partitions, futures, to_delete = [], [], []
         for name in sorted(names):
             parsed = parse_dir_name(name)
             if parsed is None or not self._disk.is_dir(f"{self.path}/{name}"):
@@ -105,11 +109,13 @@ class LogDirectory:
             topic_partition, mark = parsed
             if mark == DELETE_DIR_SUFFIX:
                 to_delete.append(name)
+            elif mark == FUTURE_DIR_SUFFIX:
+                futures.append(name)
             elif mark:
                 _log.warning("%s/%s is left alone", self.path, name)
             elif topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name)
-        return partitions, to_delete
+        return partitions, futures, to_delete
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:

@@ -20,7 +20,6 @@ from moldau.config import (
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_INITIAL_TASK_DELAY_MS,
     LOG_RETENTION_CHECK_INTERVAL_MS,
-    NUM_RECOVERY_THREADS_PER_DATA_DIR,
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
     PRODUCER_ID_EXPIRATION_MS,
     REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
@@ -29,28 +28,23 @@ from moldau.config import (
 )
 from moldau.log.background import Background, RunInThread
 from moldau.log.base_log import BaseLog
+from moldau.log.building import LogBuilder, WantedLog
 from moldau.log.checkpointer import Checkpointer
 from moldau.log.closing import close_logs
+from moldau.log.directories import LogDirectories
 from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.flusher import Flusher
-from moldau.log.log_directory import DirectoryContent, LogDirectory
-from moldau.log.names import (
-    DELETE_DIR_SUFFIX,
-    PARTITION_METADATA,
-    STRAY_DIR_SUFFIX,
-    marked_dir_name,
-    partition_dir_name,
-)
+from moldau.log.loading import PARTITIONS_PER_JOB, load_partitions, open_directories
+from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
+from moldau.log.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, marked_dir_name
 from moldau.log.partition_log import PartitionLog
-from moldau.log.partition_metadata import encode_partition_metadata
-from moldau.log.recovery import RecoveryStats, load_log
+from moldau.log.recovery import RecoveryStats
 from moldau.log.retention_check import RetentionCheck
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)
 
-_PARTITIONS_PER_JOB: Final = 256
 _FLUSH_CHECK_MS: Final = 1000
 
 
@@ -83,14 +77,12 @@ class LogManager:
         self._config = config
         self._clock = clock
         self._run_in_thread = run_in_thread
-        self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
-        self._counts = dict.fromkeys(log_dirs, 0)
-        self._homes: dict[TopicPartition, str] = {}
-        self._unread: list[str] = []
+        self._directories = LogDirectories(disk, log_dirs)
+        self._builder = LogBuilder(disk, clock, config[PRODUCER_ID_EXPIRATION_MS])
         self._background = Background(clock)
         self._flusher = Flusher(clock, run_in_thread, self._background)
         self._checkpointer = Checkpointer(
-            self._directories.values(), self._logs_by_directory, self.fail_dir, run_in_thread
+            self._directories, self._logs_by_directory, self.fail_dir, run_in_thread
         )
         self._retention = RetentionCheck(lambda: self.logs.values(), clock)
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -110,10 +102,14 @@ class LogManager:
         another broker has locked stops the start at once (BlockingIOError).
         """
         try:
-            contents = await self._open_directories()
+            contents = await open_directories(
+                self._directories, self._run_in_thread, self._cannot_open
+            )
+            if not contents:
+                raise StorageError("none of the log directories can be used")
             await asyncio.gather(
                 *(
-                    self._load_directory(self._directories[path], content, topic_config)
+                    self._load(self._directories[path], content, topic_config)
                     for path, content in contents.items()
                 )
             )
@@ -122,55 +118,32 @@ class LogManager:
             raise
         self._schedule()
 
-    async def _open_directories(self) -> dict[str, DirectoryContent]:
-        contents: dict[str, DirectoryContent] = {}
-        for directory in self._directories.values():
-            try:
-                contents[directory.path] = await self._run_in_thread(directory.open)
-            except BlockingIOError:
-                raise
-            except OSError as error:
-                self._unread.append(directory.path)
-                self.fail_dir(directory.path, str(error))
-        if not contents:
-            raise StorageError("none of the log directories can be used")
-        return contents
+    def _cannot_open(self, directory: LogDirectory, error: OSError) -> None:
+        self._directories.unread.append(directory.path)
+        self.fail_dir(directory.path, str(error))
 
-    async def _load_directory(
+    async def _load(
         self,
         directory: LogDirectory,
         content: DirectoryContent,
         topic_config: Callable[[str], TopicConfig],
     ) -> None:
-        self.checkpointed_high_watermarks.update(content.high_watermarks)
-        names = content.partitions
-        if not content.clean and names:
-            _log.info("%s was not closed cleanly, checking %d logs", directory.path, len(names))
-        chunks = [
-            names[start : start + _PARTITIONS_PER_JOB]
-            for start in range(0, len(names), _PARTITIONS_PER_JOB)
-        ]
-        # Opening a clean log is a few small system calls: threads would only fight for the lock of
-        # the interpreter. Recovery reads and checks data, which runs beside other threads.
-        threads = 1 if content.clean else self._config[NUM_RECOVERY_THREADS_PER_DATA_DIR]
-        free_threads = asyncio.Semaphore(threads)
-
-        async def load(chunk: list[str]) -> None:
-            async with free_threads:
-                result = await self._run_in_thread(
-                    directory.load,
-                    chunk,
-                    content,
-                    topic_config,
-                    self._clock.now_ms(),
-                    self._config[PRODUCER_ID_EXPIRATION_MS],
-                )
+        def adopt(result: LoadResult) -> None:
             self.recovery.add(result.stats)
             self.offline.update(result.failed)
             for log in result.logs:
                 self._adopt(log, directory)
 
-        await asyncio.gather(*(load(chunk) for chunk in chunks))
+        self.checkpointed_high_watermarks.update(content.high_watermarks)
+        await load_partitions(
+            directory,
+            content,
+            topic_config,
+            self._config,
+            self._clock.now_ms,
+            self._run_in_thread,
+            adopt,
+        )
         for name in content.to_delete:
             self._background.spawn(self._remove_tree(directory, name))
 
@@ -185,8 +158,7 @@ class LogManager:
         log.on_roll = self._rolled
         log.on_segments_removed = self._segments_removed
         self.logs[topic_partition] = log
-        self._homes[topic_partition] = directory.path
-        self._counts[directory.path] += 1
+        self._directories.add(topic_partition, directory)
 
     def _schedule(self) -> None:
         config, every = self._config, self._background.every
@@ -214,6 +186,7 @@ class LogManager:
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time."""
         self._config = config
+        self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
 
     # Partitions --------------------------------------------------------------------------------
 
@@ -239,7 +212,7 @@ class LogManager:
         if log is not None:
             return log
         directory = self._home_for(topic_partition, is_new=is_new)
-        log = self._build(directory, topic_partition, topic_id, config)
+        log = self._builder.build(WantedLog(directory, topic_partition, topic_id, config))
         self._adopt(log, directory)
         return log
 
@@ -251,7 +224,7 @@ class LogManager:
     ) -> dict[TopicPartition, PartitionLog | StorageError]:
         """As ``get_or_create`` for many at once: directories and files are made in a thread."""
         results: dict[TopicPartition, PartitionLog | StorageError] = {}
-        missing: list[tuple[LogDirectory, TopicPartition, UUID, TopicConfig]] = []
+        missing: list[WantedLog] = []
         for topic_partition, topic_id, config in wanted:
             try:
                 log = self._existing(topic_partition, topic_id, config)
@@ -259,19 +232,19 @@ class LogManager:
                     results[topic_partition] = log
                 else:
                     directory = self._home_for(topic_partition, is_new=is_new)
-                    self._counts[directory.path] += 1  # so that the next one goes elsewhere
-                    missing.append((directory, topic_partition, topic_id, config))
+                    self._directories.reserve(directory)  # so that the next one goes elsewhere
+                    missing.append(WantedLog(directory, topic_partition, topic_id, config))
             except StorageError as error:
                 results[topic_partition] = error
-        for start in range(0, len(missing), _PARTITIONS_PER_JOB):
-            chunk = missing[start : start + _PARTITIONS_PER_JOB]
-            built = await self._run_in_thread(self._build_many, chunk)
-            for (directory, topic_partition, _, _), log_or_error in zip(chunk, built, strict=True):
-                self._counts[directory.path] -= 1
-                result = self.logs.get(topic_partition, log_or_error)
+        for start in range(0, len(missing), PARTITIONS_PER_JOB):
+            chunk = missing[start : start + PARTITIONS_PER_JOB]
+            built = await self._run_in_thread(self._builder.build_many, chunk)
+            for one, log_or_error in zip(chunk, built, strict=True):
+                self._directories.release(one.directory)
+                result = self.logs.get(one.topic_partition, log_or_error)
                 if isinstance(result, PartitionLog) and result is log_or_error:
-                    self._adopt(result, directory)
-                results[topic_partition] = result
+                    self._adopt(result, one.directory)
+                results[one.topic_partition] = result
         return results
 
     def _existing(
@@ -283,7 +256,7 @@ class LogManager:
         if log.topic_id in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
             log.config = config
             if log.topic_id != topic_id and topic_id != NO_TOPIC_ID:
-                self._write_topic_id(log, topic_id)
+                self._builder.write_topic_id(log, topic_id)
             return log
         _log.warning(
             "%s has topic id %s, expected %s: set aside", log.directory, log.topic_id, topic_id
@@ -295,60 +268,7 @@ class LogManager:
         """Where a log that is not there yet is to be made."""
         if topic_partition in self.offline:
             raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
-        if self._unread and not is_new:
-            raise StorageError(
-                f"{topic_partition} may be in a log directory that could not be read: "
-                f"{', '.join(self._unread)}"
-            )
-        online = [directory for directory in self._directories.values() if not directory.offline]
-        if not online:
-            raise StorageError("all log directories are offline")
-        return min(online, key=lambda directory: self._counts[directory.path])
-
-    def _build_many(
-        self, wanted: Sequence[tuple[LogDirectory, TopicPartition, UUID, TopicConfig]]
-    ) -> list[PartitionLog | StorageError]:
-        results: list[PartitionLog | StorageError] = []
-        for directory, topic_partition, topic_id, config in wanted:
-            try:
-                results.append(self._build(directory, topic_partition, topic_id, config))
-            except StorageError as error:
-                results.append(error)
-        return results
-
-    def _build(
-        self,
-        directory: LogDirectory,
-        topic_partition: TopicPartition,
-        topic_id: UUID,
-        config: TopicConfig,
-    ) -> PartitionLog:
-        """Make directory and files. Touches nothing but the disk, so it may run in a thread."""
-        path = f"{directory.path}/{partition_dir_name(topic_partition)}"
-        try:
-            self._disk.makedirs(path)
-            log = load_log(
-                self._disk,
-                path,
-                topic_partition,
-                config,
-                now_ms=self._clock.now_ms(),
-                clean=True,
-                producer_expiration_ms=self._config[PRODUCER_ID_EXPIRATION_MS],
-            )
-            if topic_id != NO_TOPIC_ID:
-                self._write_topic_id(log, topic_id)
-        except OSError as error:
-            raise StorageError(f"cannot create {path}: {error}") from error
-        log.created(directory.path)
-        return log
-
-    def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
-        # Neither synced nor atomic: creating ten thousand partitions must not mean as many syncs.
-        # After a power cut a lost or torn file reads as "unknown" and is written again from here.
-        path = f"{log.directory}/{PARTITION_METADATA}"
-        self._disk.write(path, encode_partition_metadata(topic_id))
-        log.topic_id = topic_id
+        return self._directories.for_new(topic_partition, is_new=is_new)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
@@ -357,15 +277,14 @@ class LogManager:
         if log is None:
             return
         delay_ms = log.config.file_delete_delay_ms
-        directory = self._directories[self._homes[topic_partition]]
+        directory = self._directories.home(topic_partition)
         name = self._set_aside(log, DELETE_DIR_SUFFIX)
         self._background.later(delay_ms / 1000, partial(self._remove_tree, directory, name))
 
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
         """Rename a partition's directory; readers keep the files they have open."""
         topic_partition = log.topic_partition
-        home = self._homes.pop(topic_partition)
-        self._counts[home] -= 1
+        home = self._directories.remove(topic_partition).path
         del self.logs[topic_partition]
         self._flusher.forget(log)
         name = marked_dir_name(topic_partition, suffix)
@@ -460,10 +379,7 @@ class LogManager:
         await self._checkpointer.write_high_watermarks()
 
     def _logs_by_directory(self) -> dict[str, list[PartitionLog]]:
-        logs: dict[str, list[PartitionLog]] = {path: [] for path in self._directories}
-        for topic_partition, log in self.logs.items():
-            logs[self._homes[topic_partition]].append(log)
-        return logs
+        return self._directories.sort(self.logs.values())
 
     # Failure -----------------------------------------------------------------------------------
 
@@ -474,9 +390,8 @@ class LogManager:
             return
         directory.offline = reason
         _log.error("log directory %s is offline: %s", path, reason)
-        for topic_partition, home in self._homes.items():
-            if home == path:
-                self.logs[topic_partition].fail(f"log directory {path}: {reason}")
+        for log in self._logs_by_directory()[path]:
+            log.fail(f"log directory {path}: {reason}")
 
     def describe_dirs(self) -> list[LogDirInfo]:
         logs = self._logs_by_directory()
@@ -489,7 +404,7 @@ class LogManager:
                     for log in logs[directory.path]
                 ],
             )
-            for directory in self._directories.values()
+            for directory in self._directories
         ]
 
     # End ---------------------------------------------------------------------------------------
@@ -518,5 +433,5 @@ class LogManager:
         """Close all files and release the directories, whatever state they are in."""
         for log in self.logs.values():
             log.close()
-        for directory in self._directories.values():
+        for directory in self._directories:
             directory.release()

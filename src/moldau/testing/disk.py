@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from moldau.log.disk import Buffer
+from moldau.log.disk import Buffer, DiskUsage
 
 SECTOR: Final = 512
 
@@ -230,17 +230,25 @@ class MemoryDisk:
         """The time that files get when they are appended to."""
         self._root = _DirNode()
         self._off = False
-        self._fault: tuple[int, int, frozenset[str]] | None = None
+        self._fault: tuple[int, int, frozenset[str], str] | None = None
 
     # What goes wrong ---------------------------------------------------------------------------
 
-    def fail(self, error: int, *, after: int = 0, operations: frozenset[str] = frozenset()) -> None:
-        """From now on operations fail with ``error``, once ``after`` more have succeeded.
+    def fail(
+        self,
+        error: int,
+        *,
+        after: int = 0,
+        operations: frozenset[str] = frozenset(),
+        under: str = "",
+    ) -> None:
+        """From now on operations on paths ``under`` that one fail with ``error``, once ``after``
+        more have succeeded.
 
         ``operations`` names the kinds that fail (append, read, truncate, preallocate, sync, map,
         open, write, sync_dir, rename, remove, makedirs, listdir); all of them if empty.
         """
-        self._fault = (error, after, operations)
+        self._fault = (error, after, operations, under)
 
     def heal(self) -> None:
         """No more failures."""
@@ -266,11 +274,11 @@ class MemoryDisk:
         self.operations[operation] += 1
         if self._fault is None:
             return None
-        number, after, operations = self._fault
-        if operations and operation not in operations:
+        number, after, operations, under = self._fault
+        if (operations and operation not in operations) or not path.startswith(under):
             return None
         if after > 0:
-            self._fault = (number, after - 1, operations)
+            self._fault = (number, after - 1, operations, under)
             return None
         return OSError(number, os.strerror(number), path)
 
@@ -341,6 +349,11 @@ class MemoryDisk:
     def size(self, path: str) -> int:
         self.check("size", path)
         return len(self._file(path).data)
+
+    def usage(self, path: str) -> DiskUsage:
+        self.check("usage", path)
+        total = 1 << 40 if self.capacity is None else self.capacity
+        return DiskUsage(total, total - self._used(self._root))
 
     def modified_ms(self, path: str) -> int:
         self.check("modified_ms", path)
