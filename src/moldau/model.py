@@ -24,3 +24,19 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group commits for a partition: the next offset to read, with a note of its own."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+    """The epoch of the last record read; lets a later reader find out about lost records."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    offset: int
+    """-1 when no record is that young."""
+    timestamp: int
+    leader_epoch: int

@@ -66,7 +66,7 @@ def sentence_for(error: BaseException) -> str:
         name = error.code.name
         text = error.message or name.replace("_", " ").capitalize()
         # What this side found out needs no code to look up.
-        if type(error) is KafkaError and name not in text:
+        if not _found_out_here(error) and name not in text:
             text = f"{text.rstrip('.')} ({name})"
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
@@ -77,3 +77,14 @@ def sentence_for(error: BaseException) -> str:
         text = f"Unexpected {type(error).__name__}: {error} (--debug shows where)"
     text = " ".join(text.split())
     return text if text.endswith((".", "?", "!", ")")) else f"{text}."
+
+
+def _found_out_here(error: KafkaError) -> bool:
+    """Whether no broker answered with it. Imports wait for a failure: ``--help`` has none."""
+    from moldau.config.option import ConfigError
+
+    if isinstance(error, ConfigError):
+        return True
+    from moldau.client.errors import ClientError
+
+    return isinstance(error, ClientError)

@@ -32,7 +32,7 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Group names for the shell, if a broker answers before the person loses patience."""
     bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
     try:
-        groups = with_client(bootstrap, lambda c: c.admin.groups.list_groups(), timeout=1.0)
+        groups = with_client(bootstrap, lambda c: c.admin.list_groups(), timeout=1.0)
     except Exception:  # a completion that fails completes nothing
         return []
     return [listing.group for listing in groups if listing.group.startswith(incomplete)]
@@ -80,7 +80,7 @@ def list_groups(
 
     groups = with_client(
         bootstrap,
-        lambda client: client.admin.groups.list_groups(states=state, types=type),
+        lambda client: client.admin.list_groups(states=state, types=type),
         timeout=timeout,
     )
     if json:
@@ -186,7 +186,7 @@ def offsets(
 
     async def gather(client: Client) -> list[dict[str, Any]]:
         await describe_groups(client, [name])
-        committed = await client.admin.groups.offsets(name)
+        committed = await client.admin.list_group_offsets(name)
         if topics:
             wanted = await scope(client, topics)
             committed = {p: offset for p, offset in committed.items() if p in wanted}
@@ -265,18 +265,18 @@ def reset_offsets(
     topics = parse_topics(topic)
 
     async def work(client: Client) -> tuple[list[Step], list[Outcome[int]]]:
-        from moldau.client.groups_types import CommittedOffset
+        from moldau.model import OffsetAndMetadata
 
         await _refuse_active(client, name)
-        committed = await client.admin.groups.offsets(name)
+        committed = await client.admin.list_group_offsets(name)
         partitions = await scope(client, topics)
         if not topics and goal.offsets is None:
             partitions = list(committed)
         steps = await plan(client, goal, committed, partitions)
         if not execute:
             return steps, []
-        wanted = {step.partition: CommittedOffset(step.new) for step in steps}
-        return steps, await client.admin.groups.alter_offsets(name, wanted) if wanted else []
+        wanted = {step.partition: OffsetAndMetadata(step.new) for step in steps}
+        return steps, await client.admin.alter_group_offsets(name, wanted) if wanted else []
 
     steps, outcomes = with_client(bootstrap, work, timeout=timeout)
     if not steps:
@@ -305,7 +305,7 @@ def delete(
     """
     _confirm(f"Delete {', '.join(names)} and their offsets?", yes)
     outcomes = with_client(
-        bootstrap, lambda client: client.admin.groups.delete(names), timeout=timeout
+        bootstrap, lambda client: client.admin.delete_groups(names), timeout=timeout
     )
     deleted = [outcome.name for outcome in outcomes if outcome.error is None]
     if json:
@@ -333,7 +333,7 @@ def delete_offsets(
 
     async def work(client: Client) -> list[Outcome[Any]]:
         partitions = await scope(client, parse_topics(topic))
-        return list(await client.admin.groups.delete_offsets(name, partitions))
+        return list(await client.admin.delete_group_offsets(name, partitions))
 
     outcomes = with_client(bootstrap, work, timeout=timeout)
     deleted = [outcome.get() for outcome in outcomes if outcome.error is None]
@@ -387,7 +387,7 @@ async def _refuse_active(client: Client, name: str) -> None:
     """Members would commit over what is set here; Kafka's tool refuses too."""
     from moldau.errors import ErrorCode
 
-    (outcome,) = await client.admin.groups.describe([name])
+    (outcome,) = await client.admin.describe_groups([name])
     if outcome.error is not None:
         if outcome.error.code == ErrorCode.GROUP_ID_NOT_FOUND:
             return

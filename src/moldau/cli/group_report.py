@@ -12,8 +12,8 @@ from moldau.cli.session import did_you_mean
 
 if TYPE_CHECKING:
     from moldau.client import Client
-    from moldau.client.groups_types import CommittedOffset, GroupDescription, GroupMember
-    from moldau.model import TopicPartition
+    from moldau.client.admin import GroupDescription, GroupMember
+    from moldau.model import OffsetAndMetadata, TopicPartition
 
 COLUMNS = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "MEMBER", "HOST", "CLIENT")
 
@@ -23,9 +23,9 @@ async def describe(client: Client, names: Sequence[str]) -> list[GroupDescriptio
     from moldau.errors import ErrorCode
 
     found = []
-    for outcome in await client.admin.groups.describe(names):
+    for outcome in await client.admin.describe_groups(names):
         if outcome.error is not None and outcome.error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-            known = [listing.group for listing in await client.admin.groups.list_groups()]
+            known = [listing.group for listing in await client.admin.list_groups()]
             raise CommandError(
                 f"There is no group {outcome.name!r}.{did_you_mean(outcome.name, known)}",
                 ExitCode.NOT_FOUND,
@@ -37,13 +37,13 @@ async def describe(client: Client, names: Sequence[str]) -> list[GroupDescriptio
 async def report(client: Client, names: Sequence[str] | None) -> list[dict[str, Any]]:
     """One document per group, also the form of ``--json``; None stands for all groups."""
     if names is None:
-        names = [listing.group for listing in await client.admin.groups.list_groups()]
+        names = [listing.group for listing in await client.admin.list_groups()]
     return [await _document(client, group) for group in await describe(client, names)]
 
 
 async def _document(client: Client, group: GroupDescription) -> dict[str, Any]:
     owners = {partition: member for member in group.members for partition in member.assignment}
-    committed = await client.admin.groups.offsets(group.group)
+    committed = await client.admin.list_group_offsets(group.group)
     rows = await partition_rows(client, committed, owners)
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     return {
@@ -61,7 +61,7 @@ async def _document(client: Client, group: GroupDescription) -> dict[str, Any]:
 
 async def partition_rows(
     client: Client,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
     owners: Mapping[TopicPartition, GroupMember],
 ) -> list[dict[str, Any]]:
     """A row per partition that is committed or owned."""
@@ -158,7 +158,7 @@ async def _ends(
 
 async def _behind_ms(
     client: Client,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """How long the oldest record not consumed yet has been waiting; 0 when there is none."""

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.exit_codes import CommandError, UsageError
-from moldau.model import TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client import Client
-    from moldau.client.groups_types import CommittedOffset
 
 
 class To(Enum):
@@ -124,7 +123,7 @@ async def scope(client: Client, topics: Mapping[str, list[int] | None]) -> list[
 async def plan(
     client: Client,
     goal: Goal,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
     partitions: Collection[TopicPartition],
 ) -> list[Step]:
     """The new offset of each partition, never outside what its log holds."""

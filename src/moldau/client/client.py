@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from moldau.client.admin import Admin
+from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.cluster import Cluster
 
 
@@ -26,7 +26,7 @@ class Client:
             connect_timeout=connect_timeout,
             request_timeout=request_timeout,
         )
-        self.admin = Admin(self.cluster)
+        self.admin = AsyncAdmin.over(self.cluster)
 
     async def start(self) -> None:
         """Reach the cluster; ``NoBrokersError`` when no address answers."""

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from moldau.client.admin_types import OffsetSpec
 from moldau.client.backoff import Backoff
 from moldau.client.cluster import Cluster
 from moldau.client.errors import check, error_of
 from moldau.client.fetched import read_fetched
 from moldau.client.metadata import TopicInfo
-from moldau.client.offsets import list_offsets
+from moldau.client.offsets import OffsetSpec, list_offsets
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.records.record import Record

@@ -61,12 +61,15 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigResource(NamedTuple):
     type: ResourceType
     name: str
-    """A topic name or a broker id; the empty broker name is the default of all brokers."""
+    """A topic or group name or a broker id; the empty one is the default of all brokers."""
 
 
 class ConfigSource(IntEnum):
@@ -126,21 +129,8 @@ class ClusterDescription:
     cluster_id: str
     controller_id: int
     nodes: tuple[Node, ...]
-
-
-class OffsetSpec(IntEnum):
-    """Special timestamps of ListOffsets."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX_TIMESTAMP = -3
-
-
-class OffsetAndTimestamp(NamedTuple):
-    offset: int
-    """-1 when no record is that young."""
-    timestamp: int
-    leader_epoch: int
+    fenced: frozenset[int] = frozenset()
+    """Brokers that are registered but do not serve (KIP-1073); only if asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +141,92 @@ class LogDir:
     sizes: Mapping[TopicPartition, int]
     total_bytes: int
     usable_bytes: int
+    future: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Replicas that are moving into this directory, with their sizes so far."""
+
+
+class Replica(NamedTuple):
+    """A partition's replica on one broker."""
+
+    topic: str
+    partition: int
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on broker {self.node_id}"
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    """Leadership to the first replica of the assignment, if it is in sync."""
+    UNCLEAN = 1
+    """Leadership to any living replica of a partition that has no leader; may lose records."""
+
+
+class Reassignment(NamedTuple):
+    """A partition on the move: all its replicas, those to come and those to go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ProducerState(NamedTuple):
+    """What a partition's leader remembers about an idempotent producer."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+class TransactionListing(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    transactional_id: str
+    coordinator: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class FeatureLevels(NamedTuple):
+    """The levels of a feature: what brokers can do, and what the cluster has settled on."""
+
+    oldest: int
+    newest: int
+    finalized: int | None
+
+
+class FeatureUpgrade(IntEnum):
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class QuorumReplica(NamedTuple):
+    node_id: int
+    log_end_offset: int
+    last_fetch_timestamp: int | None
+    last_caught_up_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The controllers of a KRaft cluster."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]

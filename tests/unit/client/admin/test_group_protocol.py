@@ -9,7 +9,7 @@ from aiokafka.coordinator.protocol import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.groups_protocol import read_assignment, read_subscription
+from moldau.client.admin.group_protocol import read_assignment, read_subscription
 from moldau.model import TopicPartition
 
 topics = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

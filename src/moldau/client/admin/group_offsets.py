@@ -5,7 +5,6 @@ From version 10 on the wire knows topics by id; this module gives both and trans
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -16,13 +15,11 @@ from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequestTopic,
 )
 
-from moldau.client.admin_types import Outcome
-from moldau.client.backoff import retrying
-from moldau.client.cluster import Cluster
-from moldau.client.coordinators import ask_coordinator
+from moldau.client.admin.calls import Caller
+from moldau.client.admin.types import Outcome
 from moldau.client.errors import check, error_of
-from moldau.client.groups_types import CommittedOffset
-from moldau.model import TopicPartition
+from moldau.client.routing import by_topic
+from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -34,15 +31,15 @@ from moldau.wire.offset_shapes import (
 )
 
 
-async def fetch(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
+async def fetch(caller: Caller, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     request = make(
         OffsetFetchRequest,
         groups=(make(OffsetFetchRequestGroup, group_id=group, topics=None),),
         require_stable=False,
     )
-    names = await _names_by_id(cluster)
-    answer = await ask_coordinator(
-        cluster, group, ApiKey.OFFSET_FETCH, request, lambda a: [g.error_code for g in a.groups]
+    names = await _names_by_id(caller)
+    answer = await caller.coordinator(
+        group, ApiKey.OFFSET_FETCH, request, lambda a: [g.error_code for g in a.groups]
     )
     (found,) = answer.groups
     check(found.error_code)
@@ -52,16 +49,18 @@ async def fetch(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedO
         for p in topic.partitions:
             if name is not None and p.committed_offset >= 0:
                 check(p.error_code)
-                offsets[TopicPartition(name, p.partition_index)] = CommittedOffset(
-                    p.committed_offset, p.committed_leader_epoch, p.metadata or ""
+                offsets[TopicPartition(name, p.partition_index)] = OffsetAndMetadata(
+                    p.committed_offset,
+                    p.metadata or "",
+                    None if p.committed_leader_epoch < 0 else p.committed_leader_epoch,
                 )
     return dict(sorted(offsets.items()))
 
 
 async def commit(
-    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    caller: Caller, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> list[Outcome[int]]:
-    names = await _names_by_id(cluster)
+    names = await _names_by_id(caller)
     ids = {name: topic_id for topic_id, name in names.items()}
     topics = tuple(
         make(
@@ -72,14 +71,16 @@ async def commit(
                 make(
                     OffsetCommitRequestPartition,
                     partition_index=partition,
-                    committed_offset=offsets[TopicPartition(topic, partition)].offset,
-                    committed_leader_epoch=offsets[TopicPartition(topic, partition)].leader_epoch,
-                    committed_metadata=offsets[TopicPartition(topic, partition)].metadata,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=(
+                        -1 if offset.leader_epoch is None else offset.leader_epoch
+                    ),
+                    committed_metadata=offset.metadata,
                 )
-                for partition in partitions
+                for partition, offset in partitions.items()
             ),
         )
-        for topic, partitions in _by_topic(offsets).items()
+        for topic, partitions in by_topic(offsets).items()
     )
     request = make(
         OffsetCommitRequest,
@@ -89,7 +90,7 @@ async def commit(
         group_instance_id=None,
         topics=topics,
     )
-    answer = await ask_coordinator(cluster, group, ApiKey.OFFSET_COMMIT, request, _partition_codes)
+    answer = await caller.coordinator(group, ApiKey.OFFSET_COMMIT, request, _partition_codes)
     codes = {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), p.partition_index): p.error_code
         for topic in answer.topics
@@ -102,7 +103,7 @@ async def commit(
 
 
 async def delete(
-    cluster: Cluster, group: str, partitions: Collection[TopicPartition]
+    caller: Caller, group: str, partitions: Collection[TopicPartition]
 ) -> list[Outcome[TopicPartition]]:
     topics = tuple(
         make(
@@ -113,11 +114,11 @@ async def delete(
                 for partition in numbers
             ),
         )
-        for topic, numbers in _by_topic(partitions).items()
+        for topic, numbers in by_topic(dict.fromkeys(partitions)).items()
     )
     request = make(OffsetDeleteRequest, group_id=group, topics=topics)
-    answer = await ask_coordinator(
-        cluster, group, ApiKey.OFFSET_DELETE, request, lambda a: [a.error_code]
+    answer = await caller.coordinator(
+        group, ApiKey.OFFSET_DELETE, request, lambda a: [a.error_code]
     )
     check(answer.error_code)
     codes = {
@@ -134,13 +135,6 @@ def _partition_codes(answer: Any) -> list[int]:
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        topics[topic].append(partition)
-    return topics
-
-
-async def _names_by_id(cluster: Cluster) -> dict[UUID, str]:
-    metadata = await retrying(lambda: cluster.refresh(None), within=cluster.request_timeout)
-    return {info.topic_id: name for name, info in metadata.topics.items()}
+async def _names_by_id(caller: Caller) -> dict[UUID, str]:
+    await caller.refresh(None)
+    return {info.topic_id: name for name, info in caller.cluster.metadata.topics.items()}

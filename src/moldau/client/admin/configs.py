@@ -13,7 +13,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
-from moldau.client.admin_types import (
+from moldau.client.admin.calls import Caller
+from moldau.client.admin.types import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
@@ -22,16 +23,13 @@ from moldau.client.admin_types import (
     Outcome,
     ResourceType,
 )
-from moldau.client.backoff import retrying
-from moldau.client.cluster import Cluster
 from moldau.client.errors import error_of
-from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
 
 async def describe_configs(
-    cluster: Cluster, resources: Sequence[ConfigResource], synonyms: bool, documentation: bool
+    caller: Caller, resources: Sequence[ConfigResource], synonyms: bool, documentation: bool
 ) -> list[Outcome[list[ConfigEntry]]]:
     """The settings of each resource. A broker knows its own, so its questions go to it."""
     found: dict[ConfigResource, Outcome[list[ConfigEntry]]] = {}
@@ -50,7 +48,7 @@ async def describe_configs(
             include_synonyms=synonyms,
             include_documentation=documentation,
         )
-        answer = await _ask(cluster, node_id, ApiKey.DESCRIBE_CONFIGS, request)
+        answer = await _ask(caller, node_id, ApiKey.DESCRIBE_CONFIGS, request)
         for result in answer.results:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
             found[resource] = Outcome(
@@ -62,7 +60,7 @@ async def describe_configs(
 
 
 async def alter_configs(
-    cluster: Cluster,
+    caller: Caller,
     changes: Mapping[ConfigResource, Sequence[ConfigChange]],
     validate_only: bool,
 ) -> list[Outcome[ConfigResource]]:
@@ -74,7 +72,7 @@ async def alter_configs(
             resources=tuple(_alteration(resource, changes[resource]) for resource in group),
             validate_only=validate_only,
         )
-        answer = await _ask(cluster, node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+        answer = await _ask(caller, node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
         for result in answer.responses:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
             error = error_of(result.error_code, result.error_message)
@@ -86,23 +84,20 @@ def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[Con
     """Resources by the broker that must be asked; None where any broker will do."""
     groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
     for resource in resources:
-        own = resource.type == ResourceType.BROKER and resource.name
+        own = resource.type in _OF_ONE_BROKER and resource.name
         groups[int(resource.name) if own else None].append(resource)
     return groups
 
 
-async def _ask(cluster: Cluster, node_id: int | None, api: ApiKey, request: Any) -> Any:
-    if node_id is not None and node_id not in cluster.metadata.nodes:
-        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"There is no broker {node_id}")
+async def _ask(caller: Caller, node_id: int | None, api: ApiKey, request: Any) -> Any:
+    if node_id is not None:
+        return await caller.broker(node_id, api, request)
+    return await caller.controller(api, request, _codes)
 
-    async def attempt() -> Any:
-        if node_id is None:
-            connection = await cluster.controller_connection()
-        else:
-            connection = await cluster.connection(node_id)
-        return await connection.request(api, request)
 
-    return await retrying(attempt, within=cluster.request_timeout)
+def _codes(answer: Any) -> list[int]:
+    results = answer.results if hasattr(answer, "results") else answer.responses
+    return [result.error_code for result in results]
 
 
 def _alteration(resource: ConfigResource, changes: Sequence[ConfigChange]) -> AlterConfigsResource:
@@ -139,5 +134,6 @@ def _source(number: int) -> ConfigSource:
     return ConfigSource(number) if number in _SOURCES else ConfigSource.UNKNOWN
 
 
+_OF_ONE_BROKER = frozenset({ResourceType.BROKER, ResourceType.BROKER_LOGGER})
 _TYPES = frozenset(int(kind) for kind in ConfigType)
 _SOURCES = frozenset(int(source) for source in ConfigSource)

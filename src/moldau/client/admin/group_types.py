@@ -48,12 +48,6 @@ class GroupDescription:
     """The group epoch of groups of type ``consumer``; classic groups keep theirs to themselves."""
 
 
-class CommittedOffset(NamedTuple):
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-
-
 class MemberToRemove(NamedTuple):
     """A member by its id, or a static one by its instance id."""
 

@@ -1,0 +1,75 @@
+"""Administration: topics, settings, groups, records, replicas, the cluster.
+
+``AsyncAdmin`` has every request; ``Admin`` is the same, blocking.
+"""
+
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.async_admin import AsyncAdmin
+from moldau.client.admin.group_types import (
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    MemberToRemove,
+)
+from moldau.client.admin.types import (
+    AlterOperation,
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ConfigType,
+    CreatedTopic,
+    ElectionType,
+    FeatureLevels,
+    FeatureUpgrade,
+    LogDir,
+    NewTopic,
+    Outcome,
+    ProducerState,
+    QuorumDescription,
+    QuorumReplica,
+    Reassignment,
+    Replica,
+    ResourceType,
+    TransactionDescription,
+    TransactionListing,
+    raise_first_error,
+)
+from moldau.client.offsets import OffsetSpec
+from moldau.model import OffsetAndMetadata, OffsetAndTimestamp
+
+__all__ = [
+    "Admin",
+    "AlterOperation",
+    "AsyncAdmin",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigSource",
+    "ConfigType",
+    "CreatedTopic",
+    "ElectionType",
+    "FeatureLevels",
+    "FeatureUpgrade",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "LogDir",
+    "MemberToRemove",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetSpec",
+    "Outcome",
+    "ProducerState",
+    "QuorumDescription",
+    "QuorumReplica",
+    "Reassignment",
+    "Replica",
+    "ResourceType",
+    "TransactionDescription",
+    "TransactionListing",
+    "raise_first_error",
+]
