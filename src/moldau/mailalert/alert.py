@@ -1,0 +1,125 @@
+"""Alerts as they travel: JSON records on a topic.
+
+    {"subject": "disk full", "body": "/data has 1 % left", "severity": "error",
+     "recipients": ["ops@example.org"], "dedupe_key": "disk:/data", "time": 1767225600000}
+
+Only ``subject`` is required. ``time`` is in milliseconds since the epoch, or an ISO 8601 string.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+MAX_SUBJECT: Final = 500
+"""Longer subjects are cut: they are the key of a group and one line of a mail."""
+
+
+class Severity(IntEnum):
+    """How bad it is; larger is worse."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+    CRITICAL = 50
+
+    @classmethod
+    def parse(cls, text: str) -> Severity:
+        try:
+            return cls[text.strip().upper()]
+        except KeyError:
+            allowed = ", ".join(severity.name.lower() for severity in cls)
+            raise ValueError(f"severity is {text!r}, but must be one of {allowed}") from None
+
+
+class InvalidAlertError(ValueError):
+    """A record that is no alert; the text says what is wrong with it."""
+
+
+class _Wire(msgspec.Struct, omit_defaults=True):
+    subject: str
+    body: str = ""
+    recipients: list[str] = []
+    severity: str = "error"
+    dedupe_key: str | None = None
+    time: int | str | None = None
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One alert."""
+
+    subject: str
+    body: str = ""
+    recipients: tuple[str, ...] = ()
+    """Who asked to be told; empty leaves it to the routing rules."""
+    severity: Severity = Severity.ERROR
+    dedupe_key: str | None = None
+    """Alerts with the same key within the dedupe window count as one."""
+    time_ms: int = 0
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(
+            _Wire(
+                subject=self.subject,
+                body=self.body,
+                recipients=list(self.recipients),
+                severity=self.severity.name.lower(),
+                dedupe_key=self.dedupe_key,
+                time=self.time_ms or None,
+            )
+        )
+
+
+_decoder: Final = msgspec.json.Decoder(_Wire)
+
+
+def decode_alert(data: bytes | None, default_time_ms: int) -> Alert:
+    """The alert in a record's value; ``InvalidAlertError`` if there is none."""
+    if not data:
+        raise InvalidAlertError("the record has no value")
+    try:
+        wire = _decoder.decode(data)
+        severity = Severity.parse(wire.severity)
+        time_ms = _milliseconds(wire.time, default_time_ms)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InvalidAlertError(str(error)) from error
+    # A line break in a subject would be a second header in the mail.
+    subject = " ".join(_printable(wire.subject).split())[:MAX_SUBJECT]
+    if not subject:
+        raise InvalidAlertError("the subject is empty")
+    return Alert(
+        subject=subject,
+        body=_printable(wire.body),
+        recipients=tuple(dict.fromkeys(check_address(one) for one in wire.recipients)),
+        severity=severity,
+        dedupe_key=_printable(wire.dedupe_key) if wire.dedupe_key else None,
+        time_ms=time_ms,
+    )
+
+
+def _printable(text: str) -> str:
+    return text.replace("\0", "\ufffd")  # PostgreSQL cannot store it
+
+
+def check_address(text: str) -> str:
+    """The address without blanks around it; ``InvalidAlertError`` if it cannot be one."""
+    address = text.strip()
+    name, _, domain = address.rpartition("@")
+    if not name or not domain or any(mark in address for mark in "\r\n,;<> \t"):
+        raise InvalidAlertError(f"{text!r} is not a mail address")
+    return address
+
+
+def _milliseconds(time: int | str | None, default: int) -> int:
+    if time is None:
+        return default
+    if isinstance(time, int):
+        return time
+    moment = datetime.fromisoformat(time)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,75 @@
+"""Measures the lag of groups now and then and raises the alerts that its rules ask for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from moldau.client.admin import Admin
+from moldau.client.errors import KafkaError
+from moldau.mailalert.alert import Alert, Severity
+from moldau.mailalert.lag import Lag, LagRule, LagWatch, QuietHours
+from moldau.mailalert.settings import WatchTable, parse_duration_ms
+
+_log = logging.getLogger(__name__)
+
+
+class LagWatcher:
+    def __init__(
+        self,
+        admin: Admin,
+        send: Callable[[Alert], object],
+        watches: Sequence[WatchTable],
+        every: float,
+    ) -> None:
+        self._admin = admin
+        self._send = send
+        self._watches = [LagWatch(rule_of(watch)) for watch in watches]
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mailalert lag", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(10.0)
+
+    def look(self) -> None:
+        """One round over all rules."""
+        for watch in self._watches:
+            rule = watch.rule
+            try:
+                lag = measure(self._admin, rule.group, rule.topic)
+            except KafkaError as error:
+                _log.warning("the lag of group %s cannot be measured: %s", rule.group, error)
+                continue
+            now_ms = time.time_ns() // 1_000_000
+            alert = watch.update(lag, now_ms, datetime.now().astimezone())
+            if alert is not None:
+                _log.info("%s: %s", alert.subject, alert.body)
+                self._send(alert)
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            if self._stop.wait(self._every):
+                return
+
+
+def rule_of(watch: WatchTable) -> LagRule:
+    return LagRule(
+        group=watch.group,
+        topic=watch.topic,
+        records=watch.records,
+        seconds=watch.seconds,
+        clear_below=watch.clear_below,
+        lasting_ms=parse_duration_ms(watch.lasting),
+        quiet_hours=QuietHours.parse(watch.quiet_hours) if watch.quiet_hours else None,
+        severity=Severity.parse(watch.severity),
+        recipients=tuple(watch.recipients),
+    )

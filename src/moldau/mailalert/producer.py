@@ -1,0 +1,79 @@
+"""Raising alerts from a program: one line, or a sender that is kept for many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from moldau.client.producer import Delivery, Producer
+from moldau.mailalert.alert import Alert, Severity, decode_alert
+
+DEFAULT_TOPIC: Final = "alerts"
+
+
+class AlertSender:
+    """Alerts into a topic, acknowledged by all replicas. Thread-safe."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str = "127.0.0.1:9092",
+        *,
+        topic: str = DEFAULT_TOPIC,
+        **settings: object,
+    ) -> None:
+        self.topic = topic
+        self._producer = Producer(bootstrap_servers=bootstrap_servers, **settings)
+
+    def send(self, alert: Alert) -> Delivery:
+        """Queue an alert; the future tells when it is stored. Subjects keep their order."""
+        if not alert.time_ms:
+            alert = Alert(
+                alert.subject,
+                alert.body,
+                alert.recipients,
+                alert.severity,
+                alert.dedupe_key,
+                time.time_ns() // 1_000_000,
+            )
+        value = alert.encode()
+        decode_alert(value, 0)  # a bad one fails here, where somebody can correct it
+        return self._producer.send(self.topic, value, key=alert.subject.encode())
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def send_alert(
+    subject: str,
+    body: str = "",
+    *,
+    severity: Severity | str = Severity.ERROR,
+    recipients: Sequence[str] = (),
+    dedupe_key: str | None = None,
+    bootstrap_servers: str = "127.0.0.1:9092",
+    topic: str = DEFAULT_TOPIC,
+    timeout: float = 30.0,
+) -> None:
+    """Raise one alert and return when it is stored."""
+    alert = Alert(
+        subject=subject,
+        body=body,
+        recipients=tuple(recipients),
+        severity=Severity.parse(severity) if isinstance(severity, str) else severity,
+        dedupe_key=dedupe_key,
+    )
+    with AlertSender(bootstrap_servers, topic=topic) as sender:
+        sender.send(alert).result(timeout)
