@@ -35,7 +35,7 @@ from moldau.wire.make import make
 
 logger: Final = logging.getLogger(__name__)
 
-Lane = Literal["main", "fetch", "coordinator", "produce"]
+Lane = Literal["main", "fetch", "coordinator", "join", "produce"]
 
 _BOOTSTRAP: Final = -1
 """Stands for the node id of a connection to an address whose node is not known yet."""
