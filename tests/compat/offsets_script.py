@@ -161,7 +161,7 @@ class OffsetScript:
         return {"topic_id": self._ids[topic]} if version >= 10 else {"name": topic}
 
     def _note(self, what: str, code: Any, topics: Iterable[Any]) -> None:
-        names = {topic_id: name for name, topic_id in self._ids.items()}
+        names: dict[Any, str] = {topic_id: name for name, topic_id in self._ids.items()}
         answer = sorted(
             [
                 getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None), ""),
@@ -219,7 +219,8 @@ class OffsetScript:
             self.fetch(9, group, None)
         for group in ("g", "unknown"):
             self.fetch(9, group, [("t", [0])], member="m", epoch=1)
-        for topics in ([("t", [])], [], [("t", [0, 0]), ("t", [0])]):
+        odd: list[Wanted] = [[("t", [])], [], [("t", [0, 0]), ("t", [0])]]
+        for topics in odd:
             self.fetch(9, "g", topics)
 
     def _deletes(self) -> None:
