@@ -2,8 +2,8 @@
 
 A group commits one offset per partition; what was finished beyond it, in parallel, would be handled
 again by the next owner. So the commit carries those offsets, and the next owner skips them:
-``moldau:1-3,7`` says that the records 1, 2, 3 and 7 after the committed offset are done. Brokers
-take 4096 bytes of metadata by default; what does not fit is handled again.
+``moldau:40:1-3,7`` says that the offsets 41, 42, 43 and 47 are done. Brokers take 4096 bytes of
+metadata by default; what does not fit is handled again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_finished(committed: int, offsets: Iterable[int]) -> str:
         if len(text) + len(part) > _ROOM:
             break
         text += f",{part}" if text else part
-    return _PREFIX + text if text else ""
+    return f"{_PREFIX}{committed}:{text}" if text else ""
 
 
 def read_finished(committed: OffsetAndMetadata | None) -> frozenset[int]:
@@ -35,12 +35,13 @@ def read_finished(committed: OffsetAndMetadata | None) -> frozenset[int]:
         return frozenset()
     found: set[int] = set()
     try:
-        for part in committed.metadata[len(_PREFIX) :].split(","):
+        base, _, parts = committed.metadata[len(_PREFIX) :].partition(":")
+        for part in parts.split(","):
             first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + 1))
+            found.update(range(int(base) + int(first), int(base) + int(last or first) + 1))
     except ValueError:
         return frozenset()
-    return frozenset(committed.offset + delta for delta in found)
+    return frozenset(found)
 
 
 def _ranges(offsets: list[int]) -> Iterable[tuple[int, int]]:

@@ -20,7 +20,7 @@ def test_a_gap_holds_the_commit_back() -> None:
     for offset in (10, 11, 15):
         tracker.delivered(offset, leader_epoch=4)
     assert tracker.finished(11) == 0
-    assert tracker.committable == OffsetAndMetadata(10, "moldau:1")
+    assert tracker.committable == OffsetAndMetadata(10, "moldau:10:1")
     assert tracker.finished(10) == 2
     assert tracker.committable == OffsetAndMetadata(15, "", 4)
     assert (tracker.window, tracker.unfinished) == (1, 1)
@@ -103,6 +103,6 @@ def test_what_does_not_fit_into_the_metadata_is_left_out() -> None:
     assert len(found) > 500
 
 
-@pytest.mark.parametrize("metadata", ["", "somebody else's", "moldau:", "moldau:x-2"])
+@pytest.mark.parametrize("metadata", ["", "somebody else's", "moldau:", "moldau:5:x-2", "moldau:x:1"])
 def test_metadata_of_others_means_nothing(metadata: str) -> None:
     assert read_finished(OffsetAndMetadata(5, metadata)) == frozenset()
