@@ -122,6 +122,23 @@ def test_settings_of_brokers(moldau: CommandLine, moldau_broker: MoldauProcess) 
     moldau("config", "describe", "broker", "one", code=2)
 
 
+def test_settings_of_groups(moldau: CommandLine) -> None:
+    group, setting = name(), "consumer.session.timeout.ms"
+    moldau("config", "alter", "group", group, f"{setting}=50000")
+    assert moldau("config", "describe", "group", group).rows == [[setting, "50000", "group"]]
+    (entry,) = moldau("config", "describe", "group", group, setting, "--json").json
+    assert [synonym["source"] for synonym in entry["synonyms"]] == ["group", "default"]
+    refused = moldau("config", "alter", "group", group, f"{setting}=1", code=1)
+    assert "group.consumer.min.session.timeout.ms" in refused.err
+    hint = f"Did you mean '{setting}'?\n"
+    wrong = moldau("config", "alter", "group", group, "consumer.session.timeout=1", code=1)
+    assert wrong.err.endswith(hint)
+    moldau("config", "alter", "group", group, "--delete", setting)
+    assert moldau("config", "describe", "group", group).rows == []
+    moldau("config", "alter", "group", "default", f"{setting}=50000", "--dry-run")
+    moldau("config", "describe", "group", code=2)
+
+
 def test_the_cluster_describes_itself(moldau: CommandLine, moldau_broker: MoldauProcess) -> None:
     document = moldau("cluster", "describe", "--json").json
     (broker,) = document["brokers"]

@@ -1,4 +1,4 @@
-"""``moldau config``: settings of topics and brokers."""
+"""``moldau config``: settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from moldau.cli.session import DEFAULT_TIMEOUT, did_you_mean, existing_topic, wi
 if TYPE_CHECKING:
     from moldau.client import Client, ConfigChange, ConfigEntry, ConfigResource
 
-app = group_app("Show and change settings of topics and brokers.")
+app = group_app("Show and change settings of topics, brokers and groups.")
 
 
 class Kind(StrEnum):
     topic = "topic"
     broker = "broker"
+    group = "group"
 
 
 KindArgument = Annotated[Kind, typer.Argument(help="What the settings belong to.")]
@@ -31,7 +32,8 @@ KindArgument = Annotated[Kind, typer.Argument(help="What the settings belong to.
 def describe(
     kind: KindArgument,
     name: Annotated[
-        str, typer.Argument(help="Topic name or broker id; no id: the default of all brokers.")
+        str,
+        typer.Argument(help="Topic, broker id or group; no id: the default of all brokers."),
     ] = "",
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[SETTING]...", help="Only these settings.")
@@ -89,7 +91,7 @@ def describe(
 @app.command()
 def alter(
     kind: KindArgument,
-    name: Annotated[str, typer.Argument(help="Topic name or broker id; default: all brokers.")],
+    name: Annotated[str, typer.Argument(help="Topic, broker id or group; default: all brokers.")],
     assignments: Annotated[
         list[str] | None, typer.Argument(metavar="[SETTING=VALUE]...", help="New values.")
     ] = None,
@@ -135,7 +137,8 @@ def alter(
         raise UsageError("nothing to change: give SETTING=VALUE or --delete SETTING")
 
     async def work(client: Client) -> None:
-        resource = await _resource(client, kind, "" if name == "default" else name)
+        every_broker = kind is Kind.broker and name == "default"
+        resource = await _resource(client, kind, "" if every_broker else name)
         await apply_changes(client, resource, changes, dry_run=dry_run)
 
     with_client(bootstrap, work, timeout=timeout)
@@ -171,6 +174,10 @@ async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
             raise UsageError("give the name of a topic")
         await existing_topic(client, name)
         return ConfigResource(ResourceType.TOPIC, name)
+    if kind is Kind.group:
+        if not name:
+            raise UsageError("give the name of a group")
+        return ConfigResource(ResourceType.GROUP, name)  # which need not exist yet
     if name and not name.isdecimal():
         raise UsageError(f"{name!r} is not a broker id")
     return ConfigResource(ResourceType.BROKER, name)

@@ -7,6 +7,7 @@ from typing import Self
 
 from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.cluster import Cluster
+from moldau.client.settings import CommonSettings
 
 
 class Client:
@@ -21,10 +22,12 @@ class Client:
         request_timeout: float = 30.0,
     ) -> None:
         self.cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            connect_timeout=connect_timeout,
-            request_timeout=request_timeout,
+            CommonSettings(
+                bootstrap_servers=bootstrap_servers,
+                client_id=client_id,
+                socket_connection_setup_timeout_ms=round(connect_timeout * 1000),
+                request_timeout_ms=round(request_timeout * 1000),
+            )
         )
         self.admin = AsyncAdmin.over(self.cluster)
 

@@ -1,33 +1,41 @@
 """The cluster as a client sees it: connections by broker, metadata, and who leads what.
 
 Metadata is asked for when it is needed and kept until something proves it old (a leader error, a
-lost connection). Each broker has one connection per *lane*: a long-poll fetch holds up everything
-behind it on its connection, so reading has a lane of its own.
+lost connection, ``metadata.max.age.ms``). Each broker has one connection per *lane*: a long-poll
+fetch holds up everything behind it on its connection, so reading has a lane of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final, Literal
 
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from moldau.client.address import parse_bootstrap, show
+from moldau.client.address import show
 from moldau.client.backoff import Backoff
 from moldau.client.connection import BrokerConnection
-from moldau.client.errors import ConnectionLostError, NoBrokersError, UnknownTopicError, check
+from moldau.client.connections import Connections
+from moldau.client.errors import (
+    ClosedError,
+    ConnectionLostError,
+    NoBrokersError,
+    UnknownTopicError,
+    check,
+)
 from moldau.client.metadata import NO_LEADER, ClusterMetadata, TopicInfo, read_metadata
+from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import TopicPartition
+from moldau.model import Node, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
 logger: Final = logging.getLogger(__name__)
 
-Lane = Literal["main", "fetch"]
+Lane = Literal["main", "fetch", "coordinator", "join", "produce"]
 
 _BOOTSTRAP: Final = -1
 """Stands for the node id of a connection to an address whose node is not known yet."""
@@ -36,59 +44,73 @@ _BOOTSTRAP: Final = -1
 class Cluster:
     """Shared by everything that talks to one cluster. Not thread-safe: one event loop."""
 
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        *,
-        client_id: str = "moldau",
-        connect_timeout: float = 10.0,
-        request_timeout: float = 30.0,
-    ) -> None:
-        self.client_id = client_id
-        self.connect_timeout = connect_timeout
-        self.request_timeout = request_timeout
+    def __init__(self, settings: CommonSettings) -> None:
+        self.settings = settings
+        self.client_id = settings.client_id
+        self.request_timeout = settings.request_timeout_ms / 1000
         self.metadata = ClusterMetadata()
-        self._bootstrap = parse_bootstrap(bootstrap_servers)
-        self._connections: dict[tuple[int, Lane], BrokerConnection] = {}
-        self._opening: dict[tuple[int, Lane], asyncio.Lock] = {}
-        self._closed = False
+        self.allow_auto_creation = False
+        """Whether metadata that is asked for in the background may create topics."""
+        self.topics_of_interest: Callable[[], Collection[str] | None] = lambda: list(
+            self.metadata.topics
+        )
+        """What is asked for anew when metadata gets old; None means all topics."""
+        self.on_update: list[Callable[[ClusterMetadata], object]] = []
+        """Called with every new picture of the cluster."""
+        self._connections = Connections(settings)
+        self._refreshing: asyncio.Task[None] | None = None
+        self._age_timer: asyncio.TimerHandle | None = None
+        self._updated_at = 0.0
 
     async def start(self) -> None:
         """Reach one of the bootstrap servers and learn the brokers."""
         await self.refresh(())
 
     async def close(self) -> None:
-        self._closed = True
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            await connection.close()
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+        await self._connections.close()
+
+    # Connections
 
     async def connection(self, node_id: int, lane: Lane = "main") -> BrokerConnection:
-        """The connection to a broker, opened if need be."""
-        key = (node_id, lane)
-        async with self._opening.setdefault(key, asyncio.Lock()):
-            known = self._connections.get(key)
-            if known is not None and not known.closed:
-                return known
-            node = self.metadata.nodes.get(node_id)
-            if node is None:
-                raise NoBrokersError(f"Broker {node_id} is not part of the cluster now")
-            return await self._open(key, node.host, node.port)
+        """The connection to a broker, opened if need be, after a pause if it failed just before."""
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            raise NoBrokersError(f"Broker {node_id} is not part of the cluster now")
+        return await self._connections.get((node_id, lane), node.host, node.port)
+
+    def open_connection(self, node_id: int, lane: Lane = "main") -> BrokerConnection | None:
+        """The connection to a broker if there is one now."""
+        return self._connections.open_one((node_id, lane))
 
     async def any_connection(self) -> BrokerConnection:
         """A connection to some broker: an open one, else a known node, else a bootstrap server."""
-        for (_, lane), connection in self._connections.items():
-            if lane == "main" and not connection.closed:
-                return connection
+        open_one = self._connections.least_loaded("main")
+        if open_one is not None:
+            return open_one
         failures = []
-        for node in self.metadata.nodes.values():
+        nodes = self.metadata.nodes
+        for node in self._connections.soonest_first(nodes.values()):
             try:
                 return await self.connection(node.id)
+            except ClosedError:
+                raise
             except KafkaError as error:
                 failures.append(error.message)
-        for host, port in self._bootstrap:
+        if nodes and self.settings.metadata_recovery_strategy == "none":
+            raise NoBrokersError("; ".join(dict.fromkeys(failures)))
+        if nodes:
+            logger.warning(
+                "none of the %d brokers known can be reached; starting over from bootstrap.servers",
+                len(nodes),
+            )
+        for host, port in self.settings.bootstrap_servers:
             try:
-                return await self._open((_BOOTSTRAP, "main"), host, port)
+                return await self._connections.get((_BOOTSTRAP, "main"), host, port)
             except ConnectionLostError as error:
                 failures.append(error.message)
         raise NoBrokersError("; ".join(dict.fromkeys(failures)))
@@ -101,6 +123,8 @@ class Cluster:
         if self.metadata.controller_id in self.metadata.nodes:
             return await self.connection(self.metadata.controller_id)
         return await self.any_connection()
+
+    # Metadata
 
     async def refresh(
         self, topics: Collection[str] | None, *, allow_auto_creation: bool = False
@@ -125,19 +149,36 @@ class Cluster:
             except ConnectionLostError as error:
                 # That connection is closed now, so the next turn takes another one.
                 logger.debug("metadata request failed, trying another broker: %s", error)
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            logger.warning("%s wants this client to start over from bootstrap.servers", connection)
+            await self._start_over()
         check(answer.error_code)
-        self.metadata = self.metadata.updated(read_metadata(answer), topics)
+        self._set(self.metadata.updated(read_metadata(answer), topics))
         self._adopt_bootstrap_connection()
+        self._arm_age_timer()
         return self.metadata
 
-    async def topic(self, name: str, *, allow_auto_creation: bool = False) -> TopicInfo:
+    def request_update(self, *topics: str) -> None:
+        """Something proved the metadata old: ask anew in the background, until it succeeds."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._update(topics), name="metadata update")
+
+    async def topic(
+        self, name: str, *, allow_auto_creation: bool = False, within: float | None = None
+    ) -> TopicInfo:
         """What is known about a topic, asked for at first use."""
         known = self.metadata.topics.get(name)
         if known is not None:
             return known
-        backoff = Backoff(self.request_timeout)
+        backoff = Backoff(self.request_timeout if within is None else within)
         while True:
-            await self.refresh([name], allow_auto_creation=allow_auto_creation)
+            try:
+                await self.refresh([name], allow_auto_creation=allow_auto_creation)
+            except KafkaError as failure:
+                if within is None or not failure.retriable:
+                    raise
+                await backoff.pause(failure)
+                continue
             known = self.metadata.topics.get(name)
             if known is not None:
                 return known
@@ -147,7 +188,7 @@ class Cluster:
                 raise UnknownTopicError(name)
             if not error.retriable:
                 raise error
-            await backoff.pause(error)
+            await backoff.pause(UnknownTopicError(name) if unknown else error)
 
     async def leader(self, partition: TopicPartition) -> tuple[int, int]:
         """Node id and leader epoch of a partition's leader; raises LEADER_NOT_AVAILABLE if none."""
@@ -158,6 +199,16 @@ class Cluster:
             self.forget(partition.topic)
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
         return info.leader, info.leader_epoch
+
+    def learn_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, nodes: Iterable[Node]
+    ) -> bool:
+        """Take a broker's word for who leads a partition now; False if that is no news."""
+        updated = self.metadata.with_leader(partition, leader, leader_epoch, nodes)
+        if updated is self.metadata or leader not in updated.nodes:
+            return False
+        self._set(updated)
+        return True
 
     def forget(self, topic: str) -> None:
         """What was known about this topic proved old: the next question goes to the cluster."""
@@ -176,27 +227,50 @@ class Cluster:
                 KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"Topic {topic!r} is not ready yet")
             )
 
+    async def _update(self, topics: tuple[str, ...]) -> None:
+        loop = asyncio.get_running_loop()
+        settings = self.settings
+        started = loop.time()
+        pauses = Backoff(
+            float("inf"), settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000
+        )
+        while True:
+            interest = self.topics_of_interest()
+            wanted = None if interest is None else {*interest, *topics}
+            try:
+                await self.refresh(wanted, allow_auto_creation=self.allow_auto_creation)
+                return
+            except KafkaError as error:
+                logger.info("metadata cannot be had, trying again: %s", error.message)
+                patience = settings.metadata_recovery_rebootstrap_trigger_ms / 1000
+                if loop.time() - max(self._updated_at, started) > patience:
+                    await self._start_over()
+                await pauses.pause(error)
+
+    def _set(self, metadata: ClusterMetadata) -> None:
+        self.metadata = metadata
+        for listener in self.on_update:
+            listener(metadata)
+
+    def _arm_age_timer(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._updated_at = loop.time()
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        age = self.settings.metadata_max_age_ms / 1000
+        self._age_timer = loop.call_later(age, self.request_update)
+
+    async def _start_over(self) -> None:
+        if self.settings.metadata_recovery_strategy == "none":
+            return
+        self.metadata = replace(self.metadata, nodes={})
+        await self._connections.drop_all()
+
     def _adopt_bootstrap_connection(self) -> None:
         """The node behind the bootstrap address is known now: the connection becomes its."""
-        connection = self._connections.get((_BOOTSTRAP, "main"))
-        if connection is None:
-            return
         for node in self.metadata.nodes.values():
-            key: tuple[int, Lane] = (node.id, "main")
-            if (node.host, node.port) == connection.address and key not in self._connections:
-                self._connections[key] = self._connections.pop((_BOOTSTRAP, "main"))
+            if self._connections.rename((_BOOTSTRAP, "main"), (node.id, "main"), node):
+                logger.debug(
+                    "bootstrap server %s is broker %d", show(node.host, node.port), node.id
+                )
                 return
-
-    async def _open(self, key: tuple[int, Lane], host: str, port: int) -> BrokerConnection:
-        if self._closed:
-            raise ConnectionLostError("The client is closed")
-        connection = await BrokerConnection.open(
-            host,
-            port,
-            client_id=self.client_id,
-            connect_timeout=self.connect_timeout,
-            request_timeout=self.request_timeout,
-        )
-        logger.debug("connected to %s (%s)", show(host, port), key)
-        self._connections[key] = connection
-        return connection

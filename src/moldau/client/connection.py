@@ -6,6 +6,7 @@ newest version that both sides know, and is seen by callers in its newest shape.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -17,7 +18,7 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from moldau import __version__
 from moldau.client.address import show
 from moldau.client.errors import ConnectionLostError, TimedOutError, UnsupportedApiError, check
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel
 from moldau.net.errors import RequestTimeoutError
 from moldau.wire.api import KNOWN, ApiKey, VersionRange
@@ -46,6 +47,11 @@ class BrokerConnection:
         self._client_id = client_id
         self._correlation_ids = count(1)
         self._versions: dict[int, VersionRange] = {}
+        self.features: dict[str, int] = {}
+        """The levels of features that the cluster has agreed on (KIP-584)."""
+        self.last_used = 0.0
+        """When the last request was sent or answered, by the loop's clock."""
+        self._time = asyncio.get_running_loop().time
 
     @classmethod
     async def open(
@@ -56,6 +62,8 @@ class BrokerConnection:
         client_id: str,
         connect_timeout: float = 10.0,
         request_timeout: float = 30.0,
+        receive_buffer_bytes: int = -1,
+        send_buffer_bytes: int = -1,
     ) -> BrokerConnection:
         """Connect and learn the broker's API versions."""
         try:
@@ -64,6 +72,8 @@ class BrokerConnection:
                 port,
                 connect_timeout=connect_timeout,
                 request_timeout=request_timeout,
+                receive_buffer_bytes=receive_buffer_bytes,
+                send_buffer_bytes=send_buffer_bytes,
                 max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         except (OSError, TimeoutError) as error:
@@ -81,6 +91,16 @@ class BrokerConnection:
     @property
     def closed(self) -> bool:
         return self._channel.is_closed
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer yet."""
+        return self._channel.in_flight
+
+    @property
+    def ended(self) -> asyncio.Future[Exception | None]:
+        """Done with the end of the connection; the result is the reason, None after ``close``."""
+        return self._channel.closed
 
     def version_of(self, api: ApiKey) -> int:
         """The newest version of an API that both sides speak."""
@@ -113,6 +133,27 @@ class BrokerConnection:
         version = self.version_of(api)
         return version, await self._send(version, encode, within)
 
+    def post(
+        self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
+    ) -> tuple[int, asyncio.Future[memoryview]]:
+        """As ``exchange``, without waiting; ``failure`` puts what the future raises into words."""
+        version = self.version_of(api)
+        correlation_id = next(self._correlation_ids)
+        self.last_used = self._time()
+        parts = encode(version, correlation_id, self._client_id)
+        return version, self._channel.send(parts, correlation_id, timeout=within)
+
+    def failure(self, error: BaseException) -> KafkaError:
+        """What a request failed with, as an error of this client."""
+        if isinstance(error, RequestTimeoutError):
+            failure: KafkaError = TimedOutError(f"The {self} did not answer in time")
+        elif isinstance(error, OSError | ProtocolError):
+            failure = ConnectionLostError(_reason(error, f"Lost the connection to {self}"))
+        else:
+            raise error
+        failure.__cause__ = error
+        return failure
+
     async def send_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
         """Send a request that gets no answer (Produce with acks=0)."""
         version = self.version_of(api)
@@ -126,18 +167,23 @@ class BrokerConnection:
         self._channel.close()
         await self._channel.closed
 
+    def abandon(self) -> None:
+        """Close without waiting for the end."""
+        self._channel.close()
+
     def __str__(self) -> str:
         return f"broker {show(*self.address)}"
 
     async def _send(self, version: int, encode: EncodeRequest, within: float | None) -> memoryview:
         correlation_id = next(self._correlation_ids)
+        self.last_used = self._time()
         parts = encode(version, correlation_id, self._client_id)
         try:
-            return await self._channel.send(parts, correlation_id, timeout=within)
-        except RequestTimeoutError as error:
-            raise TimedOutError(f"The {self} did not answer in time") from error
-        except (OSError, ProtocolError) as error:
-            raise ConnectionLostError(_reason(error, f"Lost the connection to {self}")) from error
+            frame = await self._channel.send(parts, correlation_id, timeout=within)
+        except (RequestTimeoutError, OSError, ProtocolError) as error:
+            raise self.failure(error) from error
+        self.last_used = self._time()
+        return frame
 
     def _decode(self, api: ApiKey, version: int, frame: memoryview) -> Any:
         try:
@@ -158,6 +204,9 @@ class BrokerConnection:
         check(answer.error_code)
         self._versions = {
             api.api_key: VersionRange(api.min_version, api.max_version) for api in answer.api_keys
+        }
+        self.features = {
+            feature.name: feature.max_version_level for feature in answer.finalized_features
         }
 
     async def _ask_versions(self, version: int, within: float) -> Any:

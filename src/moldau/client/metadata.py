@@ -14,7 +14,7 @@ from kio.schema.metadata.v13.response import (
 
 from moldau.client.errors import error_of
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import NO_TOPIC_ID, Node
+from moldau.model import NO_TOPIC_ID, Node, TopicPartition
 
 NO_LEADER = -1
 
@@ -46,6 +46,21 @@ class TopicInfo:
     def replication_factor(self) -> int:
         return max((len(info.replicas) for info in self.partitions.values()), default=0)
 
+    def with_partitions(self, partitions: Mapping[int, PartitionInfo]) -> TopicInfo:
+        return replace(self, partitions=partitions, with_leader=_led(partitions))
+
+    def not_older_than(self, known: TopicInfo | None) -> TopicInfo:
+        """This, but for leaders that the broker which answered has not heard of yet."""
+        if known is None or known.topic_id != self.topic_id:
+            return self
+        newer = {
+            number: before
+            for number, before in known.partitions.items()
+            if number in self.partitions
+            and before.leader_epoch > self.partitions[number].leader_epoch >= 0
+        }
+        return self.with_partitions({**self.partitions, **newer}) if newer else self
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
@@ -60,12 +75,31 @@ class ClusterMetadata:
 
     def updated(self, answer: ClusterMetadata, asked: Iterable[str] | None) -> ClusterMetadata:
         """This snapshot brought up to date; ``asked`` is None when all topics were asked for."""
+        current = {
+            name: info.not_older_than(self.topics.get(name)) for name, info in answer.topics.items()
+        }
         if asked is None:
-            return answer
+            return replace(answer, topics=current)
         forgotten = set(asked)
         kept = {name: info for name, info in self.topics.items() if name not in forgotten}
         failed = {name: error for name, error in self.errors.items() if name not in forgotten}
-        return replace(answer, topics={**kept, **answer.topics}, errors={**failed, **answer.errors})
+        return replace(answer, topics={**kept, **current}, errors={**failed, **answer.errors})
+
+    def with_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, nodes: Iterable[Node]
+    ) -> ClusterMetadata:
+        """What a broker says about a leader that moved, if it is news (KIP-951)."""
+        topic = self.topics.get(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        if topic is None or known is None or known.leader_epoch >= leader_epoch:
+            return self
+        moved = replace(known, leader=leader, leader_epoch=leader_epoch)
+        changed = topic.with_partitions({**topic.partitions, partition.partition: moved})
+        return replace(
+            self,
+            nodes={**self.nodes, **{node.id: node for node in nodes}},
+            topics={**self.topics, topic.name: changed},
+        )
 
 
 def read_metadata(response: MetadataResponse) -> ClusterMetadata:
@@ -99,8 +133,12 @@ def _read_topic(topic: MetadataResponseTopic) -> TopicInfo:
         topic_id=topic.topic_id or NO_TOPIC_ID,
         internal=topic.is_internal,
         partitions=partitions,
-        with_leader=tuple(p for p, info in partitions.items() if info.leader != NO_LEADER),
+        with_leader=_led(partitions),
     )
+
+
+def _led(partitions: Mapping[int, PartitionInfo]) -> tuple[int, ...]:
+    return tuple(p for p, info in partitions.items() if info.leader != NO_LEADER)
 
 
 def _read_partition(partition: MetadataResponsePartition) -> PartitionInfo:

@@ -263,8 +263,8 @@ LOG_INITIAL_TASK_DELAY_MS = FLUSHING.long(
 
 CLEANER: Final = Area(
     "Log cleaner",
-    "How compacted topics are cleaned. The cleaner is not part of this release: the settings are "
-    "read and checked, and compacted topics keep all their records until it arrives.",
+    "How compacted topics are cleaned. The cleaners are processes of low priority, which run only "
+    "while there is something to clean.",
 )
 
 LOG_CLEANER_ENABLE = CLEANER.boolean(

@@ -1,8 +1,9 @@
 """The coordinator state of one ``__consumer_offsets`` partition: groups of both kinds and offsets.
 
 Requests are handed to the part that knows: ``ClassicGroups``, ``ConsumerGroups``, ``OffsetStore``.
-A group id belongs to one kind at a time; which one, and how an empty group changes its kind, is
-decided here. So is what concerns groups and their offsets together: deletion and expiry.
+A group id belongs to one kind at a time; which one is decided here, with ``migration`` for groups
+that change their kind while they have members. So is what concerns groups and their offsets
+together: deletion and expiry.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from kio.schema.list_groups.v5.response import ListedGroup
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import listings, offsets
-from moldau.groups.classic import ClassicDeadline, ClassicGroups, ClassicGroupState
-from moldau.groups.classic.answers import join_error
+from moldau.groups.classic import ClassicDeadline, ClassicGroup, ClassicGroups, ClassicGroupState
+from moldau.groups.classic.stored import tombstone
 from moldau.groups.consumer import messages
+from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout
+from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply, append_error
 from moldau.groups.records import (
@@ -68,9 +71,11 @@ class GroupShard:
         self._classic = ClassicGroups(
             settings, self._timeouts, lambda prefix: f"{prefix}-{new_uuid()}"
         )
+        downgrader = Downgrader(settings, topics, self._classic)
         self._consumer = ConsumerGroups(
-            settings, topics, self._timeouts, lambda: _short(new_uuid())
+            settings, topics, self._timeouts, lambda: _short(new_uuid()), downgrader.without
         )
+        self._classic_members = ClassicMembers(settings, topics, self._consumer, downgrader)
         self._offsets = OffsetStore(settings)
 
     # Classic groups ------------------------------------------------------------------------------
@@ -83,27 +88,40 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
-        group_id = request.group_id
-        if group_id not in self._consumer:
+        group = self._consumer.get(request.group_id)
+        if group is None:
             return self._classic.join(request, token, now_ms, client, version)
-        if not self._consumer.is_empty(group_id):
-            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            return Outcome.reply(token, join_error(code, request.member_id, version=version))
+        if group.members:
+            return self._classic_members.join(group, request, token, now_ms, client, version)
         return _instead(
-            self._consumer.delete(group_id)[1],
+            self._consumer.delete(request.group_id)[1],
             self._classic.join(request, token, now_ms, client, version),
         )
 
     def sync_group(
         self, request: SyncGroupRequest, token: object, now_ms: int, version: int
     ) -> Outcome:
+        group = self._mixed(request.group_id)
+        if group is not None:
+            return self._classic_members.sync(group, request, token, now_ms, version)
         return self._classic.sync(request, token, now_ms, version)
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
+        group = self._mixed(request.group_id)
+        if group is not None:
+            return self._classic_members.heartbeat(group, request, token, now_ms)
         return self._classic.heartbeat(request, token, now_ms)
 
     def leave_group(self, request: LeaveGroupRequest, token: object, now_ms: int) -> Outcome:
+        group = self._mixed(request.group_id)
+        if group is not None:
+            return self._classic_members.leave(group, request, token, now_ms)
         return self._classic.leave(request, token, now_ms)
+
+    def _mixed(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group that may have classic members; an empty one is as good as none."""
+        group = self._consumer.get(group_id)
+        return group if group is not None and group.members else None
 
     # Groups under the consumer protocol ----------------------------------------------------------
 
@@ -117,19 +135,41 @@ class GroupShard:
     ) -> Outcome:
         if "consumer" not in self._settings.group_coordinator_rebalance_protocols:
             return Outcome.reply(token, messages.error_response(ErrorCode.UNSUPPORTED_VERSION))
-        group_id = request.group_id
-        group = self._classic.get(group_id)
+        group = self._classic.get(request.group_id)
         if group is None or request.member_epoch != 0:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
-        code, tombstones = self._classic.delete(group_id)
+        code, tombstones = self._classic.delete(request.group_id)
         if code:
-            answer = messages.error_response(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
-            )
-            return Outcome.reply(token, answer)
+            return self._upgrade(group, request, token, now_ms, client, version)
         return _instead(
             tombstones, self._consumer.heartbeat(request, token, now_ms, client, version)
         )
+
+    def _upgrade(
+        self,
+        group: ClassicGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        token: object,
+        now_ms: int,
+        client: ClientInfo,
+        version: int,
+    ) -> Outcome:
+        """A member under the consumer protocol joins a classic group that has members."""
+        try:
+            messages.check(request, version, self._settings.group_consumer_assignors)
+            made = upgrade(group, self._settings, self._topics)
+        except KafkaError as error:
+            return Outcome.reply(token, messages.error_response(error.code, error.message))
+        outcome = self._consumer.heartbeat(request, token, now_ms, client, version, made)
+        if not outcome.records:
+            return outcome
+        # Whoever waits for the classic group has to join what it becomes. If it does not become
+        # that after all, joining again does no harm.
+        group_id = group.group_id
+        parked = self._classic.release(group_id, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+        released = Outcome([tombstone(group_id), *made], parked, lambda _: parked)
+        released.extend(outcome)
+        return released
 
     # Offsets -------------------------------------------------------------------------------------
 
@@ -144,7 +184,7 @@ class GroupShard:
             code = self._consumer.validate_commit(
                 group_id, member_id, request.group_instance_id, epoch, version=version
             )
-            if code is ErrorCode.STALE_MEMBER_EPOCH:
+            if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION):
                 # A member that is behind may still commit for what it has had all the time.
                 check = self._partition_check(group_id, member_id, epoch)
                 code = ErrorCode.NONE
@@ -159,8 +199,6 @@ class GroupShard:
     def _partition_check(self, group_id: str, member_id: str, epoch: int) -> PartitionCheck:
         def check(topic: str, topic_id: UUID | None, partition: int) -> ErrorCode:
             found = topic_id or self._topics.topic_id(topic)
-            if found is None:
-                return ErrorCode.STALE_MEMBER_EPOCH
             return self._consumer.validate_partition_commit(
                 group_id, member_id, epoch, found, partition
             )

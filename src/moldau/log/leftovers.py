@@ -36,7 +36,7 @@ def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
             remaining.append(name)
     if len(remaining) == len(names):
         return remaining
-    for name in (*marked[DELETED_SUFFIX], *marked[CLEANED_SUFFIX]):
+    for name in marked[DELETED_SUFFIX]:
         disk.remove(f"{directory}/{name}")
     # A swap at or above an unfinished file belongs to the same unfinished operation.
     first_unfinished = min((base for base, _ in marked[CLEANED_SUFFIX].values()), default=2**63)
@@ -46,6 +46,9 @@ def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
             disk.remove(f"{directory}/{name}")
         else:
             swaps[name] = (base, suffix)
+    # These go last: as long as one is there, the next start knows what was unfinished.
+    for name in marked[CLEANED_SUFFIX]:
+        disk.remove(f"{directory}/{name}")
     if swaps:
         remaining = _swap_in(disk, directory, remaining, swaps)
     return remaining
@@ -69,7 +72,8 @@ def _swap_in(
             disk.remove(f"{directory}/{name}")
         else:
             remaining.append(name)
-    for name in swaps:
+    # Logs first: beside a log that is still to be swapped in, an index counts as an old one.
+    for name in sorted(swaps, key=lambda name: swaps[name][1] != LOG_SUFFIX):
         target = name.removesuffix(SWAP_SUFFIX)
         disk.rename(f"{directory}/{name}", f"{directory}/{target}")
         remaining.append(target)

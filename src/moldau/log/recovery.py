@@ -264,7 +264,9 @@ class _Loader:
             segment = self._segments[number]
             if number > first:
                 position = 0
-                if segment.base_offset != expected and not self._may_skip(segment, expected):
+                if segment.base_offset != expected and not self._may_skip(
+                    expected, segment.base_offset
+                ):
                     self._cut_after(number - 1)
                     break
                 expected = segment.base_offset
@@ -383,11 +385,14 @@ class _Loader:
             return False
         if header.base_offset == expected:
             return True
-        return header.base_offset > expected and self._config.compact
+        return self._may_skip(expected, header.base_offset)
 
-    def _may_skip(self, segment: Segment, expected: int) -> bool:
-        """Only compaction leaves gaps; elsewhere a gap is lost data, and the log ends before it."""
-        return self._config.compact and segment.base_offset > expected
+    def _may_skip(self, expected: int, found: int) -> bool:
+        """Only compaction leaves gaps; elsewhere a gap is lost data, and the log ends before it.
+
+        What was compacted lies before the recovery point; by now the topic may have another policy.
+        """
+        return found > expected and (self._config.compact or found <= self._recovery_point)
 
     def _take_over(
         self, segment: Segment, position: int, header: BatchHeader, batch: memoryview

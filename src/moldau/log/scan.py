@@ -46,12 +46,12 @@ def iter_file_headers(file: File, position: int, end: int) -> Iterator[tuple[int
 
 
 def iter_file_batches(
-    file: File, position: int, end: int
+    file: File, position: int, end: int, read_bytes: int = _LARGE_READ
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of each batch with a valid CRC; stops at the first bad one."""
     unpack, make = HEADER.unpack_from, BatchHeader._make
     while position + HEADER_SIZE <= end:
-        chunk = file.pread(min(_LARGE_READ, end - position), position)
+        chunk = file.pread(min(read_bytes, end - position), position)
         at, limit = 0, len(chunk)
         view = memoryview(chunk)
         while at + HEADER_SIZE <= limit:

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["i64", "is_compiled", "mypyc_attr"]
+__all__ = ["i64", "is_compiled", "mypyc_attr", "vec"]
 
 if TYPE_CHECKING:
+    from librt.vecs import vec
     from mypy_extensions import i64, mypyc_attr
 else:
+    from array import array
+
     i64 = int
+
+    class vec:  # noqa: N801 (the name in librt)
+        """Of machine words only; mypyc's own, in ``librt``, is what compiled modules use."""
+
+        def __class_getitem__(cls, _item):
+            return lambda items: array("q", items)
 
     def mypyc_attr(**_attributes):
         return lambda decorated: decorated

@@ -24,8 +24,6 @@ DROPPED: Final[dict[tuple[ApiKey, Direction], frozenset[str]]] = {
     # Versions 8 to 10 carried these; DescribeCluster took over. Answered as "not asked for".
     (ApiKey.METADATA, "request"): frozenset({"include_cluster_authorized_operations"}),
     (ApiKey.METADATA, "response"): frozenset({"cluster_authorized_operations"}),
-    # Kafka ignores the retention of single commits since 2.0 (KIP-211).
-    (ApiKey.OFFSET_COMMIT, "request"): frozenset({"retention_time"}),
     # Messages of the KRaft quorum, which neither side here speaks in old versions.
     (ApiKey.END_QUORUM_EPOCH, "request"): frozenset({"preferred_successors"}),
     (ApiKey.ALTER_PARTITION, "request"): frozenset({"new_isr"}),

@@ -2,7 +2,8 @@
 
 Version 10 of both knows topics by id only, the versions before by name only. kio's newest classes
 have therefore no place for a name; these have one for both. ``name`` is empty and ``topic_id`` None
-where the version on the wire has none.
+where the version on the wire has none. OffsetCommit also keeps the retention time, which only old
+versions have.
 
 The annotations are read at run time, so this module does not postpone them.
 """
@@ -18,6 +19,7 @@ from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from moldau.errors import ErrorCode
 
 __all__ = [
+    "DEFAULT_RETENTION",
     "OffsetCommitRequest",
     "OffsetCommitRequestPartition",
     "OffsetCommitRequestTopic",
@@ -37,6 +39,10 @@ _INT32 = {"kafka_type": "int32"}
 _STRING = {"kafka_type": "string"}
 _UUID = {"kafka_type": "uuid"}
 _THROTTLE = {"kafka_type": "timedelta_i32"}
+_RETENTION = {"kafka_type": "timedelta_i64"}
+
+DEFAULT_RETENTION = timedelta(milliseconds=-1)
+"""The client leaves the retention time to the broker, as all have since OffsetCommit version 5."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,8 @@ class OffsetCommitRequest:
     generation_id_or_member_epoch: int = field(metadata=_INT32, default=-1)
     member_id: str = field(metadata=_STRING, default="")
     group_instance_id: str | None = field(metadata=_STRING, default=None)
+    retention_time: timedelta = field(metadata=_RETENTION, default=DEFAULT_RETENTION)
+    """Versions 2 to 4 have it."""
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 

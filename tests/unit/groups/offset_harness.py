@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
 from moldau.errors import ErrorCode
@@ -13,6 +15,7 @@ from moldau.groups.records import OffsetCommitKey, OffsetCommitValue, from_recor
 from moldau.groups.settings import GroupSettings
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
+    DEFAULT_RETENTION,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -65,12 +68,13 @@ class Harness:
         *,
         metadata: str | None = "",
         leader_epoch: int = -1,
-        retention_ms: int = offsets.DEFAULT_RETENTION,
+        retention_time: timedelta = DEFAULT_RETENTION,
         topic_id: UUID | None = None,
     ) -> list[ErrorCode]:
         """Commit and append; the error codes."""
         request = commit_request(group, committed, metadata, leader_epoch, topic_id)
-        outcome = offsets.commit(self.store, request, "token", now_ms, retention_ms=retention_ms)
+        request = replace(request, retention_time=retention_time)
+        outcome = offsets.commit(self.store, request, "token", now_ms)
         self.append(outcome.records)
         return codes(outcome)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -240,11 +241,11 @@ def test_a_group_without_offsets_has_nothing_left(harness: Harness) -> None:
 
 
 def test_a_retention_time_of_an_old_client_comes_first(harness: Harness) -> None:
-    harness.commit("g", {("t", 0): 5}, now_ms=DAY, retention_ms=1000)
+    harness.commit("g", {("t", 0): 5}, now_ms=DAY, retention_time=timedelta(seconds=1))
     empty = Retention(since_ms=DAY)
     assert not harness.store.expire("g", empty, DAY + 999).nothing_left
     assert harness.store.expire("g", empty, DAY + 1000).nothing_left
-    harness.commit("g", {("t", 0): 5}, now_ms=DAY, retention_ms=30 * DAY)
+    harness.commit("g", {("t", 0): 5}, now_ms=DAY, retention_time=timedelta(days=30))
     assert not harness.store.expire("g", empty, 31 * DAY - 1).nothing_left
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +41,7 @@ class Offsets(RuleBasedStateMachine):
         group=GROUPS,
         committed=st.dictionaries(st.tuples(TOPICS, PARTITIONS), st.integers(0, 99), max_size=4),
         note=st.sampled_from([None, "", "abc", "too long"]),
-        retention_ms=st.sampled_from([offsets.DEFAULT_RETENTION] * 3 + [0, 50, 500]),
+        retention_ms=st.sampled_from([-1] * 3 + [0, 50, 500]),
         stored=st.sampled_from([True, True, True, False]),
     )
     def commit(
@@ -52,14 +54,16 @@ class Offsets(RuleBasedStateMachine):
     ) -> None:
         request = commit_request(group, committed, note)
         outcome = offsets.commit(
-            self.harness.store, request, "token", self.now_ms, retention_ms=retention_ms
+            self.harness.store,
+            replace(request, retention_time=timedelta(milliseconds=retention_ms)),
+            "token",
+            self.now_ms,
         )
         if not stored:
             outcome.failed(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
         self.harness.append(outcome.records)
-        default = retention_ms == offsets.DEFAULT_RETENTION
-        expires = None if default else self.now_ms + retention_ms
+        expires = None if retention_ms == -1 else self.now_ms + retention_ms
         for (topic, partition), code in zip(committed, codes(outcome), strict=True):
             if code == ErrorCode.NONE:
                 offset = committed[topic, partition]

@@ -1,13 +1,15 @@
 """OffsetCommit (key 8, versions 2-10): remember how far a group has read.
 
-Behaviour: each partition succeeds or fails alone; topics that do not exist are refused here, member
-and generation are checked by the group. The answer comes when the offsets are stored on all in-sync
-replicas. Version 10 names topics by id.
+Behaviour: each partition succeeds or fails alone; topics and partitions that do not exist are
+refused here, member and generation are checked by the group. The answer comes when the offsets are
+stored on all in-sync replicas. Version 10 names topics by id; the id is stored whichever way the
+topic was named. A retention time, which versions 2 to 4 may give, is kept.
 Known deviations: none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
@@ -16,41 +18,46 @@ from moldau.errors import ErrorCode
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 
+Topics = list[OffsetCommitRequestTopic]
+Refused = list[OffsetCommitResponseTopic]
+
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer:
     version = context.header.api_version
-    accepted, refused = _split(context.broker, request)
+    known, refused = _split(context.broker, request)
+    accepted = [topic for topic in known if topic.partitions]
     if not accepted:
         return OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused))
-    known = replace(request, topics=tuple(accepted))
+    wanted = replace(request, topics=tuple(accepted))
 
     def error(code: ErrorCode) -> OffsetCommitResponse:
         return OffsetCommitResponse(
-            throttle_time=NO_THROTTLE, topics=tuple(_fail(topic, code) for topic in accepted)
+            throttle_time=NO_THROTTLE,
+            topics=tuple(_answer(topic, topic.partitions, code) for topic in accepted),
         )
 
     answer = context.broker.groups.submit(
         request.group_id,
-        lambda shard, token, now_ms: shard.offset_commit(known, token, now_ms, version),
+        lambda shard, token, now_ms: shard.offset_commit(wanted, token, now_ms, version),
         error,
     )
-    if not refused:
+    if not any(topic.partitions for topic in refused):
         return answer
-    return gathered([answer], lambda parts: _join(parts[0], refused))
+    return gathered([answer], lambda parts: _join(parts[0], known, refused))
 
 
-def _split(
-    broker: Broker, request: OffsetCommitRequest
-) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
-    """The topics that exist, with name and id; and the answers for the others."""
+def _split(broker: Broker, request: OffsetCommitRequest) -> tuple[Topics, Refused]:
+    """For each topic what exists of it, with name and id; and the answers for the rest."""
     metadata = broker.metadata
-    accepted, refused = [], []
+    known: Topics = []
+    refused: Refused = []
     for topic in request.topics:
         if topic.topic_id is not None:
             found = metadata.topics_by_id.get(topic.topic_id)
@@ -59,15 +66,21 @@ def _split(
             found = metadata.topics.get(topic.name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if found is None:
-            refused.append(_fail(topic, code))
-        elif topic.topic_id is not None:
-            accepted.append(replace(topic, name=found.name))
-        else:
-            accepted.append(topic)
-    return accepted, refused
+            known.append(replace(topic, partitions=()))
+            refused.append(_answer(topic, topic.partitions, code))
+            continue
+        there = tuple(one for one in topic.partitions if one.partition_index in found.partitions)
+        missing = [one for one in topic.partitions if one.partition_index not in found.partitions]
+        known.append(replace(topic, name=found.name, topic_id=found.topic_id, partitions=there))
+        refused.append(_answer(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return known, refused
 
 
-def _fail(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+def _answer(
+    topic: OffsetCommitRequestTopic,
+    partitions: Iterable[OffsetCommitRequestPartition],
+    code: ErrorCode,
+) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -77,12 +90,22 @@ def _fail(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitRespo
                 partition_index=partition.partition_index,
                 error_code=code,
             )
-            for partition in topic.partitions
+            for partition in partitions
         ),
     )
 
 
-def _join(
-    response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]
-) -> OffsetCommitResponse:
-    return replace(response, topics=(*response.topics, *refused))
+def _join(response: OffsetCommitResponse, known: Topics, refused: Refused) -> OffsetCommitResponse:
+    """The group's answers behind the refusals, topic by topic."""
+    answers = iter(response.topics)
+    return replace(
+        response,
+        topics=tuple(
+            replace(
+                missing,
+                partitions=missing.partitions
+                + (next(answers).partitions if topic.partitions else ()),
+            )
+            for topic, missing in zip(known, refused, strict=True)
+        ),
+    )

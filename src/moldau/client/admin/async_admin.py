@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from moldau.client.address import show
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import (
     ClusterDescription,
@@ -52,13 +51,7 @@ class AsyncAdmin:
 
         parsed = AdminSettings(config, **settings)
         self._own_cluster = True
-        cluster = Cluster(
-            ",".join(show(*address) for address in parsed.bootstrap_servers),
-            client_id=parsed.client_id,
-            connect_timeout=parsed.socket_connection_setup_timeout_ms / 1000,
-            request_timeout=parsed.request_timeout_ms / 1000,
-        )
-        self._caller = Caller(cluster, parsed.default_api_timeout_ms / 1000)
+        self._caller = Caller(Cluster(parsed), parsed.default_api_timeout_ms / 1000)
 
     @classmethod
     def over(cls, cluster: Cluster, *, timeout: float | None = None) -> Self:

@@ -55,6 +55,10 @@ class ConsumerSettings(CommonSettings):
         60_000, "How long methods without a timeout of their own may take.", at_least=0
     )
     enable_auto_commit = boolean(True, "Commit the positions of polled records now and then.")
+    enable_auto_offset_store = boolean(
+        True,
+        "Take the positions of polled records for committing; if false, store_offset() says which.",
+    )
     exclude_internal_topics = boolean(
         True, "Keep the cluster's own topics out of pattern subscriptions."
     )
@@ -104,7 +108,10 @@ class ConsumerSettings(CommonSettings):
     partition_assignment_strategy = components(
         ("range", "cooperative-sticky"),
         "Assignors in order of preference: range, roundrobin, sticky, cooperative-sticky, or "
-        "objects.",
+        "ceil, or classes of your own.",
+    )
+    queued_max_messages_kbytes = integer(
+        65_536, "Most kilobytes fetched ahead of poll(), over all partitions.", at_least=1
     )
     session_timeout_ms = integer(
         45_000, "A member that is not heard of for so long is taken for dead.", at_least=1

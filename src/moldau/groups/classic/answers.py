@@ -13,6 +13,7 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
+from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from moldau.wire.make import make
 
 UNKNOWN_MEMBER_ID = ""
@@ -67,6 +68,22 @@ def joined(
     )
 
 
+def joined_alone(member_id: str, generation: int, protocol: str) -> JoinGroupResponse:
+    """For a classic member of a consumer group: nobody leads, the coordinator assigns."""
+    return make(
+        JoinGroupResponse,
+        throttle_time=_NO_THROTTLE,
+        error_code=ErrorCode.NONE,
+        generation_id=generation,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocol,
+        leader="",
+        skip_assignment=False,
+        member_id=member_id,
+        members=(),
+    )
+
+
 def _members(group: ClassicGroup) -> Iterable[JoinGroupResponseMember]:
     protocol = group.protocol
     assert protocol is not None
@@ -91,13 +108,17 @@ def sync_error(error: ErrorCode) -> SyncGroupResponse:
 
 
 def assignment(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+    return synced(group.protocol_type, group.protocol, member.assignment)
+
+
+def synced(protocol_type: str | None, protocol: str | None, part: bytes) -> SyncGroupResponse:
     return make(
         SyncGroupResponse,
         throttle_time=_NO_THROTTLE,
         error_code=ErrorCode.NONE,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
-        assignment=member.assignment,
+        protocol_type=protocol_type,
+        protocol_name=protocol,
+        assignment=part,
     )
 
 

@@ -15,7 +15,7 @@ from moldau.groups.classic.states import (
     ClassicGroupState,
     IllegalTransitionError,
 )
-from moldau.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 
 class ClassicGroup:

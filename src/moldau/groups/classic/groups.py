@@ -27,7 +27,7 @@ from moldau.groups.classic.joining import Joiner, Joining
 from moldau.groups.classic.member import Parked
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import new_group_record, restored, tombstone
+from moldau.groups.classic.stored import group_record, new_group_record, restored, tombstone
 from moldau.groups.classic.syncing import Syncing, check_sync
 from moldau.groups.classic.turn import Turn
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
@@ -101,14 +101,9 @@ class ClassicGroups:
         return turn.outcome()
 
     def _check_join(self, request: JoinGroupRequest, joiner: Joiner) -> ErrorCode:
-        settings = self._settings
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
-        if not (
-            settings.group_min_session_timeout_ms
-            <= joiner.session_timeout_ms
-            <= settings.group_max_session_timeout_ms
-        ):
+        if not joiner.has_valid_session(self._settings):
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if request.member_id != answers.UNKNOWN_MEMBER_ID and request.group_id not in self._groups:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -304,6 +299,17 @@ class ClassicGroups:
             if len(group.members) > self._settings.group_max_size:
                 # The limit was lowered. A rebalance lets everybody commit before some have to go.
                 self._rebalancer.prepare(group, turn)
+        return turn.outcome()
+
+    def adopt(self, group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Outcome:
+        """A group that has been something else so far is a classic one from now on."""
+        turn = Turn(now_ms)
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._rebalancer.refresh(group, member, now_ms)
+        turn.store(group_record(group), lambda undo, _: self._remove(group, undo.now_ms))
+        if rebalance:
+            self._rebalancer.prepare(group, turn)
         return turn.outcome()
 
     def release(self, group_id: str, error: ErrorCode, now_ms: int) -> Replies:

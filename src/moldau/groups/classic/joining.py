@@ -62,6 +62,22 @@ class Joiner:
         self.version = version
         self.parked = Parked(token, version)
 
+    @property
+    def needs_member_id(self) -> bool:
+        """Whether it has to ask for a member id first."""
+        return (
+            self.member_id == answers.UNKNOWN_MEMBER_ID
+            and self.instance_id is None
+            and self.version >= _MEMBER_ID_REQUIRED_VERSION
+        )
+
+    def has_valid_session(self, settings: GroupSettings) -> bool:
+        return (
+            settings.group_min_session_timeout_ms
+            <= self.session_timeout_ms
+            <= settings.group_max_session_timeout_ms
+        )
+
     def fits(self, group: ClassicGroup) -> bool:
         return group.supports(self.protocol_type, [name for name, _ in self.protocols])
 
@@ -151,7 +167,7 @@ class Joining:
                 self._replace_static(group, group.members[existing], joiner, member_id, turn)
             return
         member_id = self._new_member_id(joiner.client.client_id)
-        if joiner.version < _MEMBER_ID_REQUIRED_VERSION:
+        if not joiner.needs_member_id:
             self._add(group, joiner, member_id, turn)
             return
         group.pending_join.add(member_id)

@@ -17,14 +17,22 @@ _MANDATORY_PROTOCOL_VERSION = 5
 """From here on SyncGroup has to name the protocol it was told (KIP-559)."""
 
 
-def check_sync(group: ClassicGroup | None, request: SyncGroupRequest, version: int) -> ErrorCode:
-    """Whether a member may ask for its part now."""
+def check_sync_request(request: SyncGroupRequest, version: int) -> ErrorCode:
+    """What no group could answer."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if version >= _MANDATORY_PROTOCOL_VERSION and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def check_sync(group: ClassicGroup | None, request: SyncGroupRequest, version: int) -> ErrorCode:
+    """Whether a member may ask for its part now."""
+    error = check_sync_request(request, version)
+    if error is not ErrorCode.NONE:
+        return error
     if group is None or group.state is State.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(request.member_id, request.group_instance_id)

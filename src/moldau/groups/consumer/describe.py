@@ -14,8 +14,8 @@ from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode
 from moldau.groups.consumer.assignors import Partitions
-from moldau.groups.consumer.group import ConsumerGroup, GroupState
-from moldau.groups.consumer.member import Member, without_epochs
+from moldau.groups.consumer.group import ConsumerGroup
+from moldau.groups.consumer.member import Member
 from moldau.groups.topics import TopicView
 from moldau.wire.make import make
 
@@ -45,7 +45,7 @@ def describe_missing(group_id: str) -> DescribedGroup:
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"There is no consumer group {group_id}.",
         group_id=group_id,
-        group_state=GroupState.DEAD.value,
+        group_state="",
         group_epoch=0,
         assignment_epoch=0,
         assignor_name="",
@@ -73,8 +73,8 @@ def _member(member: Member, target: Partitions, topics: TopicView) -> DescribedM
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.subscribed_names)),
-        subscribed_topic_regex=member.subscribed_regex or None,
-        assignment=_assignment(without_epochs(member.assigned), topics),
+        subscribed_topic_regex=member.subscribed_regex or "",
+        assignment=_assignment(member.held, topics),
         target_assignment=_assignment(target, topics),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )

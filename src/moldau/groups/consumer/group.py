@@ -30,8 +30,6 @@ class GroupState(Enum):
     """Some member has not arrived at the target assignment yet."""
     STABLE = "Stable"
     """Every member has what the target assignment gives it."""
-    DEAD = "Dead"
-    """There is no such group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,10 @@ class ConsumerGroup:
         if all(member.is_reconciled_to(target_epoch) for member in self.members.values()):
             return GroupState.STABLE
         return GroupState.RECONCILING
+
+    @property
+    def has_only_classic_members(self) -> bool:
+        return all(member.uses_classic_protocol for member in self.members.values())
 
     def static_member(self, instance_id: str) -> Member | None:
         member_id = self.static_members.get(instance_id)

@@ -7,7 +7,7 @@ topics may have changed, neither of which is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import records as r
-from moldau.groups.consumer import journal, messages
+from moldau.groups.consumer import commits, journal, messages
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.heartbeat import (
@@ -27,20 +27,19 @@ from moldau.groups.consumer.heartbeat import (
     static_member,
     unknown_member,
 )
-from moldau.groups.consumer.member import (
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    Member,
-    MemberState,
-)
-from moldau.groups.consumer.timers import RETRY_MS, MemberDeadline, MemberTimeout
+from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
+from moldau.groups.consumer.timers import MemberTimeout, MemberTimers, is_overdue
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
 
-_COMMIT_WITH_EPOCH = 9
-"""The first version of OffsetCommit that has a member epoch."""
+Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
+"""Makes a group classic that these members leave, if only classic ones remain and it may be so."""
+
+
+def never(_group: ConsumerGroup, _leaving: Collection[str], _now_ms: int) -> None:
+    """No group ever becomes a classic one."""
 
 
 class ConsumerGroups:
@@ -52,13 +51,15 @@ class ConsumerGroups:
         topics: TopicView,
         timeouts: Timeouts[MemberTimeout],
         new_member_id: Callable[[], str],
+        downgrade: Downgrade = never,
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self._timeouts = timeouts
-        self._new_member_id = new_member_id
-        self._heartbeats = Heartbeats(settings, topics)
+        self._downgrade = downgrade
         self._groups: dict[str, ConsumerGroup] = {}
+        self.new_member_id = new_member_id
+        self.timers = MemberTimers(settings, timeouts)
+        self.heartbeats = Heartbeats(settings, topics)
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self._groups
@@ -81,13 +82,18 @@ class ConsumerGroups:
         now_ms: int,
         client: ClientInfo,
         version: int,
+        upgrade: Sequence[Record] = (),
     ) -> Outcome:
-        """A member joins (epoch 0), lives, leaves (-1), or leaves for a while (-2)."""
+        """A member joins (epoch 0), lives, leaves (-1), or leaves for a while (-2).
+
+        ``upgrade``: the records that make the group, which has been a classic one so far. They are
+        not replayed yet, and belong into the log before those of the outcome, if there are any.
+        """
         try:
             messages.check(request, version, self._settings.group_consumer_assignors)
             if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-                return self._leave(request, token)
-            return self._beat(request, token, now_ms, client)
+                return self._leave(request, token, now_ms)
+            return self._beat(request, token, now_ms, client, upgrade)
         except KafkaError as error:
             return Outcome.reply(token, messages.error_response(error.code, error.message))
 
@@ -97,25 +103,28 @@ class ConsumerGroups:
         token: object,
         now_ms: int,
         client: ClientInfo,
+        upgrade: Sequence[Record],
     ) -> Outcome:
         group_id = request.group_id
         group = self._groups.get(group_id)
         if group is None:
             if request.member_epoch != 0:
                 raise _no_group(group_id)
-            group = ConsumerGroup(group_id)  # replaying the records is what adds it
+            group = _made_of(group_id, upgrade)  # replaying the records is what adds it
+            for member in group.members.values():
+                self.timers.heard(group_id, member, now_ms)
         member_id = request.member_id
-        member = group.members.get(member_id)
-        if member is None:
-            self._check_room(group)
-            member_id = member_id or self._new_member_id()
-        elif is_quiet(group, member, request, client):
-            self._watch(group_id, member, now_ms, moved=False)
+        known = group.members.get(member_id)
+        if known is None:
+            self.check_room(group)
+            member_id = member_id or self.new_member_id()
+        elif is_quiet(group, known, request, client):
+            self.timers.heard(group_id, known, now_ms)
             interval_ms = self._settings.of_group(group_id).consumer_heartbeat_interval_ms
-            answer = messages.response(member_id, member.epoch, interval_ms, None)
+            answer = messages.response(member_id, known.epoch, interval_ms, None)
             return Outcome.reply(token, answer)
-        change = self._heartbeats.beat(group, request, member_id, client, now_ms)
-        undo_refresh = self._after_change(group, change, now_ms)
+        change = self.heartbeats.beat(group, request, member_id, client, now_ms)
+        undo_refresh = self.after_change(group, change, now_ms)
         tell = change.assignment_changed or messages.is_full(request)
         answer = messages.response(
             member_id,
@@ -130,37 +139,18 @@ class ConsumerGroups:
 
         return Outcome(change.records, [Reply(token, answer)], failed)
 
-    def _after_change(
-        self, group: ConsumerGroup, change: Change, now_ms: int
-    ) -> Callable[[], None]:
+    def after_change(self, group: ConsumerGroup, change: Change, now_ms: int) -> Callable[[], None]:
         """Set the deadlines of a member that was heard of; returns how to ask for topics again."""
         refreshed = group.refresh_requested
         group.refresh_requested = False
-        self._watch(group.group_id, change.member, now_ms, moved=change.moved)
+        self.timers.heard(group.group_id, change.member, now_ms, moved=change.moved)
 
         def undo() -> None:
             group.refresh_requested = group.refresh_requested or refreshed
 
         return undo
 
-    def _watch(self, group_id: str, member: Member, now_ms: int, *, moved: bool) -> None:
-        timeout_ms = self._settings.of_group(group_id).consumer_session_timeout_ms
-        if member.classic is not None:
-            timeout_ms = member.classic.session_timeout_ms
-        self._timeouts.set(
-            MemberTimeout(MemberDeadline.SESSION, group_id, member.member_id), now_ms + timeout_ms
-        )
-        if (
-            moved
-            and member.state is MemberState.UNREVOKED_PARTITIONS
-            and not member.uses_classic_protocol
-        ):
-            self._timeouts.set(
-                MemberTimeout(MemberDeadline.REBALANCE, group_id, member.member_id),
-                now_ms + member.rebalance_timeout_ms,
-            )
-
-    def _check_room(self, group: ConsumerGroup) -> None:
+    def check_room(self, group: ConsumerGroup) -> None:
         limit = self._settings.group_consumer_max_size
         if len(group.members) >= limit:
             raise KafkaError(
@@ -168,7 +158,7 @@ class ConsumerGroups:
                 f"Group {group.group_id} has {limit} members, which is as many as it may have.",
             )
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest, token: object) -> Outcome:
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, token: object, now_ms: int) -> Outcome:
         group = self._groups.get(request.group_id)
         if group is None:
             raise _no_group(request.group_id)
@@ -179,15 +169,22 @@ class ConsumerGroups:
         else:
             member = static_member(group, request.instance_id, request.member_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            records = [journal.current_assignment(group.group_id, _away(member))]
+            outcome = Outcome([journal.current_assignment(group.group_id, _away(member))])
         else:
-            records = self._heartbeats.fence(group, {member.member_id})
+            outcome = self.remove(group, {member.member_id}, now_ms)
         answer = messages.response(member.member_id, request.member_epoch, 0, None)
-        return Outcome(
-            records,
-            [Reply(token, answer)],
-            lambda code: [Reply(token, messages.error_response(code))],
+        outcome.extend(
+            Outcome(
+                replies=[Reply(token, answer)],
+                on_failure=lambda code: [Reply(token, messages.error_response(code))],
+            )
         )
+        return outcome
+
+    def remove(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Outcome:
+        """Members leave, or are taken for dead; perhaps only classic ones remain."""
+        classic = self._downgrade(group, member_ids, now_ms)
+        return classic or Outcome(self.heartbeats.fence(group, member_ids))
 
     # Deadlines and topics
 
@@ -197,20 +194,20 @@ class ConsumerGroups:
         for key in keys:
             group = self._groups.get(key.group_id)
             member = None if group is None else group.members.get(key.member_id)
-            if member is not None and _is_overdue(member, key):
+            if member is not None and is_overdue(member, key):
                 due.setdefault(key.group_id, {})[key.member_id] = key
         outcome = Outcome()
         for group_id, members in due.items():
-            outcome.records += self._heartbeats.fence(self._groups[group_id], members)
+            outcome.extend(self.remove(self._groups[group_id], members, now_ms))
 
         def failed(_code: ErrorCode) -> list[Reply]:
             for members in due.values():
                 for key in members.values():
-                    self._timeouts.set(key, now_ms + RETRY_MS)
+                    self.timers.retry(key, now_ms)
             return []
 
         if due:
-            outcome.on_failure = failed
+            outcome.extend(Outcome(on_failure=failed))
         return outcome
 
     def on_topics_changed(self, names: Collection[str]) -> Outcome:
@@ -226,7 +223,7 @@ class ConsumerGroups:
         for group in self._groups.values():
             group.refresh_requested = True
             for member in group.members.values():
-                self._watch(group.group_id, member, now_ms, moved=True)
+                self.timers.heard(group.group_id, member, now_ms, moved=True)
         return Outcome()
 
     # Administration
@@ -267,43 +264,30 @@ class ConsumerGroups:
         instance_id: str | None,
         member_epoch: int,
         *,
-        version: int = _COMMIT_WITH_EPOCH,
+        version: int = commits.COMMIT_WITH_EPOCH,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Whether a member may commit offsets.
-
-        STALE_MEMBER_EPOCH does not settle it for a member that is behind: for each partition
-        ``validate_partition_commit`` then says whether the member had it at that epoch already.
-        """
+        """Whether a member may commit offsets; see ``commits.check_commit``."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if member_epoch < 0 and not group.members:
-            return ErrorCode.NONE  # an administrator, or a consumer that assigns itself
-        if transactional and member_epoch == -1 and not member_id and instance_id is None:
-            return ErrorCode.NONE  # a producer that does not say which member it acts for
-        member = group.members.get(member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not (transactional or member.uses_classic_protocol) and version < _COMMIT_WITH_EPOCH:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return _check_epoch(member, member_epoch)
+        return commits.check_commit(
+            group, member_id, instance_id, member_epoch, version, transactional
+        )
 
     def validate_partition_commit(
-        self, group_id: str, member_id: str, member_epoch: int, topic_id: UUID, partition: int
+        self,
+        group_id: str,
+        member_id: str,
+        member_epoch: int,
+        topic_id: UUID | None,
+        partition: int,
     ) -> ErrorCode:
-        """Whether a member that is behind may commit for one partition (KIP-1251).
-
-        It may if it has had the partition since the epoch that it sends, or before.
-        """
+        """Whether a member that is behind may commit for one partition; None: no such topic."""
         group = self._groups.get(group_id)
-        member = None if group is None else group.members.get(member_id)
-        if member is None:
+        if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        since = member.assignment_epoch(topic_id, partition)
-        if since is not None and since <= member_epoch <= member.epoch:
-            return ErrorCode.NONE
-        return _stale(member)
+        return commits.check_partition(group, member_id, member_epoch, topic_id, partition)
 
     def validate_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a member may read the group's offsets; anybody may who claims to be none."""
@@ -312,10 +296,7 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        member = group.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return _check_epoch(member, member_epoch)
+        return commits.check_fetch(group, member_id or "", member_epoch)
 
     # The log
 
@@ -341,17 +322,7 @@ class ConsumerGroups:
         if isinstance(
             key, r.ConsumerGroupMemberMetadataKey | r.ConsumerGroupCurrentMemberAssignmentKey
         ):
-            self._drop_deadlines(group, key.member_id)
-
-    def _drop_deadlines(self, group: ConsumerGroup, member_id: str) -> None:
-        """Forget what was due for a member that is gone, or that has done it."""
-        member = group.members.get(member_id)
-        if member is None:
-            self._timeouts.cancel(MemberTimeout(MemberDeadline.SESSION, group.group_id, member_id))
-        if member is None or not _is_revoking(member):
-            self._timeouts.cancel(
-                MemberTimeout(MemberDeadline.REBALANCE, group.group_id, member_id)
-            )
+            self.timers.drop_settled(group, key.member_id)
 
     # Last in the class: the name hides the built-in one from the annotations that follow.
     def list(self) -> list[ListedGroup]:
@@ -372,22 +343,14 @@ def _away(member: Member) -> Member:
     )
 
 
-def _is_revoking(member: Member) -> bool:
-    return member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != STATIC_LEAVE_EPOCH
-
-
-def _is_overdue(member: Member, key: MemberTimeout) -> bool:
-    return key.kind is MemberDeadline.SESSION or _is_revoking(member)
-
-
-def _check_epoch(member: Member, epoch: int) -> ErrorCode:
-    return ErrorCode.NONE if epoch == member.epoch else _stale(member)
-
-
-def _stale(member: Member) -> ErrorCode:
-    if member.uses_classic_protocol:
-        return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.STALE_MEMBER_EPOCH
+def _made_of(group_id: str, records: Sequence[Record]) -> ConsumerGroup:
+    """The group that these records describe; a new one if there are none."""
+    group = ConsumerGroup(group_id)
+    for record in records:
+        decoded = r.from_record(*record)
+        assert decoded is not None
+        journal.replay(group, *decoded)
+    return group
 
 
 def _no_group(group_id: str) -> KafkaError:

@@ -44,6 +44,8 @@ class Change:
     """Whether the member has been given or asked to give up something."""
     moved: bool = False
     """Whether the member's reconciliation went on, or began."""
+    is_stale: bool = False
+    """Whether the group has changed since its target assignment was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,13 @@ class Heartbeats:
         records: list[Record],
         *,
         replaced: str | None = None,
+        may_assign: bool = True,
     ) -> Change:
-        """Put ``after`` in the place of ``before`` (and of the static member ``replaced``)."""
+        """Put ``after`` in the place of ``before`` (and of the static member ``replaced``).
+
+        Without ``may_assign`` the target assignment stays, and if it is not that of the group any
+        more, the member does not move towards it.
+        """
         group_id = group.group_id
         is_new = after.member_id not in group.members and replaced is None
         if is_new or not after.same_metadata(before):
@@ -106,10 +113,16 @@ class Heartbeats:
         )
         if subscription_changed or matches_changed or refresh or not epoch:
             epoch = next_group.bump(records, force=subscription_changed or matches_changed)
-        target = self._target(next_group, epoch, now_ms, records)
+        if may_assign:
+            target = self._target(next_group, epoch, now_ms, records)
+        else:
+            target = Target(group.assignment_epoch, group.target_of(after))
+        is_stale = epoch > target.epoch
 
         stepped = after
-        if subscription_changed or not after.is_reconciled_to(target.epoch):
+        if (may_assign or not is_stale) and (
+            subscription_changed or not after.is_reconciled_to(target.epoch)
+        ):
             stepped = Reconciler(
                 target=target,
                 subscribed=topic_ids(self.topics, group.topics_of(after, regexes)),
@@ -123,7 +136,7 @@ class Heartbeats:
         changed = {t: p.keys() for t, p in stepped.assigned.items()} != {
             t: p.keys() for t, p in before.assigned.items()
         }
-        return Change(stepped, records, assignment_changed=changed, moved=moved)
+        return Change(stepped, records, changed, moved, is_stale)
 
     def _target(self, next_group: _Next, epoch: int, now_ms: int, records: list[Record]) -> Target:
         group = next_group.group
@@ -267,6 +280,25 @@ def find_member(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"The instance id {instance_id} still belongs to member {existing.member_id}.",
         )
+    return replace_static(group, existing, member_id, records), existing.member_id
+
+
+def find_classic_member(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    *,
+    joins: bool,
+    records: list[Record],
+) -> tuple[Member, str | None]:
+    """The same for a JoinGroup. ``joins``: it has no member id yet."""
+    if instance_id is None:
+        return group.members.get(member_id) or Member(member_id), None
+    if not joins:
+        return static_member(group, instance_id, member_id), None
+    existing = group.static_member(instance_id)
+    if existing is None:
+        return Member(member_id), None
     return replace_static(group, existing, member_id, records), existing.member_id
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from moldau.groups import records as r
@@ -95,10 +95,10 @@ def no_member(group_id: str, member_id: str) -> list[Record]:
     ]
 
 
-def no_group(group: ConsumerGroup) -> Iterator[Record]:
-    """The tombstones of a group and of whatever it has."""
+def no_group(group: ConsumerGroup, also: Iterable[str] = ()) -> Iterator[Record]:
+    """The tombstones of a group and of whatever it has, and of members about to be in it."""
     group_id = group.group_id
-    for member_id in sorted(group.members.keys() | group.target.keys()):
+    for member_id in sorted({*group.members, *group.target, *also}):
         yield from no_member(group_id, member_id)
     for regex in sorted(group.regexes):
         yield regular_expression(group_id, regex, None)

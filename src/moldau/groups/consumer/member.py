@@ -98,6 +98,17 @@ class Member:
             for topic_id, partitions in owned.items()
         )
 
+    @property
+    def held(self) -> dict[UUID, frozenset[int]]:
+        """Everything that the member may be reading: what it has, and what it must give up."""
+        return {
+            topic_id: frozenset(
+                self.assigned.get(topic_id, {}).keys()
+                | self.pending_revocation.get(topic_id, {}).keys()
+            )
+            for topic_id in self.assigned.keys() | self.pending_revocation.keys()
+        }
+
     def same_subscription(self, other: Member) -> bool:
         return self.subscribed_names == other.subscribed_names and (
             self.subscribed_regex or None
@@ -133,7 +144,3 @@ class Member:
         if epoch is None:
             epoch = self.pending_revocation.get(topic_id, {}).get(partition)
         return epoch
-
-
-def without_epochs(ownership: Ownership) -> dict[UUID, frozenset[int]]:
-    return {topic_id: frozenset(partitions) for topic_id, partitions in ownership.items()}

@@ -1,7 +1,6 @@
 """Committed offsets: what groups have read."""
 
 from moldau.groups.offsets.requests import (
-    DEFAULT_RETENTION,
     PartitionCheck,
     commit,
     commit_error,
@@ -14,7 +13,6 @@ from moldau.groups.offsets.store import NO_PRODUCER_ID, Expired, OffsetStore
 from moldau.groups.offsets.table import CommittedOffset
 
 __all__ = [
-    "DEFAULT_RETENTION",
     "FROM_COMMIT",
     "NO_PRODUCER_ID",
     "CommittedOffset",

@@ -25,6 +25,7 @@ from moldau.groups.records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitVal
 from moldau.model import NO_TOPIC_ID
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
+    DEFAULT_RETENTION,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
@@ -36,9 +37,7 @@ from moldau.wire.offset_shapes import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-
-DEFAULT_RETENTION = -1
-"""The client leaves the retention time to the broker, as all have since OffsetCommit version 5."""
+from moldau.wire.times import milliseconds
 
 NO_THROTTLE = timedelta()
 
@@ -51,8 +50,6 @@ def commit(
     request: OffsetCommitRequest,
     token: object,
     now_ms: int,
-    *,
-    retention_ms: int = DEFAULT_RETENTION,
     check: PartitionCheck | None = None,
 ) -> Outcome:
     """Commit offsets; each partition succeeds or fails alone.
@@ -60,7 +57,9 @@ def commit(
     Except when ``check`` refuses one of them: then the sender is not who it believes to be, and
     nothing is committed.
     """
-    expires = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+    expires = NO_TIMESTAMP
+    if request.retention_time != DEFAULT_RETENTION:
+        expires = now_ms + milliseconds(request.retention_time)
     group = request.group_id
     records: list[Record] = []
     topics: list[OffsetCommitResponseTopic] = []

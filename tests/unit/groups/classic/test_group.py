@@ -12,7 +12,7 @@ from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked
 from moldau.groups.classic.states import ClassicGroupState
-from moldau.groups.classic.subscription import subscribed_topics
+from moldau.groups.consumer_protocol import subscribed_topics
 
 
 def member(
@@ -41,10 +41,11 @@ def group_of(*members: ClassicMember) -> ClassicGroup:
     return group
 
 
-def subscription(*topics: str, version: int = 0, rest: bytes = b"\xff\xff\xff\xff") -> bytes:
+def subscription(*topics: str, version: int = 0, rest: bytes = b"") -> bytes:
+    """A subscription without user data; ``rest`` is whatever later versions have after it."""
     names = [topic.encode() for topic in topics]
     body = b"".join(pack(">h", len(name)) + name for name in names)
-    return pack(">hi", version, len(names)) + body + rest
+    return pack(">hi", version, len(names)) + body + pack(">i", -1) + rest
 
 
 def test_the_first_member_leads_and_the_next_takes_over() -> None:
@@ -185,6 +186,6 @@ def test_what_clients_write_is_read(topics: list[str], rest: bytes, version: int
 
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=5), st.data())
 def test_a_cut_subscription_is_not_known(topics: list[str], data: st.DataObject) -> None:
-    whole = subscription(*topics, rest=b"")
+    whole = subscription(*topics)
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert subscribed_topics(whole[:cut]) is None

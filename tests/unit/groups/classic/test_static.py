@@ -205,7 +205,7 @@ def test_a_newcomer_that_restarts_while_it_waits_is_patient(broker: Broker) -> N
 
 def test_a_returned_member_may_read_other_topics(broker: Broker) -> None:
     def topic(name: bytes) -> tuple[tuple[str, bytes], ...]:
-        return (("range", pack(">hih", 0, 1, len(name)) + name),)
+        return (("range", pack(">hih", 0, 1, len(name)) + name + pack(">i", -1)),)
 
     pair(broker, protocols=topic(b"old"))
     broker.join(instance_id="b", protocols=topic(b"new"))

@@ -39,7 +39,7 @@ def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
     assert (current.topic_name, current.partitions) == ("orders", (0, 1, 2, 3, 4, 5))
     assert (target.topic_id, target.partitions) == (h.id("orders"), (0, 1, 2))
     assert b.assignment.topic_partitions == ()
-    assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "")
 
 
 def test_list_shows_state_and_type(h: Harness) -> None:

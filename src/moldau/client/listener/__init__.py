@@ -1,0 +1,1 @@
+"""A container that feeds records to handlers, slow ones and parallel ones, and commits."""

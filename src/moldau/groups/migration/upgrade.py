@@ -1,0 +1,94 @@
+"""A classic group becomes one under the consumer protocol.
+
+That happens when a member under the consumer protocol joins it. The classic members stay, with what
+they were last assigned, and are served as members of the consumer group from then on. The newcomer
+makes the group epoch rise, so all of them will be told to join again.
+"""
+
+from __future__ import annotations
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.classic import ClassicGroup, ClassicMember
+from moldau.groups.consumer import journal
+from moldau.groups.consumer.group import ConsumerGroup
+from moldau.groups.consumer.member import Member
+from moldau.groups.consumer.subscriptions import metadata_hash
+from moldau.groups.consumer_protocol import read_assignment, read_subscription
+from moldau.groups.migration.assignments import by_topic_id
+from moldau.groups.outcome import Record
+from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
+from moldau.groups.settings import GroupSettings
+from moldau.groups.topics import TopicView
+from moldau.records.errors import InvalidRecordError
+
+
+def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> list[Record]:
+    """The records of the consumer group that a classic group with members becomes.
+
+    Raises GROUP_ID_NOT_FOUND if it may not, or cannot, become one.
+    """
+    if not settings.group_consumer_migration_policy.allows_upgrade:
+        raise _refused(group, "online upgrade is disabled")
+    if not group.uses_consumer_protocol:
+        raise _refused(group, "its members do not use the consumer embedded protocol")
+    if len(group.members) > settings.group_consumer_max_size:
+        raise _refused(group, "it is larger than a consumer group may be")
+    try:
+        members = [_member(group, member, topics) for member in group.members.values()]
+    except InvalidRecordError as error:
+        raise _refused(group, "the embedded consumer protocol is malformed") from error
+    return _records(group, members, topics)
+
+
+def _member(group: ClassicGroup, member: ClassicMember, topics: TopicView) -> Member:
+    subscription = read_subscription(member.metadata(group.protocol or group.select_protocol()))
+    assignment = read_assignment(member.assignment)
+    if assignment.has_user_data:
+        raise _refused(group, "an unsupported custom assignor is in use")
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_names=subscription.topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicMemberMetadata(
+            member.session_timeout_ms,
+            tuple(ClassicProtocol(name, metadata) for name, metadata in member.protocols),
+        ),
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        assigned={
+            topic_id: dict.fromkeys(partitions, group.generation)
+            for topic_id, partitions in by_topic_id(assignment.partitions, topics).items()
+        },
+    )
+
+
+def _records(group: ClassicGroup, members: list[Member], topics: TopicView) -> list[Record]:
+    """In the order in which Kafka writes them. The target assignment is what members have; it has
+    no time, so the next one need not keep a distance from it."""
+    group_id, epoch = group.group_id, group.generation
+    names = ConsumerGroup(group_id).subscribed_by(members, {})
+    return [
+        *(journal.member_metadata(group_id, member) for member in members),
+        journal.group_epoch(group_id, epoch, metadata_hash(topics, names)),
+        *(
+            journal.target_assignment(
+                group_id,
+                member.member_id,
+                {topic_id: frozenset(held) for topic_id, held in member.assigned.items()},
+            )
+            for member in members
+        ),
+        journal.target_epoch(group_id, epoch, 0),
+        *(journal.current_assignment(group_id, member) for member in members),
+    ]
+
+
+def _refused(group: ClassicGroup, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Classic group {group.group_id} cannot become a consumer group because {reason}.",
+    )

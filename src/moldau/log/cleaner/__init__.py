@@ -1,0 +1,1 @@
+"""The log cleaner: keeps the last record of each key of compacted topics."""
