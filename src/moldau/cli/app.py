@@ -27,6 +27,7 @@ COMMANDS = {
     "group": ("group", "app"),
     "log": ("log", "app"),
     "cluster": ("cluster", "app"),
+    "mailalert": ("mailalert", "app"),
     "bench": ("bench", "app"),
 }
 """Command name to a module of this package and the Typer in it, in the order of ``--help``."""

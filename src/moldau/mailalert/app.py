@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -81,7 +81,7 @@ class MailAlert:
         """End ``wait``; safe in a signal handler."""
         self._stop.set()
 
-    def __enter__(self) -> MailAlert:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

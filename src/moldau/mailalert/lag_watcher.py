@@ -44,7 +44,7 @@ class LagWatcher:
         for watch in self._watches:
             rule = watch.rule
             try:
-                lag = measure(self._admin, rule.group, rule.topic)
+                lag = self._measure(rule)
             except KafkaError as error:
                 _log.warning("the lag of group %s cannot be measured: %s", rule.group, error)
                 continue
@@ -53,6 +53,17 @@ class LagWatcher:
             if alert is not None:
                 _log.info("%s: %s", alert.subject, alert.body)
                 self._send(alert)
+
+    def _measure(self, rule: LagRule) -> Lag:
+        partitions = [
+            lag
+            for partition, lag in self._admin.group_lag(rule.group).items()
+            if rule.topic in (None, partition.topic)
+        ]
+        return Lag(
+            records=sum(lag.records for lag in partitions),
+            seconds=max((lag.behind_ms for lag in partitions), default=0) / 1000,
+        )
 
     def _run(self) -> None:
         while True:

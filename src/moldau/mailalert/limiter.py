@@ -47,8 +47,8 @@ class TokenBucket:
     def wait_for(self, now: float, permits: int = 1) -> float:
         """How long a caller of this moment would have to wait."""
         interval, allowance = self._terms(now)
-        ready = max(self._full_at, now) + min(permits, self._burst) * interval
-        return max(0.0, ready - allowance - now)
+        ahead = max(0.0, self._full_at - now)
+        return max(0.0, ahead + min(permits, self._burst) * interval - allowance)
 
     def reserve(self, now: float, permits: int = 1) -> float:
         """Take permits, to be used after the answered number of seconds.

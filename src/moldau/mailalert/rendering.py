@@ -12,7 +12,14 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PackageLoader,
+    StrictUndefined,
+    select_autoescape,
+)
 
 from moldau.mailalert.alert import Severity
 from moldau.mailalert.outbox import Mail, Sample
@@ -24,7 +31,7 @@ class Renderer:
         own = [FileSystemLoader(templates)] if templates is not None else []
         self._templates = Environment(
             loader=ChoiceLoader([*own, PackageLoader("moldau.mailalert")]),
-            autoescape=lambda name: name is not None and name.endswith(".html"),
+            autoescape=select_autoescape(),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,

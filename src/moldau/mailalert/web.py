@@ -64,9 +64,7 @@ class StatusServer:
             Starlette(routes=routes), host=host, port=port, log_level="warning", access_log=False
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, name="mailalert web", daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.run, name="mailalert web", daemon=True)
 
     @property
     def port(self) -> int:
@@ -191,6 +189,4 @@ def render_metrics(status: dict[str, Any]) -> str:
 
 
 def _refusal() -> Response:
-    return JSONResponse(
-        {"error": "a token is needed"}, 401, headers={"WWW-Authenticate": "Bearer"}
-    )
+    return JSONResponse({"error": "a token is needed"}, 401, headers={"WWW-Authenticate": "Bearer"})

@@ -1,0 +1,102 @@
+"""A real SMTP server for tests: it can refuse, put off, be slow, go away and come back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from types import TracebackType
+from typing import Any, Self, cast
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
+
+
+class Inbox:
+    """What was accepted, and how the next requests are to be answered."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.messages: list[EmailMessage] = []
+        self.times: list[float] = []
+        self.envelopes: list[tuple[str, ...]] = []
+        self.on_recipient: Callable[[str], str | None] = lambda _address: None
+        """An answer other than 250 for a recipient, e.g. ``"451 come back later"``."""
+        self.on_text: Callable[[EmailMessage], str | None] = lambda _message: None
+
+    async def handle_RCPT(  # noqa: N802 - the server's name for it
+        self, server: SMTP, session: Any, envelope: Any, address: str, options: list[str]
+    ) -> str:
+        answer = self.on_recipient(address)
+        if answer is not None:
+            return answer
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: SMTP, session: Any, envelope: Any) -> str:  # noqa: N802
+        message = cast("EmailMessage", message_from_bytes(envelope.content, policy=policy.default))
+        answer = self.on_text(message)
+        if answer is not None:
+            return answer
+        with self._lock:
+            self.messages.append(message)
+            self.times.append(time.monotonic())
+            self.envelopes.append(tuple(envelope.rcpt_tos))
+        return "250 OK"
+
+    def message_ids(self) -> Counter[str]:
+        return Counter(str(message["Message-ID"]) for message in self.messages)
+
+    def alert_count(self) -> int:
+        """Alerts in all mails, each mail counted once."""
+        return sum(
+            int(message["X-Moldau-Alerts"])
+            for message in {str(one["Message-ID"]): one for one in self.messages}.values()
+        )
+
+
+class SmtpServer:
+    """``with SmtpServer() as server: ... server.inbox.messages``; the port stays the same."""
+
+    def __init__(self, **options: Any) -> None:
+        self.inbox = Inbox()
+        self.port = 0
+        self._options = options
+        self._controller: Controller | None = None
+
+    def start(self) -> Self:
+        controller = Controller(
+            self.inbox, hostname="127.0.0.1", port=self.port or _free_port(), **self._options
+        )
+        controller.start()
+        self._controller = controller
+        self.port = controller.port
+        return self
+
+    def stop(self) -> None:
+        controller, self._controller = self._controller, None
+        if controller is not None:
+            controller.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

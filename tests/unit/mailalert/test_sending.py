@@ -1,0 +1,224 @@
+"""The worker pool: from mails of the database to a real SMTP server, over outages and refusals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.support.smtp_server import SmtpServer
+
+from moldau.mailalert.alert import Alert, Severity
+from moldau.mailalert.database import Database
+from moldau.mailalert.grouping import GroupingRules
+from moldau.mailalert.limiter import RateLimiter
+from moldau.mailalert.outbox import Outbox
+from moldau.mailalert.rendering import Renderer
+from moldau.mailalert.sending import RetryRules, SendingPool
+from moldau.mailalert.smtp import SmtpSettings
+from moldau.mailalert.states import MailState
+from moldau.mailalert.status import list_mails
+from moldau.mailalert.store import AlertStore, Incoming
+
+QUICK = RetryRules(first_delay_ms=20, max_delay_ms=100, max_attempts=4)
+
+
+def wait_until(condition: Callable[[], object], timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the condition was not met in time"
+        time.sleep(0.01)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def server() -> Iterator[SmtpServer]:
+    with SmtpServer() as running:
+        yield running
+
+
+@contextmanager
+def sending(
+    database: Database, server: SmtpServer, rules: RetryRules = QUICK, rate: float = 10_000
+) -> Iterator[SendingPool]:
+    pool = SendingPool(
+        Outbox(database, domain="example.org", hold_uncertain=rules.hold_uncertain),
+        Renderer("alerts@example.org"),
+        SmtpSettings(port=server.port, sender="alerts@example.org", timeout=5),
+        RateLimiter(rate),
+        workers=4,
+        samples=3,
+        rules=rules,
+        alone=True,
+    )
+    pool.start()
+    try:
+        yield pool
+    finally:
+        pool.stop()
+
+
+def store(database: Database, count: int, *, to: tuple[str, ...] = ("ops@example.org",)) -> None:
+    at_once = GroupingRules(window_ms=0)
+    batch = [
+        Incoming("alerts", 0, n, Alert(f"subject {n}", f"body {n}", to, Severity.ERROR, None, 1))
+        for n in range(count)
+    ]
+    AlertStore(database, at_once, lambda alert: alert.recipients).store(batch, now_ms())
+
+
+def states(database: Database) -> set[str]:
+    return {mail.state for mail in list_mails(database, limit=10_000)}
+
+
+def test_every_mail_is_sent_once(database: Database, server: SmtpServer) -> None:
+    store(database, 100)
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert len(server.inbox.messages) == 100
+    assert set(server.inbox.message_ids().values()) == {1}
+
+
+def test_mails_wait_for_a_server_that_is_away(database: Database, server: SmtpServer) -> None:
+    server.stop()
+    store(database, 20)
+    with sending(database, server) as pool:
+        wait_until(lambda: pool.outage.error)
+        server.start()
+        wait_until(lambda: states(database) == {MailState.SENT})
+        assert pool.outage.error is None
+    # Waiting for the server is not counted against the mails.
+    assert {mail.attempts for mail in list_mails(database)} == {1}
+    assert set(server.inbox.message_ids().values()) == {1}
+
+
+def test_a_mail_that_waits_too_long_is_a_dead_letter_and_can_be_revived(
+    database: Database, server: SmtpServer
+) -> None:
+    server.stop()
+    store(database, 3)
+    rules = RetryRules(first_delay_ms=10, max_delay_ms=20, give_up_after_ms=300)
+    with sending(database, server, rules):
+        wait_until(lambda: states(database) == {MailState.FAILED})
+    assert "refused" in (list_mails(database)[0].error or "")
+    server.start()
+    assert Outbox(database, domain="x").revive(now_ms()) == 3
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert len(server.inbox.messages) == 3
+
+
+def test_greylisting_is_waited_for(database: Database, server: SmtpServer) -> None:
+    seen: set[str] = set()
+
+    def once(address: str) -> str | None:
+        if address in seen:
+            return None
+        seen.add(address)
+        return "451 greylisted, come back"
+
+    server.inbox.on_recipient = once
+    store(database, 1, to=("a@example.org", "b@example.org"))
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert server.inbox.envelopes == [("a@example.org", "b@example.org")]
+    assert list_mails(database)[0].attempts == 2
+
+
+def test_only_those_who_were_put_off_get_it_later(database: Database, server: SmtpServer) -> None:
+    seen: list[str] = []
+
+    def put_off_b_once(address: str) -> str | None:
+        seen.append(address)
+        return "451 later" if address[0] == "b" and seen.count(address) == 1 else None
+
+    server.inbox.on_recipient = put_off_b_once
+    store(database, 1, to=("a@example.org", "b@example.org"))
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert server.inbox.envelopes == [("a@example.org",), ("b@example.org",)]
+    assert set(server.inbox.message_ids().values()) == {2}
+
+
+def test_a_refusal_for_good_is_a_dead_letter_at_once(
+    database: Database, server: SmtpServer
+) -> None:
+    server.inbox.on_recipient = lambda _address: "550 no such user"
+    store(database, 2)
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.FAILED})
+    assert {(mail.attempts, "550" in (mail.error or "")) for mail in list_mails(database)} == {
+        (1, True)
+    }
+
+
+def test_a_mail_is_not_tried_for_ever(database: Database, server: SmtpServer) -> None:
+    server.inbox.on_text = lambda _message: "452 mailbox full"
+    store(database, 1)
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.FAILED})
+    assert list_mails(database)[0].attempts == QUICK.max_attempts
+
+
+def test_a_slow_server_is_not_overtaken_by_its_lease(
+    database: Database, server: SmtpServer
+) -> None:
+    server.inbox.on_text = lambda _message: time.sleep(0.05)
+    store(database, 10)
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert set(server.inbox.message_ids().values()) == {1}
+
+
+def test_the_pool_keeps_to_the_rate(database: Database, server: SmtpServer) -> None:
+    store(database, 60)
+    granted: list[float] = []
+    with sending(database, server, rate=100) as pool:
+        acquire = pool._limiter.acquire
+
+        def noted(permits: int = 1, timeout: float | None = None) -> bool:
+            done = acquire(permits, timeout)
+            granted.append(time.monotonic())
+            return done
+
+        pool._limiter.acquire = noted  # type: ignore[method-assign]
+        wait_until(lambda: states(database) == {MailState.SENT})
+    span = max(granted) - min(granted)
+    assert len(granted) >= 60 - 8  # a few may have gone before the measurement
+    assert len(granted) - 1 <= 100 * span + 4  # a thread may wake late, and the next on time
+
+
+def test_stopping_gives_back_what_was_not_begun(database: Database, server: SmtpServer) -> None:
+    store(database, 50)
+    with sending(database, server, rate=20):
+        wait_until(lambda: server.inbox.messages)
+    sent = len(server.inbox.messages)
+    assert sent < 50
+    by_state = [mail.state for mail in list_mails(database)]
+    assert by_state.count(MailState.SENT) == sent
+    assert by_state.count(MailState.READY) == 50 - sent
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT})
+    assert set(server.inbox.message_ids().values()) == {1}
+
+
+def test_a_template_that_fails_harms_only_its_mail(
+    database: Database, server: SmtpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = Renderer.render
+
+    def fail_for_one(self: Renderer, mail: object, *rest: object) -> object:
+        if getattr(mail, "subject") == "subject 1":  # noqa: B009
+            raise ZeroDivisionError
+        return good(self, mail, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Renderer, "render", fail_for_one)
+    store(database, 3)
+    with sending(database, server):
+        wait_until(lambda: states(database) == {MailState.SENT, MailState.FAILED})
+    failed = [mail.subject for mail in list_mails(database, state=MailState.FAILED)]
+    assert failed == ["subject 1"]

@@ -1,0 +1,201 @@
+"""Handing mails to a real SMTP server in all its moods."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from aiosmtpd.smtp import AuthResult, LoginPassword
+from tests.support.smtp_server import SmtpServer
+
+from moldau.mailalert.smtp import (
+    AnswerLostError,
+    Mailer,
+    NotAcceptedError,
+    ServerUnavailableError,
+    SmtpSettings,
+)
+
+TO = ("ops@example.org", "dev@example.org")
+
+
+@pytest.fixture
+def server() -> Iterator[SmtpServer]:
+    with SmtpServer() as running:
+        yield running
+
+
+@pytest.fixture
+def mailer(server: SmtpServer) -> Iterator[Mailer]:
+    made = Mailer(SmtpSettings(port=server.port, sender="alerts@example.org", timeout=5))
+    yield made
+    made.close()
+
+
+def message(text: str = "hello") -> EmailMessage:
+    made = EmailMessage()
+    made["Subject"] = "disk full"
+    made["Message-ID"] = "<1@example.org>"
+    made.set_content(text)
+    return made
+
+
+def not_yet() -> None:
+    raise AssertionError("the text must not go out")
+
+
+def test_a_mail_arrives_and_the_hand_over_is_announced(server: SmtpServer, mailer: Mailer) -> None:
+    announced: list[int] = []
+    delivered = mailer.deliver(
+        message("ünïcode\n.leading dot\n"), TO, lambda: announced.append(len(server.inbox.messages))
+    )
+    assert (delivered.later, delivered.never, announced) == ((), (), [0])
+    [received] = server.inbox.messages
+    assert "ünïcode" in received.get_content()
+    assert ".leading dot" in received.get_content()
+    assert server.inbox.envelopes == [TO]
+
+
+def test_one_connection_serves_many(server: SmtpServer, mailer: Mailer) -> None:
+    for _ in range(5):
+        mailer.deliver(message(), TO, lambda: None)
+    assert len(server.inbox.messages) == 5
+
+
+def test_some_recipients_are_put_off_and_some_refused(server: SmtpServer, mailer: Mailer) -> None:
+    server.inbox.on_recipient = lambda address: (
+        "451 greylisted" if address.startswith("ops") else None
+    )
+    delivered = mailer.deliver(message(), TO, lambda: None)
+    assert delivered.later == ("ops@example.org",)
+    assert "greylisted" in (delivered.error or "")
+    server.inbox.on_recipient = lambda address: (
+        "550 no such user" if address.startswith("dev") else None
+    )
+    delivered = mailer.deliver(message(), TO, lambda: None)
+    assert (delivered.later, delivered.never) == ((), ("dev@example.org",))
+
+
+@pytest.mark.parametrize(("answer", "permanent"), [("451 later", False), ("550 never", True)])
+def test_all_recipients_refused(
+    server: SmtpServer, mailer: Mailer, answer: str, permanent: bool
+) -> None:
+    server.inbox.on_recipient = lambda _address: answer
+    with pytest.raises(NotAcceptedError, match=answer[:3]) as caught:
+        mailer.deliver(message(), TO, not_yet)
+    assert caught.value.permanent is permanent
+    server.inbox.on_recipient = lambda _address: None
+    mailer.deliver(message(), TO, lambda: None)
+    assert len(server.inbox.messages) == 1
+
+
+@pytest.mark.parametrize(("answer", "permanent"), [("452 full", False), ("554 spam", True)])
+def test_the_text_is_refused(
+    server: SmtpServer, mailer: Mailer, answer: str, permanent: bool
+) -> None:
+    server.inbox.on_text = lambda _message: answer
+    with pytest.raises(NotAcceptedError, match=answer) as caught:
+        mailer.deliver(message(), TO, lambda: None)
+    assert caught.value.permanent is permanent
+
+
+def test_nobody_listens() -> None:
+    with SmtpServer() as gone:
+        port = gone.port
+    with pytest.raises(ServerUnavailableError, match="refused"):
+        Mailer(SmtpSettings(port=port)).deliver(message(), TO, not_yet)
+
+
+def test_the_server_says_that_it_shuts_down(server: SmtpServer, mailer: Mailer) -> None:
+    server.inbox.on_recipient = lambda _address: "421 closing"
+    with pytest.raises(ServerUnavailableError, match="421 closing"):
+        mailer.deliver(message(), TO, not_yet)
+
+
+def test_a_server_that_was_restarted_is_connected_to_again(
+    server: SmtpServer, mailer: Mailer
+) -> None:
+    mailer.deliver(message(), TO, lambda: None)
+    server.stop()
+    with pytest.raises(ServerUnavailableError):
+        mailer.deliver(message(), TO, not_yet)
+    server.start()
+    mailer.deliver(message(), TO, lambda: None)
+    assert len(server.inbox.messages) == 2
+
+
+def test_a_connection_that_breaks_after_the_text_leaves_its_fate_open(
+    server: SmtpServer, mailer: Mailer
+) -> None:
+    """The server takes the mail, and its answer never arrives."""
+    with pytest.raises(AnswerLostError):
+        mailer.deliver(message(), TO, lambda: _cut_the_line(mailer))
+    mailer.deliver(message(), TO, lambda: None)
+    assert len(server.inbox.messages) == 1
+
+
+def _cut_the_line(mailer: Mailer) -> None:
+    assert mailer._connection is not None
+    assert mailer._connection.sock is not None
+    mailer._connection.sock.shutdown(2)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificate and key of a server called 127.0.0.1."""
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", str(path), "-out", f"{path}.crt", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return path
+
+
+def test_starttls_and_login(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{certificate}.crt", certificate)
+
+    def authenticate(_1: object, _2: object, _3: object, _4: str, data: object) -> AuthResult:
+        good = isinstance(data, LoginPassword) and data.password == b"secret"
+        return AuthResult(success=good, handled=False)
+
+    options = {
+        "tls_context": context,
+        "require_starttls": True,
+        "authenticator": authenticate,
+        "auth_required": True,
+    }
+    with SmtpServer(**options) as server:
+        settings = SmtpSettings(
+            port=server.port,
+            starttls=True,
+            ca_file=f"{certificate}.crt",
+            username="moldau",
+            password="secret",
+        )
+        mailer = Mailer(settings)
+        mailer.deliver(message(), TO, lambda: None)
+        mailer.close()
+        assert len(server.inbox.messages) == 1
+        wrong = SmtpSettings(
+            port=server.port,
+            starttls=True,
+            ca_file=f"{certificate}.crt",
+            username="moldau",
+            password="wrong",
+        )
+        with pytest.raises(ServerUnavailableError, match="535"):
+            Mailer(wrong).deliver(message(), TO, not_yet)
+        stranger = SmtpSettings(port=server.port, starttls=True)
+        with pytest.raises(ServerUnavailableError, match="certificate"):
+            Mailer(stranger).deliver(message(), TO, not_yet)
+        assert "secret" not in repr(settings)
