@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' tests/java/pom.xml)
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
+ZOOKEEPER_VERSION := $(shell sed -n 's:.*<zookeeper.version>\(.*\)</zookeeper.version>.*:\1:p' tests/java/zookeeper/pom.xml)
+ZOOKEEPER_JARS := .cache/zookeeper-$(ZOOKEEPER_VERSION)
 KAFKAJS := tests/node/node_modules/.installed
 COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
 COMPAT_REPORT := .cache/compat-report.json
@@ -59,18 +61,29 @@ $(VENV)/.compiled: $(COMPILED) | $(VENV)/.dev
 	@$(PIP) install --no-deps --editable .
 	@touch $@
 
+# Copies the jars that the pom $(2) lists into $(1).
+define copy_jars
+	@tools/system-packages java maven
+	@echo "Copying the jars of $(2) into $(1)"
+	@rm -rf $(1) && mkdir -p .cache
+	@mvn --quiet --batch-mode --file $(2) \
+	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(1)" -DincludeScope=runtime \
+	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
+	@touch $@
+endef
+
 .PHONY: kafka
 kafka: $(KAFKA_JARS)/.complete ## Copy Apache Kafka's jars into .cache, for tests and benchmarks
 
 $(KAFKA_JARS)/.complete: tests/java/pom.xml
-	@tools/system-packages java maven
-	@echo "Copying Apache Kafka $(KAFKA_VERSION) into $(KAFKA_JARS)"
-	@rm -rf $(KAFKA_JARS) && mkdir -p .cache
-	@mvn --quiet --batch-mode --file tests/java/pom.xml \
-	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
-	    -DoutputDirectory="$(CURDIR)/$(KAFKA_JARS)" -DincludeScope=runtime \
-	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
-	@touch $@
+	$(call copy_jars,$(KAFKA_JARS),tests/java/pom.xml)
+
+.PHONY: zookeeper
+zookeeper: $(ZOOKEEPER_JARS)/.complete ## Copy Apache ZooKeeper's jars into .cache, for tests
+
+$(ZOOKEEPER_JARS)/.complete: tests/java/zookeeper/pom.xml
+	$(call copy_jars,$(ZOOKEEPER_JARS),tests/java/zookeeper/pom.xml)
 
 # No lock file: it would pin download addresses. package.json pins the versions.
 $(KAFKAJS): tests/node/package.json
@@ -80,7 +93,7 @@ $(KAFKAJS): tests/node/package.json
 	@touch $@
 
 .PHONY: test-tools
-test-tools: install $(VENV)/.compiled kafka $(KAFKAJS)
+test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS)
 	@tools/system-packages java node kcat
 
 # --- Checking --------------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from setuptools.command.build_py import build_py
 
 COMPILED_MODULES = [
     "src/moldau/records/builder.py",
+    "src/moldau/records/compaction.py",
+    "src/moldau/records/consumer_record.py",
     "src/moldau/records/reader.py",
     "src/moldau/records/record.py",
     "src/moldau/records/scan.py",

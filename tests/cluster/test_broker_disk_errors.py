@@ -66,16 +66,100 @@ async def expect_storage_error(client: WireClient, topic: str) -> None:
     assert offsets.topics[0].partitions[0].error_code is STORAGE_ERROR
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
-async def test_a_failed_append_takes_the_partition_offline_and_nothing_else(
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EIO], ids=["read-only", "broken"])
+async def test_a_failed_append_takes_its_directory_offline_and_no_other(
     disks: Disks, client: WireClient, error: int
 ) -> None:
+    for topic in ("third", "fourth"):
+        await client.create_topic(topic)
+        await client.produce(topic, one_batch(b"before"))
+    home = disks.home("bad").parent
+    beside = next(topic for topic in ("third", "fourth") if disks.home(topic).parent == home)
     disks.disk.fail("append", disks.home("bad"), error)
     await expect_storage_error(client, "bad")
     disks.disk.heal()
     await expect_storage_error(client, "bad")  # offline until the next start, as with Kafka
+    await expect_storage_error(client, beside)
     assert (await client.produce("good", one_batch(b"after"))).base_offset == 1
     assert values_of(await client.fetch("good")) == [b"before", b"after"]
+    assert await failed_directories(client) == {home}
+    await disks.broker.restart()
+    client = await disks.broker.connect()
+    for topic in ("bad", beside):
+        assert values_of(await client.fetch(topic)) == [b"before"]
+
+
+async def failed_directories(client: WireClient) -> set[Path]:
+    answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, topics=None)
+    assert {ErrorCode(result.error_code) for result in answer.results} <= {
+        ErrorCode.NONE,
+        STORAGE_ERROR,
+    }
+    return {Path(result.log_dir) for result in answer.results if result.error_code}
+
+
+async def test_metadata_shows_what_a_failed_directory_took(
+    disks: Disks, client: WireClient
+) -> None:
+    disks.disk.fail("append", disks.home("bad"), errno.EIO)
+    await client.produce("bad", one_batch(b"x"))
+    metadata = disks.broker.parts.metadata.topics
+    await eventually(lambda: metadata["bad"].partitions[0].leader == -1)
+    answer = await client.call(
+        ApiKey.METADATA, topics=[{"name": "bad"}, {"name": "good"}], allow_auto_topic_creation=False
+    )
+    shown = {
+        topic.name: (
+            ErrorCode(topic.partitions[0].error_code),
+            topic.partitions[0].leader_id,
+            list(topic.partitions[0].offline_replicas),
+        )
+        for topic in answer.topics
+    }
+    assert shown == {
+        "bad": (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1]),
+        "good": (ErrorCode.NONE, 1, []),
+    }
+    disks.disk.heal()
+    await disks.broker.restart()
+    client = await disks.broker.connect()
+    assert (await client.produce("bad", one_batch(b"after"))).base_offset == 1
+
+
+async def test_a_full_disk_refuses_appends_and_is_read_until_there_is_room(
+    disks: Disks, client: WireClient
+) -> None:
+    consumer = await disks.broker.connect()
+    waiting = asyncio.create_task(consumer.fetch("bad", 1, max_wait_ms=LONG_MS))
+    await eventually(lambda: disks.broker.partition("bad").parked == 1)
+    for operation in ("append", "write"):
+        disks.disk.fail(operation, disks.home("bad").parent, errno.ENOSPC)
+    for _ in range(3):
+        refused = await client.produce("bad", one_batch(b"x"))
+        assert (refused.error_code, refused.base_offset) == (STORAGE_ERROR, -1)
+    await disks.broker.parts.logs.checkpoint()
+    assert disks.disk.attempts
+    assert values_of(await client.fetch("bad")) == [b"before"]
+    assert await failed_directories(client) == set()
+    assert (await client.produce("good", one_batch(b"after"))).error_code == 0
+    disks.disk.heal()
+    assert (await client.produce("bad", one_batch(b"after"))).base_offset == 1
+    assert values_of(await waiting) == [b"after"]
+    assert values_of(await client.fetch("bad")) == [b"before", b"after"]
+
+
+async def test_the_last_directory_that_fails_ends_the_broker(
+    disks: Disks, client: WireClient
+) -> None:
+    ended = asyncio.Event()
+    disks.broker.server.on_all_offline = ended.set
+    disks.disk.fail("append", disks.home("bad"), errno.EIO)
+    await client.produce("bad", one_batch(b"x"))
+    assert not disks.broker.server.all_offline
+    disks.disk.fail("append", disks.home("good"), errno.EIO)
+    await client.produce("good", one_batch(b"x"))
+    await asyncio.wait_for(ended.wait(), 10)
+    assert disks.broker.server.all_offline
 
 
 async def test_the_failed_append_is_nowhere_after_a_restart(
@@ -149,7 +233,7 @@ async def test_pipelined_answers_behind_a_failing_sync_come_in_order(
     assert (await client.receive_produce(behind)).topics[0][2][0].base_offset == 1
 
 
-async def test_a_segment_that_cannot_be_rolled_takes_the_partition_offline(
+async def test_a_segment_that_cannot_be_rolled_for_lack_of_room_goes_on_later(
     disks: Disks, client: WireClient
 ) -> None:
     await client.create_topic("rolling", configs={"internal.segment.bytes": "200"})
@@ -157,20 +241,22 @@ async def test_a_segment_that_cannot_be_rolled_takes_the_partition_offline(
     disks.disk.fail("open", disks.home("rolling"), errno.ENOSPC)
     assert (await client.produce("rolling", one_batch(b"x" * 50))).error_code == STORAGE_ERROR
     assert (await client.produce("good", one_batch(b"after"))).error_code == 0
+    disks.disk.heal()
+    assert (await client.produce("rolling", one_batch(b"y" * 50))).base_offset == 1
+    assert len(disks.broker.partition("rolling").log.segments) == 2
 
 
-async def test_a_partition_that_cannot_be_made_is_offline_and_the_rest_of_its_topic_is_not(
-    disks: Disks, client: WireClient
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+async def test_a_partition_that_cannot_be_made_in_one_directory_is_made_in_another(
+    disks: Disks, client: WireClient, error: int
 ) -> None:
-    disks.disk.fail("makedirs", disks.directories[0], errno.ENOSPC)
+    disks.disk.fail("makedirs", disks.directories[0], error)
     await client.create_topic("spread", 4)
-    codes = [
-        (await client.produce("spread", one_batch(b"v"), partition=n)).error_code for n in range(4)
-    ]
-    assert set(codes) == {0, STORAGE_ERROR}
-    for n, code in enumerate(codes):
-        if code == 0:
-            assert disks.home("spread", n).parent == disks.directories[1]
+    for n in range(4):
+        assert (await client.produce("spread", one_batch(b"v"), partition=n)).error_code == 0
+        assert disks.home("spread", n).parent == disks.directories[1]
+    broken = {disks.directories[0]} if error == errno.EIO else set()
+    assert await failed_directories(client) == broken
 
 
 async def test_a_directory_whose_checkpoints_fail_goes_offline_as_a_whole(
@@ -182,10 +268,8 @@ async def test_a_directory_whose_checkpoints_fail_goes_offline_as_a_whole(
     await disks.broker.parts.logs.flush(disks.broker.partition("bad").log)
     await disks.broker.parts.logs.checkpoint()
     await expect_storage_error(client, "bad")
-    answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, topics=None)
-    codes = {Path(result.log_dir): ErrorCode(result.error_code) for result in answer.results}
     healthy = disks.home("good").parent
-    assert codes == {home: STORAGE_ERROR, healthy: ErrorCode.NONE}
+    assert await failed_directories(client) == {home}
     await client.create_topic("later", 3)
     for n in range(3):
         assert (await client.produce("later", one_batch(b"v"), partition=n)).error_code == 0
@@ -204,10 +288,10 @@ async def test_a_topic_on_a_failed_disk_can_be_deleted(disks: Disks, client: Wir
 async def test_a_broker_with_a_failed_disk_stops_and_starts_again(
     disks: Disks, client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
+    home, healthy = disks.home("bad").parent, disks.home("good").parent
+    disks.disk.fail("sync", disks.home("bad"), errno.EIO)
     disks.disk.fail("append", disks.home("bad"), errno.EIO)
     await client.produce("bad", one_batch(b"x"))
-    disks.disk.fail("sync", disks.home("bad"), errno.EIO)
-    home, healthy = disks.home("bad").parent, disks.home("good").parent
     await disks.broker.stop()
     assert not (home / ".kafka_cleanshutdown").exists(), "it must be checked at the next start"
     assert (healthy / ".kafka_cleanshutdown").exists()

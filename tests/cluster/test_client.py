@@ -17,7 +17,7 @@ from moldau.client import (
     raise_first_error,
 )
 from moldau.client.producer import Producer
-from moldau.client.reader import Reader, ReaderSettings
+from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess
@@ -44,7 +44,7 @@ async def read_all(client: Client, topic: str, **settings: object) -> dict[int, 
     start = await client.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
     end = await client.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     found: dict[int, list[bytes | None]] = {}
-    async with Reader(
+    async with PartitionReader(
         client.cluster,
         {key: at.offset for key, at in start.items()},
         until={key: at.offset for key, at in end.items()},
@@ -146,18 +146,18 @@ async def test_a_position_outside_the_log_is_an_error_or_moves(client: Client) -
         for value in (b"a", b"b", b"c"):
             await producer.send(topic, value)
     raise_first_error(await client.admin.delete_records({key: 2}))
-    async with Reader(client.cluster, {key: 0}) as reader:
+    async with PartitionReader(client.cluster, {key: 0}) as reader:
         with pytest.raises(KafkaError, match=f"{topic}-0 has offsets 2 to 3, not 0"):
             await reader.poll()
     settings = ReaderSettings(out_of_range="earliest")
-    async with Reader(client.cluster, {key: 0}, until={key: 3}, settings=settings) as reader:
+    async with PartitionReader(client.cluster, {key: 0}, until={key: 3}, settings=settings) as reader:
         assert [found.records[0].value async for found in reader] == [b"c"]
 
 
 async def test_polling_an_empty_partition_returns_after_the_wait(client: Client) -> None:
     topic = await new_topic(client)
     key = TopicPartition(topic, 0)
-    async with Reader(client.cluster, {key: 0}, settings=ReaderSettings(max_wait=0.05)) as reader:
+    async with PartitionReader(client.cluster, {key: 0}, settings=ReaderSettings(max_wait=0.05)) as reader:
         assert await reader.poll() == []
         assert reader.positions == {key: 0}
 
@@ -165,7 +165,7 @@ async def test_polling_an_empty_partition_returns_after_the_wait(client: Client)
 async def test_a_long_poll_does_not_hold_up_other_requests(client: Client) -> None:
     topic = await new_topic(client)
     settings = ReaderSettings(max_wait=30.0)
-    async with Reader(client.cluster, {TopicPartition(topic, 0): 0}, settings=settings) as reader:
+    async with PartitionReader(client.cluster, {TopicPartition(topic, 0): 0}, settings=settings) as reader:
         poll = asyncio.create_task(reader.poll())
         async with Producer(client.cluster) as producer:
             await (await producer.send(topic, b"wake up"))
@@ -202,7 +202,7 @@ async def test_a_slow_reader_gets_what_was_fetched_ahead(client: Client) -> None
     seen: dict[int, list[bytes | None]] = {0: [], 1: [], 2: []}
     # Only one batch at a time fits into an answer; the other partitions get none, not a piece.
     settings = ReaderSettings(partition_max_bytes=1)
-    async with Reader(
+    async with PartitionReader(
         client.cluster, dict.fromkeys(keys, 0), until=dict.fromkeys(keys, 3), settings=settings
     ) as reader:
         async for (_, partition), records, _ in reader:

@@ -57,10 +57,13 @@ from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.errors import CoordinationError, StoreLockedError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
+from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
+from moldau.log.cleaner.process import CleanerProcess
 from moldau.log.disk import Disk, OsDisk
 from moldau.log.meta_properties import claim_directories, known_cluster_id
 from moldau.log.partition_metadata import encode_uuid
+from moldau.model import TopicPartition
 from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
 from moldau.net import run as run_loop
 from moldau.replication import ReplicaManager
@@ -76,7 +79,10 @@ T = TypeVar("T")
 
 
 def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
-    """Serve until SIGTERM or SIGINT; ``on_ready`` gets the addresses once clients may come."""
+    """Serve until SIGTERM or SIGINT; ``on_ready`` gets the addresses once clients may come.
+
+    Raises KAFKA_STORAGE_ERROR when the last log directory has failed.
+    """
     return run_loop(_serve(config, on_ready))
 
 
@@ -86,12 +92,15 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = BrokerServer(config)
+    server.on_all_offline = stop.set
     try:
         await server.start()
         on_ready(server.addresses)
         await stop.wait()
     finally:
         await server.stop()
+    if server.all_offline:
+        raise StorageError("stopped, because all log directories have failed")
     return 0
 
 
@@ -105,6 +114,9 @@ class BrokerServer:
         self._threads = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="moldau-io")
         self._undo = AsyncExitStack()
         self._listeners: list[Listener] = []
+        self.all_offline = False
+        """Whether every log directory has failed: there is nothing left to serve."""
+        self.on_all_offline: Callable[[], None] | None = None
 
     @property
     def addresses(self) -> list[str]:
@@ -127,7 +139,8 @@ class BrokerServer:
             store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
-        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread)
+        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread, CleanerProcess)
+        logs.on_all_offline = self._lost_all_directories
         topic_config: Callable[[str], TopicConfig] = configs.topic
         if is_new:
             # Adoption is for the first start of a store; no other start pays for its import.
@@ -143,9 +156,15 @@ class BrokerServer:
             await adopt_directories(
                 store, disk, log_dirs, logs, config.node_id, self._run_in_thread
             )
-        known = await self._run_in_thread(known_cluster_id, disk, log_dirs)
+        known = await self._run_in_thread(known_cluster_id, disk, logs.online_dirs)
         cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
-        await self._run_in_thread(claim_directories, disk, log_dirs, cluster_id, config.node_id)
+        for path in logs.online_dirs:
+            try:
+                await self._run_in_thread(
+                    claim_directories, disk, [path], cluster_id, config.node_id
+                )
+            except OSError as error:
+                logs.fail_dir(path, str(error))
 
         broker = self._build(configs, logs, cluster_id)
         configs.on_broker_change.append(logs.reconfigure)
@@ -158,12 +177,18 @@ class BrokerServer:
             now_ms=self._clock.now_ms,
             on_session_lost=_report_lost_store,
         )
+        broker.replicas.on_offline = partial(_report_offline, broker)
         self._undo.push_async_callback(broker.controller.stop)
         await broker.controller.start()
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
+
+    def _lost_all_directories(self) -> None:
+        self.all_offline = True
+        if self.on_all_offline is not None:
+            self.on_all_offline()
 
     async def stop(self) -> None:
         """Stop whatever was started, newest first."""
@@ -314,6 +339,18 @@ def _report_lost_store() -> None:
         "the coordination store cannot be written: topics and settings cannot be changed until the "
         "disk is repaired and the broker restarted; reading and appending go on"
     )
+
+
+def _report_offline(broker: Broker, lost: list[TopicPartition]) -> None:
+    """Other replicas have to lead what this broker has lost with a disk."""
+
+    async def report() -> None:
+        try:
+            await broker.controller.offline_replicas(broker.node_id, lost)
+        except (KafkaError, CoordinationError) as error:
+            log.error("the controller could not be told of %d lost replicas: %s", len(lost), error)
+
+    broker.tasks.spawn(report())
 
 
 def _report_recovery(logs: LogManager) -> None:

@@ -63,11 +63,11 @@ class Broker:
 
     def missing_partition_error(self, topic: str, index: int) -> ErrorCode:
         """Why a partition is not served here."""
+        if not self.metadata.has_partition(topic, index):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self.replicas.is_offline(topic, index):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if self.metadata.has_partition(topic, index):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class RequestContext(NamedTuple):

@@ -121,5 +121,11 @@ class LocalLink:
                 state.topic,
                 state.topic_id,
                 state.partition,
-                PartitionMetadata(state.leader, state.leader_epoch, state.replicas, state.isr),
+                PartitionMetadata(
+                    state.leader,
+                    state.leader_epoch,
+                    state.replicas,
+                    state.isr,
+                    state.offline_replicas,
+                ),
             )

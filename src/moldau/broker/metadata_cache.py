@@ -6,7 +6,7 @@ that encoded answers can be cached and dropped together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -21,6 +21,11 @@ class PartitionMetadata(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    failed: tuple[int, ...] = ()
+    """Replicas of live brokers whose disk failed."""
+
+    def offline_replicas(self, live: Container[int]) -> tuple[int, ...]:
+        return tuple(one for one in self.replicas if one not in live or one in self.failed)
 
 
 @dataclass(slots=True)

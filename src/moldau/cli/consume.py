@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moldau.cli.parsing import StartAt
     from moldau.cli.render import Renderer
     from moldau.client import Client, TopicInfo
-    from moldau.client.reader import Reader
+    from moldau.client.consumer.partition_reader import PartitionReader
     from moldau.model import TopicPartition
 
 app = command_app()
@@ -112,10 +112,10 @@ def consume(
     async def work(client: Client) -> None:
         info = await existing_topic(client, topic)
         positions, ends = await _positions(client, info, partition, start, read_committed)
-        from moldau.client.reader import Reader, ReaderSettings
+        from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 
         settings = ReaderSettings(read_committed=read_committed, out_of_range="earliest")
-        async with Reader(
+        async with PartitionReader(
             client.cluster, positions, until=None if follow else ends, settings=settings
         ) as reader:
             await _print_all(reader, renderer, max_messages)
@@ -191,7 +191,7 @@ async def _positions(
     return {key: min(max(positions[key], first[key]), ends[key]) for key in partitions}, ends
 
 
-async def _print_all(reader: Reader, renderer: Renderer, most: int | None) -> None:
+async def _print_all(reader: PartitionReader, renderer: Renderer, most: int | None) -> None:
     out = sys.stdout.buffer
     left = most
     async for (topic, partition), records, _ in reader:

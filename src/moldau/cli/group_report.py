@@ -182,12 +182,12 @@ async def _first_timestamps(
     client: Client, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The timestamp of the first record at or after each position: one small fetch per leader."""
-    from moldau.client.reader import Reader, ReaderSettings
+    from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 
     settings = ReaderSettings(partition_max_bytes=1, out_of_range="earliest")
     until = {partition: ends[partition] for partition in positions}
     stamps: dict[TopicPartition, int] = {}
-    async with Reader(client.cluster, positions, until=until, settings=settings) as reader:
+    async with PartitionReader(client.cluster, positions, until=until, settings=settings) as reader:
         while not reader.ended and stamps.keys() < positions.keys():
             for partition, records, _ in await reader.poll():
                 stamps.setdefault(partition, records[0].timestamp)

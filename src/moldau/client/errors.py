@@ -18,6 +18,7 @@
         ├── UnsupportedApiError         the broker is too old or too new for this request
         ├── UnknownTopicError           the cluster has no such topic or partition
         ├── SerializationError          a key or a value could not be turned into bytes, or back
+        ├── LargeMessageError           a large message cannot be put together again
         ├── ClosedError                 the client was closed before this was done
         ├── TransactionStateError       not a moment for this step of a transaction
         ├── WakeupError                 poll() was called off by wakeup()
@@ -47,6 +48,7 @@ __all__ = [
     "ConnectionLostError",
     "DeliveryTimeoutError",
     "KafkaError",
+    "LargeMessageError",
     "NoBrokersError",
     "NoOffsetForPartitionError",
     "OffsetOutOfRangeError",
@@ -179,6 +181,17 @@ class UnknownTopicError(ClientError):
 class SerializationError(ClientError):
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
+class LargeMessageError(ClientError):
+    """A chunked or stored message that is damaged; ``partition`` and ``offset`` say where."""
+
+    def __init__(self, partition: TopicPartition, offset: int, message: str) -> None:
+        self.partition = partition
+        self.offset = offset
+        super().__init__(
+            ErrorCode.INVALID_RECORD, f"Large message at {partition} offset {offset}: {message}"
+        )
 
 
 class ClosedError(ClientError):

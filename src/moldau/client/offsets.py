@@ -1,4 +1,4 @@
-"""Looking up offsets by time, or the first and last ones, at the leaders of partitions."""
+"""Looking up offsets at the leaders of partitions: by time, first and last ones, ends of epochs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from kio.schema.list_offsets.v11.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 
 from moldau.client.cluster import Cluster
@@ -37,6 +42,25 @@ async def list_offsets(
     within: float | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """The first offset at or after each timestamp; raises the first error that stays."""
+    answers = await offsets_or_errors(
+        cluster, timestamps, read_committed=read_committed, within=within
+    )
+    found = {}
+    for partition, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        found[partition] = answer
+    return found
+
+
+async def offsets_or_errors(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    within: float | None = None,
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    """The same; the error of each partition that has one."""
 
     async def ask(node_id: int, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
         request = make(
@@ -71,8 +95,52 @@ async def list_offsets(
             for p in topic.partitions
         }
 
-    answers = await ask_leaders(cluster, timestamps, ask, within=within)
-    for answer in answers.values():
-        if isinstance(answer, KafkaError):
-            raise answer
-    return answers
+    return await ask_leaders(cluster, timestamps, ask, within=within)
+
+
+async def epoch_ends(
+    cluster: Cluster,
+    epochs: Mapping[TopicPartition, tuple[int, int]],
+    *,
+    within: float | None = None,
+) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
+    """Where leader epochs end (KIP-320): asked with an epoch and the leader's current one.
+
+    The answer is the largest epoch not above the one asked for, and the offset after its last
+    record; -1 where the leader knows of none.
+    """
+
+    async def ask(
+        node_id: int, wanted: dict[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, Any]:
+        request = make(
+            OffsetForLeaderEpochRequest,
+            replica_id=-1,
+            topics=tuple(
+                make(
+                    OffsetForLeaderTopic,
+                    topic=topic,
+                    partitions=tuple(
+                        make(
+                            OffsetForLeaderPartition,
+                            partition=partition,
+                            current_leader_epoch=current,
+                            leader_epoch=epoch,
+                        )
+                        for partition, (epoch, current) in partitions.items()
+                    ),
+                )
+                for topic, partitions in by_topic(wanted).items()
+            ),
+        )
+        connection = await cluster.connection(node_id)
+        answer = await connection.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, request)
+        return {
+            TopicPartition(topic.topic, p.partition): (
+                error_of(p.error_code) or (p.leader_epoch, p.end_offset)
+            )
+            for topic in answer.topics
+            for p in topic.partitions
+        }
+
+    return await ask_leaders(cluster, epochs, ask, within=within)

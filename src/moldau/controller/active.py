@@ -31,6 +31,8 @@ from moldau.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
+EVERY_BROKER = ""
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 PRODUCER_ID_BLOCK_SIZE = 1000
 _ELECTION_ATTEMPTS = 3
 _MAX_PRODUCER_ID = 2**63 - 1
@@ -114,8 +116,27 @@ class ActiveController:
             and not context.is_online(state.leader, state.topic, state.partition)
         ]
 
-    async def revive(self, topic: str) -> None:
-        """The topic now accepts unclean leaders: those of its partitions without one get one."""
+    def allows_unclean_election(self, topic: str | None = None) -> bool:
+        """Whether a topic (without one: by default) prefers being available to being complete: by
+        its own setting, else by what was set at run time for this broker or for all, else by this
+        broker's file.
+        """
+        context = self.context
+        nothing: dict[str, str] = {}
+        for overrides in (
+            nothing if topic is None else context.topic_configs.get(topic, nothing),
+            context.broker_configs.get(str(self.controller_id), nothing),
+            context.broker_configs.get(EVERY_BROKER, nothing),
+        ):
+            value = overrides.get(UNCLEAN_LEADER_ELECTION)
+            if value is not None:
+                return value.strip().lower() == "true"
+        return self.settings.unclean_leader_election_enable
+
+    async def revive(self, topic: str | None = None) -> None:
+        """A topic, or the default of all, now accepts unclean leaders: partitions without a leader
+        get one.
+        """
         await self.elect(self._leaderless(topic))
         await self.settle(await self.sender.send(self.take_changed()))
 
@@ -267,8 +288,7 @@ class ActiveController:
         for state in states:
             name = state.topic
             if name not in unclean:
-                overrides = context.topic_configs.get(name, {})
-                unclean[name] = self.settings.allows_unclean_election(overrides)
+                unclean[name] = self.allows_unclean_election(name)
             live = context.live_replicas(name, state.partition, state.replicas)
             new = elect_offline(state, live, epoch, unclean=unclean[name], restarted=restarted)
             if new is None:

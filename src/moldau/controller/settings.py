@@ -18,12 +18,6 @@ class ControllerSettings:
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+    """What the broker's file says; settings made at run time win, see ``ActiveController``."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
-
-    def allows_unclean_election(self, overrides: Mapping[str, str]) -> bool:
-        """Whether a topic with these overrides prefers being available to being complete."""
-        value = overrides.get("unclean.leader.election.enable")
-        if value is None:
-            return self.unclean_leader_election_enable
-        return value.strip().lower() == "true"

@@ -166,7 +166,7 @@ class TopicAdmin:
         active.raise_errors(await active.write([[writes.fence(context), put]]))
         context.topic_configs[name] = config
         await active.settle(await active.sender.send(topic_configs={name: config}))
-        if active.settings.allows_unclean_election(config):
+        if active.allows_unclean_election(name):
             await active.revive(name)
 
     async def alter_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
@@ -180,8 +180,11 @@ class TopicAdmin:
         path = paths.broker_config(entity)
         put = writes.put_config(path, config, exists=entity in context.broker_configs)
         active.raise_errors(await active.write([[writes.fence(context), put]]))
+        unclean = active.allows_unclean_election()
         context.broker_configs[entity] = config
         await active.settle(await active.sender.send(broker_configs={entity: config}))
+        if active.allows_unclean_election() and not unclean:
+            await active.revive()
 
     async def alter_group_config(self, group: str, overrides: Mapping[str, str]) -> None:
         """Replace all settings of a group, which need not exist."""

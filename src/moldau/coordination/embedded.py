@@ -18,10 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from moldau.coordination import journal
+from moldau.coordination import ensure, journal
 from moldau.coordination.errors import (
     CoordinationError,
-    NodeExistsError,
     SessionExpiredError,
     StoreUnavailableError,
 )
@@ -399,16 +398,7 @@ class EmbeddedSession:
         return await self._store._run(write)
 
     async def ensure_path(self, path: str) -> None:
-        check_path(path)
-        position = 0
-        while position >= 0:
-            position = path.find("/", position + 1)
-            part = path[:position] if position > 0 else path
-            if await self.exists(part) is None:
-                try:
-                    await self.create(part)
-                except NodeExistsError:
-                    continue
+        await ensure.ensure_path(self, path)
 
     def on_expired(self, callback: Callable[[], object]) -> None:
         self._listeners.append(callback)

@@ -8,6 +8,7 @@ CoordinationError
 ├── EphemeralParentError         ephemeral nodes cannot have children
 ├── BadPathError                 the path is malformed
 ├── SessionExpiredError          this session is over; its ephemeral nodes are gone
+├── ConnectionLostError          the connection broke: whether the change was made is not known
 ├── StoreUnavailableError        the change was not made (for example: disk full)
 ├── StoreLockedError             another process has this directory open
 └── StoreCorruptError            the files on disk are damaged; nothing was guessed
@@ -36,8 +37,9 @@ class NodeExistsError(CoordinationError):
 
 
 class BadVersionError(CoordinationError):
-    def __init__(self, path: str, expected: int, found: int) -> None:
-        super().__init__(f"node {path} has version {found}, not {expected}", path=path)
+    def __init__(self, path: str, expected: int, found: int | None = None) -> None:
+        other = "another version" if found is None else f"version {found}"
+        super().__init__(f"node {path} has {other}, not {expected}", path=path)
 
 
 class NotEmptyError(CoordinationError):
@@ -56,6 +58,10 @@ class BadPathError(CoordinationError):
 
 
 class SessionExpiredError(CoordinationError):
+    pass
+
+
+class ConnectionLostError(CoordinationError):
     pass
 
 

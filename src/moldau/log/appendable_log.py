@@ -114,17 +114,22 @@ class AppendableLog(ReadableLog):
         )
 
     def _append_failed(self, segment: Segment, size: int, error: Exception) -> StorageError:
-        """Nothing of a failed append may be served: cut the file back, take the log offline."""
+        """Nothing of a failed append may be served: cut the file back. The log goes offline, unless
+        the disk is only full.
+        """
         if not segment.is_open:
             return self._storage_error("append", error)
         if not isinstance(error, OSError):
             _log.exception("append to %s", self.topic_partition)
         try:
-            segment.undo_append(size)
-        except OSError:
+            segment.undo_append(size, self.log_end_offset)
+        except OSError as second:
             # The bytes stay behind the end that readers and recovery know; the next start cuts
             # them off, because this log will not be closed cleanly.
             _log.exception("cannot cut %s back to %d bytes", segment.file.path, size)
+            return self._failed("append", second)
+        if isinstance(error, OSError):
+            return self._storage_error("append", error)
         return self._failed("append", error)
 
     def _append_own(

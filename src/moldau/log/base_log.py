@@ -10,20 +10,23 @@ import logging
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from zlib import crc32
 
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.disk import Disk, File
-from moldau.log.errors import StorageError, is_passing
+from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.producer_snapshots import ProducerSnapshots
 from moldau.log.producer_state import ProducerState
 from moldau.log.segment import Segment
 from moldau.log.validation import BatchRules
 from moldau.model import NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ class BaseLog:
         "_failure",
         "_flush_messages",
         "_generation",
+        "_replacing",
         "_roll_after",
         "_rules",
         "_segment_bytes",
@@ -57,11 +61,13 @@ class BaseLog:
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "on_disk_error",
         "on_failure",
         "on_roll",
         "on_segments_removed",
         "producers",
         "recovery_point",
+        "replaced_by",
         "topic_id",
         "topic_partition",
     )
@@ -97,12 +103,17 @@ class BaseLog:
         self.on_roll: Callable[[BaseLog], None] | None = None
         """Called after a roll: what lies before it should be flushed soon."""
         self.on_failure: Callable[[BaseLog], None] | None = None
-        """Called once, when the disk has failed this log."""
+        """Called once, when the log has gone offline."""
+        self.on_disk_error: Callable[[BaseLog, str, OSError], None] | None = None
+        """Called whenever the disk refuses: it failed, or it is full and the log goes on."""
+        self.replaced_by: PartitionLog | None = None
+        """The log in another directory that has taken this one's place."""
         self.on_segments_removed: Callable[[BaseLog, list[str]], None] | None = None
         """Called with the renamed files of removed segments, which may be deleted later."""
         self._snapshots = snapshots
         self._failure: str | None = None
         self._generation = 0
+        self._replacing = False
         self._unsynced = list(unsynced)
         self._truncated: File | None = None
         self._directories_to_sync = [directory] if unsynced else []
@@ -167,15 +178,25 @@ class BaseLog:
             raise StorageError(f"{self.topic_partition} is offline: {self._failure}")
 
     def _storage_error(self, doing: str, error: Exception) -> StorageError:
-        """The log goes offline, unless the error passes (and the caller has changed nothing)."""
+        """The log goes offline, unless the error passes or the disk is only full (and the caller
+        has changed nothing).
+        """
         if is_passing(error):
             _log.warning("%s: %s: %s", self.topic_partition, doing, error)
-            return StorageError(f"{self.topic_partition}: {doing}: {error}")
-        return self._failed(doing, error)
+        elif is_full(error):
+            self._tell_disk_error(doing, error)
+        else:
+            return self._failed(doing, error)
+        return StorageError(f"{self.topic_partition}: {doing}: {error}")
 
     def _failed(self, doing: str, error: Exception) -> StorageError:
         self.fail(f"{doing}: {error}")
+        self._tell_disk_error(doing, error)
         return StorageError(f"{self.topic_partition} is offline: {doing}: {error}")
+
+    def _tell_disk_error(self, doing: str, error: Exception) -> None:
+        if isinstance(error, OSError) and self.on_disk_error is not None:
+            self.on_disk_error(self, doing, error)
 
     def _remember(self, offset: int, position: int) -> None:
         """Keep the places of the last batches, so that tail reads need no index."""
@@ -228,32 +249,52 @@ class BaseLog:
             return 0
         return crc32(f"{self.topic_partition}/{segment.base_offset}".encode()) % limit
 
-    def roll(self, now_ms: int) -> None:
-        """Close the active segment and start a new one at the log end."""
+    def roll(self, now_ms: int, *, for_deletion: bool = False) -> None:
+        """Close the active segment and start a new one at the log end.
+
+        If the old one is to be deleted at once (``for_deletion``), nothing more is written to it:
+        a full disk must not keep it from going.
+        """
         self._check_online()
         try:
-            self._roll(self.log_end_offset, now_ms)
+            self._roll(self.log_end_offset, now_ms, for_deletion=for_deletion)
         except OSError as error:
             raise self._storage_error("roll", error) from error
 
-    def _roll(self, base_offset: int, now_ms: int) -> None:
+    def _roll(self, base_offset: int, now_ms: int, *, for_deletion: bool = False) -> None:
+        """Any step may fail for lack of room: then the active segment is still the active one."""
         active = self._active
         kept = self._segments
-        if active.size == 0:
-            if active.base_offset == base_offset:
-                return
-            active.remove()
-            kept = kept[:-1]
-        else:
+        if active.size and for_deletion:
+            try:
+                self._take_snapshot()
+            except OSError as error:
+                if not is_full(error):
+                    raise
+        elif active.size:
             active.seal()
             self._unsynced += active.index_paths()
             self._take_snapshot()
-        segment = self._new_segment(base_offset, now_ms)
-        segment.create(self._segment_bytes if self._config.preallocate else 0)
+        elif active.base_offset == base_offset:
+            return
+        segment = self._create_segment(base_offset, now_ms)
+        if not active.size:
+            active.remove()
+            kept = kept[:-1]
         self._set_segments((*kept, segment))
         self._needs_dir_sync()
         if self.on_roll is not None:
             self.on_roll(self)
+
+    def _create_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = self._new_segment(base_offset, now_ms)
+        try:
+            segment.create(self._segment_bytes if self._config.preallocate else 0)
+        except OSError:
+            # A file without a segment would be taken for the end of the log at the next start.
+            segment.remove()
+            raise
+        return segment
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         return Segment(

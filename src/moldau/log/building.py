@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
@@ -23,6 +24,8 @@ class WantedLog(NamedTuple):
     topic_partition: TopicPartition
     topic_id: UUID
     config: TopicConfig
+    tried: frozenset[str] = frozenset()
+    """Directories in which it could not be made."""
 
 
 class CannotCreateError(StorageError):
@@ -53,7 +56,7 @@ class LogBuilder:
 
     def build(self, wanted: WantedLog, name: str | None = None) -> PartitionLog:
         """Make directory (by default of the partition's own name) and files."""
-        directory, topic_partition, topic_id, config = wanted
+        directory, topic_partition, topic_id, config, _ = wanted
         path = f"{directory.path}/{name or partition_dir_name(topic_partition)}"
         try:
             self._disk.makedirs(path)
@@ -69,6 +72,8 @@ class LogBuilder:
             if topic_id != NO_TOPIC_ID:
                 self.write_topic_id(log, topic_id)
         except OSError as error:
+            with suppress(OSError):
+                self._disk.remove_tree(path)  # the partition may be made elsewhere
             raise CannotCreateError(directory, path, error) from error
         log.created(directory.path)
         return log

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from moldau.log.background import RunInThread
+from moldau.log.errors import is_full
 from moldau.log.log_directory import LogDirectory
 from moldau.log.partition_log import PartitionLog
 from moldau.model import TopicPartition
@@ -27,18 +28,24 @@ class Checkpointer:
         logs_by_directory: Callable[[], Mapping[str, list[PartitionLog]]],
         fail_directory: Callable[[str, str], None],
         run_in_thread: RunInThread,
+        now_ms: Callable[[], int],
     ) -> None:
         self._directories = list(directories)
         self._logs_by_directory = logs_by_directory
         self._fail_directory = fail_directory
         self._run_in_thread = run_in_thread
+        self._now_ms = now_ms
         self._written: dict[tuple[str, str], Offsets] = {}
         self._writing = asyncio.Lock()
         self.high_watermarks: Callable[[], Offsets] | None = None
         """Where the high watermarks come from; replication sets it."""
 
     async def recovery_points(self) -> None:
-        await self._each(
+        await self.write_recovery_points()
+
+    async def write_recovery_points(self) -> bool:
+        """Whether they are all on disk now."""
+        return await self._each(
             "recovery points",
             lambda logs: {log.topic_partition: log.recovery_point for log in logs},
             LogDirectory.write_recovery_points,
@@ -75,7 +82,9 @@ class Checkpointer:
         what: str,
         offsets_of: Callable[[list[PartitionLog]], Offsets],
         write: Callable[[LogDirectory, Offsets], None],
-    ) -> None:
+    ) -> bool:
+        """Whether all could be written. A full disk has to wait: what is older stays true."""
+        complete = True
         async with self._writing:
             logs = self._logs_by_directory()
             for directory in self._directories:
@@ -88,6 +97,11 @@ class Checkpointer:
                 try:
                     await self._run_in_thread(write, directory, offsets)
                 except OSError as error:
-                    self._fail_directory(directory.path, f"cannot write the {what}: {error}")
+                    complete = False
+                    if is_full(error):
+                        directory.tell_full(f"cannot write the {what}: {error}", self._now_ms())
+                    else:
+                        self._fail_directory(directory.path, f"cannot write the {what}: {error}")
                 else:
                     self._written[key] = offsets
+        return complete

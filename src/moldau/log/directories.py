@@ -91,7 +91,13 @@ class LogDirectories:
         if len(self._preferred) > _PREFERENCES_MAX:
             del self._preferred[next(iter(self._preferred))]
 
-    def for_new(self, topic_partition: TopicPartition, *, is_new: bool) -> LogDirectory:
+    def for_new(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        is_new: bool,
+        tried: Collection[str] = (),
+    ) -> LogDirectory:
         """Where a log that is not there yet is to be made: where it was asked to go, else where
         the fewest partitions are, and among equals where most is free.
 
@@ -103,9 +109,9 @@ class LogDirectories:
                 f"{topic_partition} may be in a log directory that could not be read: "
                 f"{', '.join(self.unread)}"
             )
-        online = self.online
+        online = [one for one in self.online if one.path not in tried]
         if not online:
-            raise StorageError("all log directories are offline")
+            raise StorageError("no log directory is left that could be used")
         preferred = self._preferred.pop(topic_partition, None)
         for directory in online:
             if directory.path == preferred:

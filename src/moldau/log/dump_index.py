@@ -33,13 +33,24 @@ def check_index(path: str, entries: Sequence[OffsetPosition]) -> Iterator[str]:
 
 def check_time_index(path: str, entries: Sequence[TimestampOffset]) -> Iterator[str]:
     """What is wrong with a time index."""
-    for before, after in pairwise(entries):
-        if after.timestamp <= before.timestamp or after.offset < before.offset:
-            yield f"entry {tuple(after)} does not grow from {tuple(before)}"
     file = _open_log(path, TIME_INDEX_SUFFIX)
     if file is None:
         yield "there is no log file to compare it with"
         return
+    yield from check_time_entries(file, entries)
+    file.close()
+
+
+def check_time_entries(
+    file: File, entries: Sequence[TimestampOffset], *, complete: bool = False
+) -> Iterator[str]:
+    """What does not agree with the batches in ``file``: each entry tells the largest timestamp up
+    to its offset, and if the index is ``complete`` (the segment is closed) the last one that of
+    all.
+    """
+    for before, after in pairwise(entries):
+        if after.timestamp <= before.timestamp or after.offset < before.offset:
+            yield f"entry {tuple(after)} does not grow from {tuple(before)}"
     remaining = list(reversed(entries))
     largest = -1
     for _, header in iter_file_headers(file, 0, file.size):
@@ -53,7 +64,8 @@ def check_time_index(path: str, entries: Sequence[TimestampOffset]) -> Iterator[
                 )
     for entry in remaining:
         yield f"offset {entry.offset} is not in the log file"
-    file.close()
+    if complete and largest > max((entry.timestamp for entry in entries), default=-1):
+        yield f"the largest timestamp, {largest}, is missing"
 
 
 def _open_log(path: str, suffix: str) -> File | None:

@@ -9,6 +9,7 @@ from typing import Final
 from moldau.errors import ErrorCode, KafkaError
 
 _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def is_passing(error: BaseException) -> bool:
@@ -17,6 +18,11 @@ def is_passing(error: BaseException) -> bool:
     What could not be opened for that reason can be tried again; nothing was written.
     """
     return isinstance(error, OSError) and error.errno in _PASSING
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk has no room left: it can be read, and written again once there is room."""
+    return isinstance(error, OSError) and error.errno in _FULL
 
 
 class RecordValidationError(KafkaError):
@@ -31,7 +37,7 @@ class RecordValidationError(KafkaError):
 
 
 class StorageError(KafkaError):
-    """The disk failed: the log is offline until the broker starts again."""
+    """The disk failed, and the log is offline until the broker starts again; or it is full."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)

@@ -7,12 +7,22 @@ leader epochs are durable before the recovery point passes them.
 from __future__ import annotations
 
 from moldau.log.disk import Disk, File
+from moldau.log.errors import is_passing
 
 
 class FlushJob:
     """Everything a worker thread needs; it never touches the log itself."""
 
-    __slots__ = ("_disk", "directories", "epochs", "files", "generation", "offset", "paths")
+    __slots__ = (
+        "_disk",
+        "directories",
+        "epochs",
+        "files",
+        "generation",
+        "offset",
+        "paths",
+        "sync_failed",
+    )
 
     def __init__(
         self,
@@ -34,9 +44,25 @@ class FlushJob:
         """The recovery point once ``run`` has succeeded."""
         self.generation = generation
         """How often the log had been truncated: an older job must not raise the recovery point."""
+        self.sync_failed = False
+        """The system could not write what it had taken: nobody knows what is on the disk."""
 
     def run(self) -> None:
         """Sync (in a worker thread). OSError means that nothing may be taken for durable."""
+        try:
+            self._sync_files()
+        except OSError as error:
+            self.sync_failed = not is_passing(error)
+            raise
+        synced = None
+        if self.epochs is not None:
+            self._disk.write_atomic(*self.epochs)
+            synced = self.epochs[0].rpartition("/")[0]
+        for directory in self.directories:
+            if directory != synced:
+                self._disk.sync_dir(directory)
+
+    def _sync_files(self) -> None:
         for file in self.files:
             file.sync()
         for path in self.paths:
@@ -45,13 +71,6 @@ class FlushJob:
             except FileNotFoundError:
                 # Deleted since; what is gone needs no syncing.
                 continue
-        synced = None
-        if self.epochs is not None:
-            self._disk.write_atomic(*self.epochs)
-            synced = self.epochs[0].rpartition("/")[0]
-        for directory in self.directories:
-            if directory != synced:
-                self._disk.sync_dir(directory)
 
     def run_before_filesystem_sync(self) -> None:
         """The same, except that the caller makes the whole file system durable after it."""

@@ -21,6 +21,7 @@ class Flusher:
         self._background = background
         self._running: dict[PartitionLog, asyncio.Future[None]] = {}
         self._requested: dict[PartitionLog, int] = {}
+        self._held: dict[PartitionLog, asyncio.Future[None]] = {}
         self._draining = False
 
     async def flush(self, log: PartitionLog, offset: int | None = None) -> None:
@@ -30,9 +31,11 @@ class Flusher:
         """
         target = log.log_end_offset if offset is None else offset
         while True:
-            running = self._running.get(log)
-            if running is not None:
-                await asyncio.shield(running)
+            busy = self._running.get(log) or self._held.get(log)
+            if log.replaced_by is not None:
+                log = log.replaced_by
+            elif busy is not None:
+                await asyncio.shield(busy)
             elif log.failure is not None:
                 raise StorageError(f"{log.topic_partition} is offline: {log.failure}")
             elif log.recovery_point >= min(target, log.log_end_offset):
@@ -56,10 +59,24 @@ class Flusher:
             del self._running[log]
             done.set_result(None)
 
-    async def flush_truncation(self, log: PartitionLog) -> None:
-        """Make a truncation durable, after whatever flush may be running."""
+    def is_busy(self, log: PartitionLog) -> bool:
+        return log in self._running
+
+    async def wait(self, log: PartitionLog) -> None:
+        """Return when no flush of the log is running."""
         while (running := self._running.get(log)) is not None:
             await asyncio.shield(running)
+
+    def hold(self, log: PartitionLog) -> None:
+        """Begin no flush of the log: another one is about to take its place."""
+        self._held[log] = asyncio.get_running_loop().create_future()
+
+    def release(self, log: PartitionLog) -> None:
+        self._held.pop(log).set_result(None)
+
+    async def flush_truncation(self, log: PartitionLog) -> None:
+        """Make a truncation durable, after whatever flush may be running."""
+        await self.wait(log)
         await self._run(log, None)
 
     def request(self, log: PartitionLog, offset: int) -> None:

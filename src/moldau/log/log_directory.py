@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.config import TopicConfig
 from moldau.errors import KafkaError
@@ -31,6 +31,8 @@ from moldau.log.recovery import RecoveryStats, load_log
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
+
+_TELL_FULL_EVERY_MS: Final = 60_000
 
 
 class DirectoryContent(NamedTuple):
@@ -59,6 +61,7 @@ class LogDirectory:
         self.path = path
         self.offline: str | None = None
         """Why the directory is not used, if it is not."""
+        self._told_full_ms = -_TELL_FULL_EVERY_MS
 
     def open(self) -> DirectoryContent:
         """Lock the directory and look what is in it. The clean-shutdown marker is used up.
@@ -157,6 +160,12 @@ class LogDirectory:
             else:
                 result.logs.append(log)
         return result
+
+    def tell_full(self, what: str, now_ms: int) -> None:
+        """Say that the disk is full: once a minute, not once per refused append."""
+        if now_ms - self._told_full_ms >= _TELL_FULL_EVERY_MS:
+            self._told_full_ms = now_ms
+            _log.error("log directory %s is full, appends are refused: %s", self.path, what)
 
     def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
         write_offsets(self._disk, f"{self.path}/{RECOVERY_POINT_CHECKPOINT}", offsets)

@@ -28,12 +28,14 @@ from moldau.config import (
 )
 from moldau.log.background import Background, RunInThread
 from moldau.log.base_log import BaseLog
-from moldau.log.building import LogBuilder, WantedLog
+from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
 from moldau.log.checkpointer import Checkpointer
+from moldau.log.cleaner.log_cleaner import LogCleaner
+from moldau.log.cleaner.runner import Runner
 from moldau.log.closing import close_logs
 from moldau.log.directories import LogDirectories
 from moldau.log.disk import Disk
-from moldau.log.errors import StorageError
+from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.flusher import Flusher
 from moldau.log.loading import PARTITIONS_PER_JOB, load_partitions, open_directories
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
@@ -62,6 +64,12 @@ class LogDirInfo(NamedTuple):
     replicas: list[ReplicaInfo]
 
 
+def _ignore(_: list[TopicPartition]) -> None: ...
+
+
+def _do_nothing() -> None: ...
+
+
 class LogManager:
     """The broker's logs, by partition."""
 
@@ -72,6 +80,7 @@ class LogManager:
         config: BrokerConfig,
         clock: Clock,
         run_in_thread: RunInThread,
+        new_cleaner: Callable[[], Runner] | None = None,
     ) -> None:
         self._disk = disk
         self._config = config
@@ -82,12 +91,29 @@ class LogManager:
         self._background = Background(clock)
         self._flusher = Flusher(clock, run_in_thread, self._background)
         self._checkpointer = Checkpointer(
-            self._directories, self._logs_by_directory, self.fail_dir, run_in_thread
+            self._directories, self._logs_by_directory, self.fail_dir, run_in_thread, clock.now_ms
         )
         self._retention = RetentionCheck(lambda: self.logs.values(), clock)
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.cleaner = LogCleaner(
+            disk,
+            config,
+            clock,
+            run_in_thread,
+            self._background,
+            logs=self.logs,
+            new_runner=new_cleaner,
+            make_durable=self._make_durable,
+            fail_directory=self.fail_dir,
+        )
+        """Compacts logs, if there is a ``new_cleaner`` to do the work."""
         self.offline: dict[TopicPartition, str] = {}
-        """Partitions that are on disk here but could not be opened, and why."""
+        """Partitions that are on disk here but cannot be used, and why."""
+        self._unclean: set[str] = set()
+        self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
+        """Called with the partitions that went offline with their directory."""
+        self.on_all_offline: Callable[[], None] = _do_nothing
+        """Called when no directory is left."""
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         """What the high watermarks were when they were last written down."""
         self.recovery = RecoveryStats()
@@ -117,6 +143,13 @@ class LogManager:
             self._let_go()
             raise
         self._schedule()
+        await self.cleaner.start(
+            {
+                path: [log.topic_partition for log in logs]
+                for path, logs in self._logs_by_directory().items()
+                if self._directories[path].offline is None
+            }
+        )
 
     def _cannot_open(self, directory: LogDirectory, error: OSError) -> None:
         self._directories.unread.append(directory.path)
@@ -130,7 +163,9 @@ class LogManager:
     ) -> None:
         def adopt(result: LoadResult) -> None:
             self.recovery.add(result.stats)
-            self.offline.update(result.failed)
+            if result.failed:
+                self.offline.update(result.failed)
+                self._unclean.add(directory.path)
             for log in result.logs:
                 self._adopt(log, directory)
 
@@ -151,12 +186,20 @@ class LogManager:
         topic_partition = log.topic_partition
         other = self.logs.get(topic_partition)
         if other is not None:
-            raise StorageError(
-                f"{topic_partition} is both in {other.directory} and in {log.directory}; "
-                f"remove the one that is out of date"
-            )
+            # A crash may have left an empty one where it could not be made.
+            if other.log_end_offset == 0:
+                self._set_aside(other, DELETE_DIR_SUFFIX)
+            elif log.log_end_offset:
+                raise StorageError(
+                    f"{topic_partition} is both in {other.directory} and in {log.directory}; "
+                    f"remove the one that is out of date"
+                )
+            else:
+                self._rename_away(log, directory, DELETE_DIR_SUFFIX)
+                return
         log.on_roll = self._rolled
         log.on_segments_removed = self._segments_removed
+        log.on_disk_error = self._disk_error
         self.logs[topic_partition] = log
         self._directories.add(topic_partition, directory)
 
@@ -187,6 +230,7 @@ class LogManager:
         """The broker's settings changed at run time."""
         self._config = config
         self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
+        self.cleaner.config = config
 
     # Partitions --------------------------------------------------------------------------------
 
@@ -236,16 +280,36 @@ class LogManager:
                     missing.append(WantedLog(directory, topic_partition, topic_id, config))
             except StorageError as error:
                 results[topic_partition] = error
-        for start in range(0, len(missing), PARTITIONS_PER_JOB):
-            chunk = missing[start : start + PARTITIONS_PER_JOB]
+        while missing:
+            chunk, missing = missing[:PARTITIONS_PER_JOB], missing[PARTITIONS_PER_JOB:]
             built = await self._run_in_thread(self._builder.build_many, chunk)
             for one, log_or_error in zip(chunk, built, strict=True):
                 self._directories.release(one.directory)
                 result = self.logs.get(one.topic_partition, log_or_error)
-                if isinstance(result, PartitionLog) and result is log_or_error:
+                if isinstance(result, CannotCreateError):
+                    again = self._elsewhere(one, result)
+                    if again is not None:
+                        missing.append(again)
+                        continue
+                elif isinstance(result, PartitionLog) and result is log_or_error:
                     self._adopt(result, one.directory)
                 results[one.topic_partition] = result
         return results
+
+    def _elsewhere(self, failed: WantedLog, error: CannotCreateError) -> WantedLog | None:
+        """Where else to make a log, as Kafka does."""
+        directory, cause = failed.directory, error.cause
+        if is_full(cause):
+            directory.tell_full(error.message, self._clock.now_ms())
+        elif not is_passing(cause):
+            self.fail_dir(directory.path, error.message)
+        tried = failed.tried | {directory.path}
+        try:
+            other = self._directories.for_new(failed.topic_partition, is_new=True, tried=tried)
+        except StorageError:
+            return None
+        self._directories.reserve(other)
+        return failed._replace(directory=other, tried=tried)
 
     def _existing(
         self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
@@ -283,18 +347,25 @@ class LogManager:
 
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
         """Rename a partition's directory; readers keep the files they have open."""
-        topic_partition = log.topic_partition
-        home = self._directories.remove(topic_partition).path
-        del self.logs[topic_partition]
-        self._flusher.forget(log)
-        name = marked_dir_name(topic_partition, suffix)
+        return self._rename_away(log, self._forget(log), suffix)
+
+    def _rename_away(self, log: PartitionLog, directory: LogDirectory, suffix: str) -> str:
+        name = marked_dir_name(log.topic_partition, suffix)
         try:
-            self._disk.rename(log.directory, f"{home}/{name}")
+            self._disk.rename(log.directory, f"{directory.path}/{name}")
         except OSError as error:
             raise StorageError(f"cannot rename {log.directory}: {error}") from error
-        log.renamed(f"{home}/{name}")
+        log.renamed(f"{directory.path}/{name}")
         log.retire()
         return name
+
+    def _forget(self, log: PartitionLog) -> LogDirectory:
+        """The log is served no more; answers where it is."""
+        del self.logs[log.topic_partition]
+        self._flusher.forget(log)
+        directory = self._directories.remove(log.topic_partition)
+        self.cleaner.forget(log.topic_partition, directory.path)
+        return directory
 
     async def _remove_tree(self, directory: LogDirectory, name: str) -> None:
         await self._run_in_thread(directory.remove_tree, name)
@@ -318,6 +389,11 @@ class LogManager:
     async def flush(self, log: PartitionLog) -> None:
         """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
         await self._flusher.flush(log)
+
+    async def _make_durable(self, log: PartitionLog, offset: int) -> None:
+        """Return once it is written down that everything before ``offset`` is durable."""
+        await self._flusher.flush(log, offset)
+        await self._checkpointer.recovery_points()
 
     def _rolled(self, log: BaseLog) -> None:
         assert isinstance(log, PartitionLog)
@@ -344,16 +420,19 @@ class LogManager:
         Nothing may be appended to the log meanwhile: after a crash recovery would take the new
         bytes, which lie below the old recovery point, for synced ones.
         """
-        truncated = log.truncate_to(offset, self._clock.now_ms())
-        if truncated:
-            await self._flusher.flush_truncation(log)
-            await self._checkpointer.recovery_points()
+        async with self.cleaner.paused(log):
+            truncated = log.truncate_to(offset, self._clock.now_ms())
+            if truncated:
+                await self._flusher.flush_truncation(log)
+                if not await self._checkpointer.write_recovery_points():
+                    log.fail("its lower recovery point could not be written down")
         return truncated
 
     async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
-        log.truncate_fully_and_start_at(offset, self._clock.now_ms())
-        await self._checkpointer.recovery_points()
-        await self._checkpointer.log_start_offsets()
+        async with self.cleaner.paused(log):
+            log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+            await self._checkpointer.recovery_points()
+            await self._checkpointer.log_start_offsets()
 
     def use_high_watermarks(
         self,
@@ -365,6 +444,7 @@ class LogManager:
         """
         self._checkpointer.high_watermarks = high_watermarks
         self._retention.high_watermark = high_watermark
+        self.cleaner.high_watermark = high_watermark
 
     async def checkpoint_log_start_offsets(self) -> None:
         """Return once it is written down where each log starts now; a log whose directory refuses
@@ -383,6 +463,10 @@ class LogManager:
 
     # Failure -----------------------------------------------------------------------------------
 
+    @property
+    def online_dirs(self) -> list[str]:
+        return [directory.path for directory in self._directories.online]
+
     def fail_dir(self, path: str, reason: str) -> None:
         """Stop using a directory: its partitions go offline, the others are not touched."""
         directory = self._directories[path]
@@ -390,8 +474,28 @@ class LogManager:
             return
         directory.offline = reason
         _log.error("log directory %s is offline: %s", path, reason)
-        for log in self._logs_by_directory()[path]:
+        failed = self._logs_by_directory()[path]
+        for log in failed:
             log.fail(f"log directory {path}: {reason}")
+            self._forget(log)
+            self.offline[log.topic_partition] = reason
+            log.close()
+        if failed:
+            self.on_offline([log.topic_partition for log in failed])
+        if not self._directories.online:
+            _log.critical("all log directories have failed")
+            self.on_all_offline()
+
+    def _disk_error(self, log: BaseLog, doing: str, error: OSError) -> None:
+        """A full disk is waited for; any other error is taken for the end of the directory."""
+        if self.logs.get(log.topic_partition) is not log:
+            return
+        directory = self._directories.home(log.topic_partition)
+        what = f"{doing} of {log.topic_partition}: {error}"
+        if is_full(error):
+            directory.tell_full(what, self._clock.now_ms())
+        else:
+            self.fail_dir(directory.path, what)
 
     def describe_dirs(self) -> list[LogDirInfo]:
         logs = self._logs_by_directory()
@@ -415,6 +519,7 @@ class LogManager:
         A partition that could not be opened keeps its directory unclean, so that it is checked
         at the next start.
         """
+        await self.cleaner.close()
         await self._background.close()
         by_directory = self._logs_by_directory()
         try:
@@ -424,7 +529,7 @@ class LogManager:
                     logs, directory, self._disk, self._clock, self._run_in_thread
                 )
                 await self.checkpoint()
-                if clean and directory.offline is None and not self.offline:
+                if clean and directory.offline is None and path not in self._unclean:
                     await self._run_in_thread(directory.write_clean_marker, broker_epoch)
         finally:
             self._let_go()

@@ -29,6 +29,8 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
+REPLACED_LOGS: Final = "replaced-logs.json"
+"""Not Kafka's: which logs of other directories were replaced by moves that are not finished."""
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
 
@@ -62,6 +64,16 @@ def marked_dir_name(topic_partition: TopicPartition, suffix: str) -> str:
     """A unique name for a directory that is going away; the topic is cut to fit a file name."""
     tail = f"-{topic_partition.partition}.{uuid.uuid4().hex}{suffix}"
     return topic_partition.topic[: _NAME_MAX - len(tail)] + tail
+
+
+def future_dir_name(topic_partition: TopicPartition) -> str | None:
+    """A unique name for a copy that will take a log's place; None if it would be too long.
+
+    The name has to tell the partition after a restart, so the topic cannot be cut.
+    """
+    topic, number = topic_partition
+    name = f"{topic}-{number}.{uuid.uuid4().hex}{FUTURE_DIR_SUFFIX}"
+    return None if len(name) > _NAME_MAX else name
 
 
 def parse_dir_name(name: str) -> tuple[TopicPartition, str] | None:

@@ -36,6 +36,10 @@ class OffsetIndex:
     def path(self) -> str:
         return self._file.path
 
+    @path.setter
+    def path(self, path: str) -> None:
+        self._file.path = path
+
     @property
     def count(self) -> int:
         return self._file.count

@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from moldau.log.appendable_log import AppendableLog
-from moldau.log.errors import OffsetOutOfRangeError, StorageError, is_passing
+from moldau.log.errors import OffsetOutOfRangeError, StorageError, is_full, is_passing
 from moldau.log.flush import FlushJob
+from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.retention import count_deletable
 from moldau.log.segment import Segment
@@ -44,6 +45,8 @@ class PartitionLog(AppendableLog):
     def delete_old_segments(self, high_watermark: int, now_ms: int, *, at_most: int) -> int:
         """Remove what retention lets go, the oldest first; answers how many segments went."""
         self._check_online()
+        if self._replacing:
+            return 0
         try:
             count = count_deletable(
                 self._segments,
@@ -59,27 +62,38 @@ class PartitionLog(AppendableLog):
         if count == 0:
             return 0
         if count == len(self._segments):
-            self.roll(now_ms)
+            self.roll(now_ms, for_deletion=True)
         offset = self._bases[count]
         if not self.increment_log_start_offset(offset):
             self.delete_segments_before(offset)
         return count
 
     def delete_segments_before(self, offset: int) -> int:
-        """Remove the closed segments that hold nothing from ``offset`` on; answers how many."""
+        """Remove the closed segments that hold nothing from ``offset`` on; answers how many.
+
+        While the cleaner renames files they stay, until it is done.
+        """
         count = 0
-        while count + 1 < len(self._bases) and self._bases[count + 1] <= offset:
+        while (
+            not self._replacing
+            and count + 1 < len(self._bases)
+            and self._bases[count + 1] <= offset
+        ):
             count += 1
         if count == 0:
             return 0
         removed = self._segments[:count]
-        tail = self._tail_offsets, self._tail_positions
-        roll_after = self._roll_after
-        self._set_segments(self._segments[count:])
-        self._tail_offsets, self._tail_positions = tail
-        self._roll_after = roll_after
+        self._change_older_segments(self._segments[count:])
         self._remove_segments(removed)
         return count
+
+    def _change_older_segments(self, segments: Sequence[Segment]) -> None:
+        """Replace the list of segments; the active one is the same as before."""
+        tail = self._tail_offsets, self._tail_positions
+        roll_after = self._roll_after
+        self._set_segments(segments)
+        self._tail_offsets, self._tail_positions = tail
+        self._roll_after = roll_after
 
     def _remove_segments(self, removed: Sequence[Segment]) -> None:
         paths: list[str] = []
@@ -91,6 +105,43 @@ class PartitionLog(AppendableLog):
             raise self._failed("delete segments", error) from error
         if self.on_segments_removed is not None:
             self.on_segments_removed(self, paths)
+
+    def begin_replacing(self, old: Sequence[Segment]) -> None:
+        """The files of closed segments are about to be renamed, in a thread.
+
+        Whatever is needed to read from them is opened, so that readers need no names; nothing else
+        may rename or remove them until ``replace_segments``.
+        """
+        self._check_online()
+        try:
+            for segment in old:
+                segment.open_all()
+        except OSError as error:
+            raise self._storage_error("open segments", error) from error
+        self._replacing = True
+
+    def replace_segments(
+        self, old: Sequence[Segment], new: Segment, deleted: Sequence[str]
+    ) -> None:
+        """One segment has taken the place of ``old`` ones, whose files are now ``deleted``.
+
+        Readers that hold the old ones finish on them.
+        """
+        self._replacing = False
+        new.sealed = True
+        first = self._segments.index(old[0])
+        self._change_older_segments(
+            (*self._segments[:first], new, *self._segments[first + len(old) :])
+        )
+        for segment in old[1:]:
+            self._snapshots.forget(segment.base_offset)
+        if self.on_segments_removed is not None:
+            self.on_segments_removed(self, list(deleted))
+        self.delete_segments_before(self.log_start_offset)
+
+    def replacing_failed(self, error: OSError) -> StorageError:
+        """Nobody knows under which names the files are: the next start will sort them."""
+        return self._failed("swap in a cleaned segment", error)
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Drop everything from ``offset`` on; answers whether there was anything.
@@ -191,9 +242,7 @@ class PartitionLog(AppendableLog):
         return job
 
     def _persist_indexes(self, segment: Segment) -> None:
-        paths, new = segment.persist_indexes()
-        self._unsynced += paths
-        if new:
+        if segment.persist_indexes(self._unsynced):
             self._needs_dir_sync()
 
     def _dirty_epochs(self) -> tuple[str, bytes] | None:
@@ -209,8 +258,14 @@ class PartitionLog(AppendableLog):
             self.recovery_point = min(job.offset, self.log_end_offset)
 
     def flush_failed(self, job: FlushJob, error: OSError) -> StorageError:
-        """The job has not run to its end: the log is offline, or the work is still to be done."""
-        if is_passing(error):
+        """The job has not run to its end: the log is offline, or the work is still to be done.
+
+        A sync that failed is never tried again, not even for lack of room: the system may have
+        forgotten what it could not write.
+        """
+        if job.sync_failed:
+            return self._failed("flush", error)
+        if is_passing(error) or is_full(error):
             self._unsynced = job.paths + self._unsynced
             self._directories_to_sync = job.directories + self._directories_to_sync
             self.leader_epochs.dirty |= job.epochs is not None
@@ -260,8 +315,32 @@ class PartitionLog(AppendableLog):
         self._failure = "the partition was removed from this broker"
         self.close()
 
+    def moved(self, directory: str) -> None:
+        """The directory has another name now, and the log is used on: files stay open."""
+        old = len(self.directory)
+        self._unsynced = [directory + path[old:] for path in self._unsynced]
+        self.directory = directory
+        self._snapshots.directory = directory
+        for segment in self._segments:
+            segment.moved(directory)
+
+    def cannot_take_over(self, error: OSError) -> StorageError:
+        """The copy could not be given the partition's name."""
+        return self._storage_error("rename", error)
+
+    def take_over_state(self, log: PartitionLog) -> None:
+        """Continue where another log with the same batches is: what it knows beyond them stays
+        known, such as producers whose batches are gone.
+        """
+        self.topic_id = log.topic_id
+        self.producers = log.producers
+        self.leader_epochs = LeaderEpochs(log.leader_epochs.entries)
+        self.leader_epochs.dirty = True
+        self.last_flush_ms = log.last_flush_ms
+        self.config = log.config
+
     def renamed(self, directory: str) -> None:
-        """The directory has another name now."""
+        """The directory has another name now, and the log is used no more."""
         self.directory = directory
         self._snapshots.directory = directory
         for segment in self._segments:

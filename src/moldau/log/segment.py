@@ -237,10 +237,14 @@ class Segment:
         else:
             self.bytes_since_index_entry += size
 
-    def undo_append(self, size: int) -> None:
+    def undo_append(self, size: int, end_offset: int) -> None:
         """Cut off what a failed append may have left; index entries for it go too."""
         self.file.truncate(size)
         self.size = size
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.truncate_to(end_offset)
+        self._max_timestamp = self._largest_after(self.time_index.last) if size else None
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -333,6 +337,8 @@ class Segment:
             self.time_index.maybe_append(*self.max_timestamp)
             self.offset_index.seal()
             self.time_index.seal()
+            if self._txn_index is not None:
+                self._txn_index.save()
 
     def seal(self) -> None:
         """Nothing will be appended any more."""
@@ -342,21 +348,18 @@ class Segment:
         self._close_indexes()
         self.sealed = True
 
-    def persist_indexes(self) -> tuple[list[str], bool]:
-        """Bring index entries into their files; the files to sync, and whether any is new."""
-        paths, new = [], False
-        for index in (self._offset_index, self._time_index):
+    def persist_indexes(self, unsynced: list[str]) -> bool:
+        """Bring index entries into their files; ``unsynced`` gets the files to sync. Answers
+        whether any is new.
+        """
+        new = False
+        for index in (self._offset_index, self._time_index, self._txn_index):
             if index is not None:
                 changed, created = index.persist()
                 new |= created
                 if changed:
-                    paths.append(index.path)
-        transactions = self._txn_index
-        if transactions is not None and transactions.dirty:
-            new |= transactions.new_name
-            transactions.dirty = transactions.new_name = False
-            paths.append(transactions.path)
-        return paths, new
+                    unsynced.append(index.path)
+        return new
 
     def index_paths(self) -> list[str]:
         return [
@@ -397,6 +400,12 @@ class Segment:
         if self.size == 0:
             self.rolling_timestamp = UNKNOWN_TIMESTAMP
 
+    def open_all(self) -> None:
+        """Open everything a reader may need, so that no name is needed from here on."""
+        _ = self.file, self.txn_index
+        if self.size:
+            _ = self.offset_index, self.time_index, self.load_rolling_timestamp()
+
     def mark_deleted(self) -> list[str]:
         """Rename the files so that they no longer belong to the log; answers the new paths."""
         renamed = []
@@ -407,6 +416,18 @@ class Segment:
                 renamed.append(path + DELETED_SUFFIX)
         self._close_indexes()
         return renamed
+
+    def moved(self, directory: str) -> None:
+        """The files are in another directory now; those that are open stay open."""
+        self.directory = directory
+        for file, suffix in (
+            (self._file, LOG_SUFFIX),
+            (self._offset_index, INDEX_SUFFIX),
+            (self._time_index, TIME_INDEX_SUFFIX),
+            (self._txn_index, TXN_INDEX_SUFFIX),
+        ):
+            if file is not None:
+                file.path = self.path(suffix)
 
     def remove(self) -> None:
         """Delete the files at once (nobody can be reading them)."""

@@ -38,6 +38,10 @@ class TimeIndex:
     def path(self) -> str:
         return self._file.path
 
+    @path.setter
+    def path(self, path: str) -> None:
+        self._file.path = path
+
     @property
     def count(self) -> int:
         return self._file.count

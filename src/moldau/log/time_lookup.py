@@ -53,14 +53,14 @@ def _find_in_batch(
 
 
 def find_largest_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
-    """The first record with the largest timestamp of all."""
+    """The first record with the largest timestamp of all; without any timestamps the first."""
     best: Segment | None = None
     for segment in segments:
         if segment.size and (
             best is None or segment.max_timestamp.timestamp > best.max_timestamp.timestamp
         ):
             best = segment
-    if best is None or best.max_timestamp.timestamp < 0:
+    if best is None:
         return None
     largest, offset = best.max_timestamp
     found = best.find(offset)

@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from moldau.log.disk import Disk, File
-from moldau.log.errors import CorruptIndexError
+from moldau.log.errors import CorruptIndexError, is_full
 
 ENTRY: Final = struct.Struct(">hqqqq")
 ENTRY_SIZE: Final = ENTRY.size
@@ -27,12 +27,13 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Read once, then kept in memory: aborted transactions are few."""
 
-    __slots__ = ("_disk", "_entries", "_file", "dirty", "new_name", "path")
+    __slots__ = ("_disk", "_entries", "_file", "_saved", "dirty", "new_name", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._file: File | None = None
         self._entries: list[AbortedTransaction] = []
+        self._saved = 0
         self.new_name = False
         """The file was created, and nobody has asked for its directory to be synced since."""
         self.dirty = False
@@ -53,6 +54,7 @@ class TransactionIndex:
             if version > _VERSION or entry.last_offset < base_offset:
                 raise CorruptIndexError(f"{self.path} has version {version}, {entry}")
             self._entries.append(entry)
+        self._saved = len(self._entries)
 
     def load_prefix(self, end_offset: int) -> None:
         """Take the entries that ended before ``end_offset``; the file is cut to them."""
@@ -63,29 +65,51 @@ class TransactionIndex:
             if entry.last_offset >= end_offset:
                 break
             self._entries.append(entry)
-        size = len(self._entries) * ENTRY_SIZE
+        self._saved = len(self._entries)
+        size = self._saved * ENTRY_SIZE
         if size != len(data):
             self.dirty = True
             self._disk.truncate(self.path, size)
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add a transaction that an abort marker just ended."""
-        file = self._open()
-        size = file.size
-        try:
-            file.append(ENTRY.pack(_VERSION, *entry))
-        except OSError:
-            file.truncate(size)
-            raise
+        """Add a transaction that an abort marker just ended.
+
+        The marker is in the log already: on a full disk the entry is kept here, and written before
+        the recovery point passes it.
+        """
         self.dirty = True
         self._entries.append(entry)
+        try:
+            self.save()
+        except OSError as error:
+            if not is_full(error):
+                raise
+
+    def save(self) -> None:
+        """Bring the entries that are not in the file into it."""
+        if self._saved == len(self._entries):
+            return
+        file = self._open()
+        size = self._saved * ENTRY_SIZE
+        if file.size != size:
+            file.truncate(size)
+        file.append(b"".join(ENTRY.pack(_VERSION, *one) for one in self._entries[self._saved :]))
+        self._saved = len(self._entries)
 
     def _open(self) -> File:
         if self._file is None:
-            self.new_name = not self._entries
-            self._file = self._disk.open(self.path, create=True)
-            self._file.truncate(len(self._entries) * ENTRY_SIZE)
+            file = self._disk.open(self.path, create=True)
+            self.new_name = self.new_name or not self._saved
+            file.truncate(self._saved * ENTRY_SIZE)
+            self._file = file
         return self._file
+
+    def persist(self) -> tuple[bool, bool]:
+        """Bring the entries into the file; answers whether to sync it, and whether it is new."""
+        self.save()
+        answer = self.dirty, self.new_name
+        self.dirty = self.new_name = False
+        return answer
 
     def collect(self, start: int, upper: int, found: list[AbortedTransaction]) -> bool:
         """Add to ``found`` what overlaps [start, upper); True when later segments cannot matter."""
@@ -101,7 +125,8 @@ class TransactionIndex:
         kept = [entry for entry in self._entries if entry.last_offset < offset]
         if len(kept) != len(self._entries):
             self.dirty = True
-            self._open().truncate(len(kept) * ENTRY_SIZE)
+            self._saved = min(self._saved, len(kept))
+            self._open().truncate(self._saved * ENTRY_SIZE)
             self._entries = kept
 
     def close(self) -> None:

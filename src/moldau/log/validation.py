@@ -41,6 +41,8 @@ from moldau.records.scan import null_key_indexes
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 CheckedBatch: TypeAlias = tuple[HeaderFields, memoryview, int, int]
 """Header as it was sent, bytes to append, largest timestamp, append time (-1 for CreateTime)."""
+RecordErrors: TypeAlias = list[tuple[int, str]]
+"""Which records of a batch are refused, by their number, and why."""
 
 _MAX_LONG: Final = 2**63 - 1
 _NO_TIMESTAMP: Final = -1
@@ -176,9 +178,10 @@ class BatchRules:
     def _finish(self, records: memoryview, now_ms: int) -> CheckedBatch:
         """What a plain batch on a plain topic does not need: records, codec, timestamps."""
         header = read_header(records)
-        if self._compact:
-            _check_keys(records, header)
-        largest = self._check_timestamps(records, header, now_ms)
+        without_key = _find_missing_keys(records, header) if self._compact else []
+        largest = self._check_timestamps(records, header, now_ms, without_key)
+        if without_key:
+            raise _key_error(without_key)
         if self._codec is not None and self._codec != header.compression:
             records = self._recompress(records)
         append_time = _NO_TIMESTAMP
@@ -189,8 +192,14 @@ class BatchRules:
             patch_max_timestamp(records, 0, len(records), largest)
         return header, records, largest, append_time
 
-    def _check_timestamps(self, records: memoryview, header: BatchHeader, now_ms: int) -> int:
-        """The batch's true largest timestamp, if all its timestamps may be."""
+    def _check_timestamps(
+        self, records: memoryview, header: BatchHeader, now_ms: int, refused: RecordErrors
+    ) -> int:
+        """The batch's true largest timestamp, if all its timestamps may be.
+
+        Of those records that are ``refused`` already the time does not matter; but if any other is
+        refused for its time, that is the error of the batch.
+        """
         largest = header.max_timestamp
         if self._log_append_time:
             if header.attributes & TIMESTAMP_TYPE_FLAG:
@@ -207,8 +216,11 @@ class BatchRules:
             if timestamp != _NO_TIMESTAMP
             and not -self._after_max <= now_ms - timestamp <= self._before_max
         ]
+        if refused:
+            known = {index for index, _ in refused}
+            errors = [error for error in errors if error[0] not in known]
         if errors:
-            raise _timestamp_error(errors)
+            raise _timestamp_error(sorted(errors + refused))
         return max(timestamps)
 
     def _out_of_range(self, index: int, timestamp: int, now_ms: int) -> str:
@@ -301,19 +313,20 @@ def _check_header(header: BatchHeader) -> None:
         )
 
 
-def _check_keys(records: memoryview, header: BatchHeader) -> None:
+def _find_missing_keys(records: memoryview, header: BatchHeader) -> RecordErrors:
     indexes = null_key_indexes(read_payload(records, 0, header), header.records_count)
-    if not indexes:
-        return
-    errors = [(index, "Compacted topic cannot accept message without key.") for index in indexes]
-    raise RecordValidationError(
+    return [(index, "Compacted topic cannot accept message without key.") for index in indexes]
+
+
+def _key_error(errors: RecordErrors) -> RecordValidationError:
+    return RecordValidationError(
         ErrorCode.INVALID_RECORD,
         f"{len(errors)} records have no key, on a compacted topic each needs one",
         errors,
     )
 
 
-def _timestamp_error(errors: list[tuple[int, str]]) -> RecordValidationError:
+def _timestamp_error(errors: RecordErrors) -> RecordValidationError:
     return RecordValidationError(
         ErrorCode.INVALID_TIMESTAMP,
         "One or more records have been rejected due to invalid timestamp",

@@ -20,6 +20,7 @@ from moldau.records.batch import (
     read_header,
 )
 from moldau.records.compression import Compression, decompress
+from moldau.records.consumer_record import ConsumerRecord
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.records.malformed import bad_size, ends_early, trailing_bytes
 from moldau.records.native import i64
@@ -32,6 +33,7 @@ __all__ = [
     "has_null_key",
     "read_batch_header",
     "read_columns",
+    "read_consumer_records",
     "read_payload",
     "read_records",
 ]
@@ -48,6 +50,38 @@ class RecordColumns:
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.headers: list[Headers] = []
+
+
+class _ConsumerTarget:
+    """Takes the records of a batch as those of one consumer's partition."""
+
+    __slots__ = ("epoch", "first_offset", "partition", "records", "timestamp_type", "topic")
+
+    def __init__(self, topic: str, partition: int, first_offset: int, header: BatchHeader) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.first_offset = first_offset
+        self.timestamp_type: int = header.timestamp_type
+        self.epoch: int = header.partition_leader_epoch
+        self.records: list[ConsumerRecord] = []
+
+    def add(
+        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        if offset >= self.first_offset:
+            self.records.append(
+                ConsumerRecord(
+                    self.topic,
+                    self.partition,
+                    offset,
+                    timestamp,
+                    self.timestamp_type,
+                    key,
+                    value,
+                    headers,
+                    self.epoch,
+                )
+            )
 
 
 def read_batch_header(buf: Buffer, pos: int = 0, *, check_crc: bool = True) -> BatchHeader:
@@ -86,8 +120,22 @@ def read_records(
     """The records of the batch at ``pos``."""
     header = read_batch_header(buf, pos, check_crc=check_crc)
     records: list[Record] = []
-    _decode_checked(read_payload(buf, pos, header, limit=limit), header, records, None)
+    _decode_checked(read_payload(buf, pos, header, limit=limit), header, records, None, None)
     return records
+
+
+def read_consumer_records(
+    buf: Buffer,
+    pos: int,
+    header: BatchHeader,
+    topic: str,
+    partition: int,
+    first_offset: int,
+) -> list[ConsumerRecord]:
+    """The records from ``first_offset`` on of the batch at ``pos``, whose header was checked."""
+    target = _ConsumerTarget(topic, partition, first_offset, header)
+    _decode_checked(read_payload(buf, pos, header), header, None, None, target)
+    return target.records
 
 
 def read_columns(
@@ -96,7 +144,7 @@ def read_columns(
     """The records of the batch at ``pos``, field by field."""
     header = read_batch_header(buf, pos, check_crc=check_crc)
     columns = RecordColumns()
-    _decode_checked(read_payload(buf, pos, header, limit=limit), header, None, columns)
+    _decode_checked(read_payload(buf, pos, header, limit=limit), header, None, columns, None)
     return columns
 
 
@@ -105,6 +153,7 @@ def _decode_checked(
     header: BatchHeader,
     records: list[Record] | None,
     columns: RecordColumns | None,
+    consumer: _ConsumerTarget | None,
 ) -> None:
     append_time: int | None = None
     if header.timestamp_type == LOG_APPEND_TIME:
@@ -119,6 +168,7 @@ def _decode_checked(
             append_time,
             records,
             columns,
+            consumer,
         )
     except IndexError:
         raise ends_early(header.records_count) from None
@@ -133,8 +183,9 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
     append_time: int | None,
     records: list[Record] | None,
     columns: RecordColumns | None,
+    consumer: _ConsumerTarget | None,
 ) -> None:
-    """Appends ``count`` records to the one of ``records`` and ``columns`` that is given."""
+    """Appends ``count`` records to the one of the three targets that is given."""
     limit: i64 = len(data)
     pos: i64 = 0
     timestamp = 0 if append_time is None else append_time
@@ -221,6 +272,8 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
             columns.keys.append(key)
             columns.values.append(value)
             columns.headers.append(headers)
+        elif consumer is not None:
+            consumer.add(base_offset + difference, timestamp, key, value, headers)
     if pos != limit:
         raise trailing_bytes(count, limit - pos)
 

@@ -33,10 +33,25 @@ class ReplicaManager:
         self._topic_config = topic_config
         self._offline: set[TopicPartition] = set()
         self.topics: dict[str, dict[int, Partition]] = {}
+        self.on_offline: Callable[[list[TopicPartition]], None] | None = None
+        """Called with the replicas that a failed disk took away: the controller has to know."""
+        logs.on_offline = self._log_dir_failed
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether the replica should be here but its disk failed."""
         return (topic, index) in self._offline
+
+    def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
+        """A log directory failed: its replicas are not served until it is back at a restart."""
+        for topic_partition in lost:
+            topic, index = topic_partition
+            partitions = self.topics.get(topic, {})
+            if partitions.pop(index, None) is not None:
+                self._offline.add(topic_partition)
+            if not partitions:
+                self.topics.pop(topic, None)
+        if self.on_offline is not None:
+            self.on_offline(lost)
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
         """What the high-watermark checkpoint stores."""

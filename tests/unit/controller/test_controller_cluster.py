@@ -178,6 +178,42 @@ async def test_an_unclean_election_happens_only_where_it_is_allowed() -> None:
     await check_store(cluster, {1, 3})
 
 
+@pytest.mark.parametrize("entity", ["", "1"])
+async def test_a_default_set_at_run_time_allows_unclean_elections_and_holds_for_the_next(
+    entity: str,
+) -> None:
+    """For all brokers or for the controller's own; a topic's own setting wins."""
+    cluster = await three_brokers()
+    allow = {"unclean.leader.election.enable": "true"}
+    refuse = {"unclean.leader.election.enable": "false"}
+    await cluster.active.create_topics(
+        [
+            NewTopic(name="plain", assignments=[(0, [2, 3])]),
+            NewTopic(name="strict", assignments=[(0, [2, 3])], configs=refuse),
+            NewTopic(name="later", assignments=[(0, [3, 2])]),
+        ]
+    )
+    for name, leader in (("plain", 2), ("strict", 2), ("later", 3)):
+        request = AlterPartition(
+            topic=name, partition=0, leader_epoch=0, partition_epoch=0, new_isr=(leader,)
+        )
+        epoch = cluster.controllers[leader].broker_epoch
+        await cluster.active.alter_partitions(leader, epoch, [request])
+    await cluster.kill(2)
+    metadata = cluster.brokers[1].metadata
+    assert metadata["plain", 0].leader == metadata["strict", 0].leader == -1
+    await cluster.active.alter_broker_configs("3", allow)
+    assert metadata["plain", 0].leader == -1, "another broker's setting is not the controller's"
+    await cluster.active.alter_broker_configs(entity, allow)
+    assert metadata["plain", 0].leader == 3
+    assert metadata["strict", 0].leader == -1
+    await cluster.active.alter_broker_configs(entity, {})
+    await cluster.start(2)
+    await cluster.kill(3)
+    assert metadata["later", 0].leader == -1, "taken back"
+    await check_store(cluster, {1, 2})
+
+
 async def test_a_store_that_cannot_be_read_leaves_the_office_to_others_and_ends_the_start() -> None:
     cluster = await three_brokers()
     await cluster.store.session().create("/brokers/topics/bad", b"not json")

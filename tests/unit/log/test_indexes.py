@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 
 import pytest
@@ -207,10 +208,30 @@ def test_a_damaged_transaction_index_is_noticed(disk: MemoryDisk) -> None:
         TransactionIndex(disk, TRANSACTIONS).load(BASE)
 
 
-def test_a_failed_entry_leaves_no_half_of_it(disk: MemoryDisk) -> None:
+def test_on_a_full_disk_an_aborted_transaction_is_known_and_written_later(
+    disk: MemoryDisk,
+) -> None:
+    first = AbortedTransaction(7, 1001, 1005, 1006)
+    second = AbortedTransaction(8, 1010, 1020, 1021)
     index = TransactionIndex(disk, TRANSACTIONS)
-    index.append(AbortedTransaction(7, 1001, 1005, 1006))
+    index.append(first)
     disk.capacity = 34 + 10
+    index.append(second)
+    found: list[AbortedTransaction] = []
+    index.collect(1000, 2000, found)
+    assert found == [first, second], "readers must skip it although the file has no room"
     with pytest.raises(OSError, match="No space"):
+        index.persist()
+    assert index.dirty
+    disk.capacity = None
+    assert index.persist() == (True, True)
+    again = TransactionIndex(disk, TRANSACTIONS)
+    again.load(BASE)
+    assert again.entries == [first, second], "no half of an entry is left in between"
+
+
+def test_an_aborted_transaction_that_cannot_be_written_is_an_error(disk: MemoryDisk) -> None:
+    index = TransactionIndex(disk, TRANSACTIONS)
+    disk.fail(errno.EIO, operations=frozenset({"append"}))
+    with pytest.raises(OSError, match="Input/output"):
         index.append(AbortedTransaction(8, 1010, 1020, 1021))
-    assert disk.size(TRANSACTIONS) == 34

@@ -306,7 +306,8 @@ async def test_a_log_is_flushed_when_its_time_has_come(broker: Broker) -> None:
     assert log.recovery_point == 3
 
 
-async def test_a_failed_flush_is_told_to_all_who_wait(broker: Broker) -> None:
+async def test_a_failed_flush_is_told_to_all_who_wait() -> None:
+    broker = Broker(MemoryDisk(), ("/d1", "/d2"))
     manager = await broker.start()
     log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
     other = manager.get_or_create(A1, TOPIC_ID, CONFIG)
@@ -315,6 +316,7 @@ async def test_a_failed_flush_is_told_to_all_who_wait(broker: Broker) -> None:
     broker.disk.fail(errno.EIO, operations=frozenset({"sync"}))
     results = await asyncio.gather(manager.flush(log), manager.flush(log), return_exceptions=True)
     broker.disk.heal()
+    assert log.failure
     for result in results:
         assert isinstance(result, KafkaError)
         assert result.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -404,14 +406,22 @@ async def test_a_failed_directory_takes_only_its_own_logs_offline() -> None:
     manager = await broker.start()
     for number in range(4):
         broker.create(TopicPartition("t", number))
+    told: list[TopicPartition] = []
+    ends: list[str] = []
+    manager.on_offline = told.extend
+    manager.on_all_offline = lambda: ends.append("all")
     manager.fail_dir("/d1", "it burns")
-    states = [manager.logs[TopicPartition("t", number)].failure for number in range(4)]
-    assert sum(state is None for state in states) == 2
+    assert len(manager.logs) == 2
+    assert all(log.failure is None for log in manager.logs.values())
+    assert set(told) == set(manager.offline)
+    assert len(told) == 2
     (failed,) = [info for info in manager.describe_dirs() if info.failure]
     assert failed.path == "/d1"
     broker.create(TopicPartition("u", 0))
     assert broker.disk.is_dir("/d2/u-0")
+    assert ends == []
     manager.fail_dir("/d2", "it burns too")
+    assert ends == ["all"]
     with pytest.raises(KafkaError) as error:
         broker.create(TopicPartition("u", 1))
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -480,10 +490,27 @@ async def test_a_log_that_failed_keeps_its_directory_from_being_clean(broker: Br
 
 async def test_the_same_partition_in_two_directories_stops_the_start() -> None:
     disk = MemoryDisk()
-    for path in ("/d1/a-0", "/d2/a-0"):
-        disk.makedirs(path)
+    for path in ("/d1", "/d2"):
+        broker = Broker(disk, (path,))
+        manager = await broker.start()
+        fill(manager.get_or_create(A0, TOPIC_ID, CONFIG), 3)
+        await manager.shutdown()
     with pytest.raises(KafkaError, match="both in"):
         await Broker(disk, ("/d1", "/d2")).start()
+
+
+@pytest.mark.parametrize("empty", ["/d1", "/d2"])
+async def test_an_empty_log_that_a_crash_left_elsewhere_gives_way(empty: str) -> None:
+    disk = MemoryDisk()
+    full = "/d2" if empty == "/d1" else "/d1"
+    manager = await Broker(disk, (full,)).start()
+    fill(manager.get_or_create(A0, TOPIC_ID, CONFIG), 3)
+    await manager.shutdown()
+    disk.makedirs(f"{empty}/a-0")
+    manager = await Broker(disk, ("/d1", "/d2")).start()
+    assert manager.logs[A0].directory == f"{full}/a-0"
+    assert manager.logs[A0].log_end_offset == 3
+    assert not disk.exists(f"{empty}/a-0")
 
 
 async def test_thousands_of_idle_logs_cost_neither_files_nor_syncs_at_the_end(

@@ -85,8 +85,11 @@ async def test_a_partition_that_is_not_served_is_left_alone(broker: Broker) -> N
 
 
 async def test_one_failing_log_does_not_keep_the_others(
-    broker: Broker, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    broker = Broker(MemoryDisk(random.Random(3)), ("/d1", "/d2"))
+    broker.config = BrokerConfig.load({"node.id": "1", **CHECK})
+    await start(broker)
     first, second = create(broker), create(broker, B0)
     fill(first, 30)
     fill(second, 30)

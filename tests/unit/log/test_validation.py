@@ -231,3 +231,23 @@ def test_several_batches_are_checked_each() -> None:
     broken = joined(batch, patched(make_batch(), 17, ">I", 1, crc=False))
     with pytest.raises(KafkaError, match="CRC"):
         check_batches(broken)
+
+
+def test_a_time_out_of_range_outweighs_a_missing_key() -> None:
+    """All refused records are named; one without a key is not looked at further."""
+    day = 86_400_000
+    config = TopicConfig(
+        cleanup_policy=frozenset({"compact"}), message_timestamp_before_max_ms=3_600_000
+    )
+    times = (NOW_MS - day, NOW_MS, NOW_MS - day, NOW_MS)
+    keys = (None, b"k", b"k", None)
+    records = [Record(0, time, key, b"v") for time, key in zip(times, keys, strict=True)]
+    error = refusal(memoryview(build_batch(records)), config)
+    assert isinstance(error, RecordValidationError)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in error.record_errors] == [0, 2, 3]
+    records = [Record(0, NOW_MS - day, None, b"v"), Record(0, NOW_MS, b"k", b"v")]
+    error = refusal(memoryview(build_batch(records)), config)
+    assert isinstance(error, RecordValidationError)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in error.record_errors] == [0]

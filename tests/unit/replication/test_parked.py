@@ -208,6 +208,11 @@ def test_a_failed_disk_ends_a_parked_fetch(clock: ManualClock) -> None:
     with pytest.raises(KafkaError):
         append(partition)
     clock.run_due()
+    assert reader.answers == [], "a full disk can be read"
+    disk.fail(errno.EIO, operations=frozenset({"append"}))
+    with pytest.raises(KafkaError):
+        append(partition)
+    clock.run_due()
     assert len(reader.answers) == 1
 
 

@@ -111,7 +111,7 @@ def _describe(
                 isr_nodes=state.isr,
                 eligible_leader_replicas=(),
                 last_known_elr=(),
-                offline_replicas=tuple(r for r in state.replicas if r not in live),
+                offline_replicas=state.offline_replicas(live),
             )
         )
     return make(

@@ -164,8 +164,11 @@ class _Fetch:
                 offset, end = wanted.want.fetch_offset, answer.high_watermark
                 if self._request.isolation_level == READ_COMMITTED:
                     end = answer.last_stable_offset
-                if self._partition(wanted).in_later_segment(offset, end):
-                    return True
+                try:
+                    if self._partition(wanted).in_later_segment(offset, end):
+                        return True
+                except KafkaError:
+                    return True  # its disk has just failed, under another partition of the request
         return False
 
     def local_partitions(self) -> list[Partition]:

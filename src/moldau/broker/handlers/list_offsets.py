@@ -6,7 +6,8 @@ Behaviour: -1 is the end that the reader may see (high watermark, last stable of
 may see it.
 A special time that the version does not know is UNSUPPORTED_VERSION.
 Known deviations: there are no remote segments: -5 (latest tiered) and -6 (earliest pending upload)
-answer -1.
+answer -1. If the log start lies behind all that match in a segment, the search goes on in the next
+one; Kafka answers -1.
 """
 
 from __future__ import annotations

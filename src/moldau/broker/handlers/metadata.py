@@ -9,7 +9,7 @@ Known deviations: Kafka answers a topic under creation with an error and lets th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from contextlib import suppress
 from uuid import UUID
 
@@ -123,7 +123,7 @@ def _describe(
 
 
 def _describe_partition(
-    index: int, state: PartitionMetadata, live: Iterable[int]
+    index: int, state: PartitionMetadata, live: Container[int]
 ) -> MetadataResponsePartition:
     has_leader = state.leader in live
     return make(
@@ -134,5 +134,5 @@ def _describe_partition(
         leader_epoch=state.leader_epoch,
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
-        offline_replicas=tuple(r for r in state.replicas if r not in live),
+        offline_replicas=state.offline_replicas(live),
     )

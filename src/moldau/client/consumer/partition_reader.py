@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple, Self
 
 from moldau.client.backoff import Backoff
 from moldau.client.cluster import Cluster
+from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.errors import check, error_of
-from moldau.client.fetched import read_fetched
 from moldau.client.metadata import TopicInfo
 from moldau.client.offsets import OffsetSpec, list_offsets
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
-from moldau.records.record import Record
+from moldau.records.consumer_record import ConsumerRecord
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import (
     FetchedPartition,
@@ -33,13 +33,14 @@ from moldau.wire.fetch import (
 )
 
 OutOfRange = Literal["raise", "earliest", "latest"]
+_ALL = 2**63
 
 
 class PartitionRecords(NamedTuple):
     """Some records of one partition, in order."""
 
     partition: TopicPartition
-    records: list[Record]
+    records: list[ConsumerRecord]
     high_watermark: int
 
 
@@ -53,8 +54,8 @@ class ReaderSettings:
     out_of_range: OutOfRange = "raise"
 
 
-class Reader:
-    """``async for partition, records, _ in Reader(cluster, {TopicPartition("t", 0): 0}): …``.
+class PartitionReader:
+    """``async for partition, records, _ in PartitionReader(cluster, {TopicPartition("t", 0): 0})``.
 
     ``until`` gives, for some or all partitions, the offset at which reading ends; when all have
     ended, so does the iteration.
@@ -232,11 +233,9 @@ class Reader:
         if not data:
             return []
         offset = self._positions[partition]
-        records, next_offset = read_fetched(
-            data,
-            offset,
-            until=self._until.get(partition),
-            aborted=result.aborted if self._settings.read_committed else None,
+        aborted = (result.aborted or ()) if self._settings.read_committed else None
+        records, next_offset = _read(
+            FetchedRecords(partition, offset, data, aborted=aborted), self._until.get(partition)
         )
         if next_offset == offset:
             raise KafkaError(
@@ -268,3 +267,18 @@ class Reader:
         end = self._until.get(partition)
         if end is not None and self._positions[partition] >= end:
             del self._positions[partition]
+
+
+def _read(fetched: FetchedRecords, until: int | None) -> tuple[list[ConsumerRecord], int]:
+    """All records that came, those from ``until`` on left out, and the offset to go on from."""
+    records: list[ConsumerRecord] = []
+    while until is None or fetched.position.offset < until:
+        found = fetched.take(_ALL)
+        if not found:
+            break
+        records += found
+    next_offset = fetched.position.offset
+    if until is not None and next_offset > until:
+        records = [record for record in records if record.offset < until]
+        next_offset = until
+    return records, next_offset

@@ -1,0 +1,56 @@
+"""Records as a pyarrow table: columns straight from the decoder, no object per record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.model import TopicPartition
+from moldau.records.reader import RecordColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def to_table(found: list[tuple[TopicPartition, RecordColumns]]) -> pa.Table:
+    """Columns topic, partition, offset, timestamp, key, value, headers."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError("poll_arrow() needs pyarrow: pip install moldau[arrow]") from error
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    schema = pa.schema(
+        [
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("ms", tz="UTC")),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(header)),
+        ]
+    )
+    topics = sorted({partition.topic for partition, _ in found})
+    names = pa.array(topics, pa.string())
+    batches = []
+    for (topic, number), columns in found:
+        count = len(columns.offsets)
+        index = pa.repeat(pa.scalar(topics.index(topic), pa.int32()), count)
+        headers = [
+            [{"key": name, "value": value} for name, value in one] for one in columns.headers
+        ]
+        batches.append(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.DictionaryArray.from_arrays(index, names),
+                    pa.repeat(pa.scalar(number, pa.int32()), count),
+                    pa.array(columns.offsets, pa.int64()),
+                    pa.array(columns.timestamps, pa.int64()).cast(schema.field("timestamp").type),
+                    pa.array(columns.keys, pa.binary()),
+                    pa.array(columns.values, pa.binary()),
+                    pa.array(headers, pa.list_(header)),
+                ],
+                schema=schema,
+            )
+        )
+    return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,495 @@
+"""``AsyncConsumer``: reads topics alone or as a member of a group.
+
+Methods that may need the network are coroutines; the others only change what is read next. All of
+them belong to one event loop; one task at a time may poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from moldau.client.consumer.commits import CommitCallback, Commits, Offsets
+from moldau.client.consumer.core import ConsumerCore
+from moldau.client.consumer.deserialize import Deserialization
+from moldau.client.consumer.interceptors import ConsumerInterceptors
+from moldau.client.consumer.listener import RebalanceListener
+from moldau.client.consumer.metrics import ConsumerMetrics
+from moldau.client.consumer.positions import NO_EPOCH, Position
+from moldau.client.consumer.rebalances import Rebalances, call_here
+from moldau.client.consumer.records import EMPTY, ConsumerRecords
+from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
+from moldau.client.consumer.types import ConsumerGroupMetadata
+from moldau.client.errors import (
+    ClosedError,
+    ConcurrentAccessError,
+    TimedOutError,
+    WakeupError,
+)
+from moldau.client.metadata import PartitionInfo, TopicInfo
+from moldau.client.offsets import OffsetSpec, list_offsets
+from moldau.client.settings import ConsumerSettings
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from moldau.records.consumer_record import ConsumerRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT = 30.0
+
+
+class AsyncConsumer:
+    """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
+
+    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+        self.settings = ConsumerSettings(config, **settings)
+        self._metrics = ConsumerMetrics()
+        self._interceptors = ConsumerInterceptors(self.settings.interceptor_classes)
+        self._core = ConsumerCore(self.settings, self._committed)
+        self._rebalances = Rebalances(self._core, lambda function: self._call_user(function))
+        self._convert = Deserialization.of(self.settings)
+        self._call_user: Callable[[Callable[[], object]], Any] = call_here
+        self._polling = False
+        self._wakeup = False
+        self._closed = False
+
+    # -- what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group; the last call wins.
+
+        A pattern as text is evaluated by the coordinator under ``group.protocol=consumer``
+        (RE2 syntax), and here otherwise; a compiled one always here.
+        """
+        self._check_open()
+        self._group("subscribe()")
+        if (topics is None) == (pattern is None):
+            raise ValueError("subscribe() takes topics or a pattern")
+        subscription = self._core.subscription
+        if topics is not None:
+            if isinstance(topics, str):
+                raise TypeError("subscribe() takes a list of topics; this is one string")
+            names = list(topics)
+            if not names or not all(names):
+                raise ValueError("subscribe() needs topics with names; unsubscribe() ends reading")
+            subscription.subscribe(names)
+        elif isinstance(pattern, str) and self.settings.group_protocol == "consumer":
+            subscription.subscribe_broker_pattern(pattern)
+        elif pattern is not None:
+            subscription.subscribe_pattern(re.compile(pattern))
+        self._rebalances.listener = listener
+        self._core.subscription_changed()
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, or drop the partitions that were assigned by hand."""
+        self._check_open()
+        if self._core.subscription.uses_group and self._core.driver is not None:
+            timeout = self._api_timeout
+            await self._rebalances.give_up_all(timeout)
+            await self._core.driver.leave(timeout)
+        self._drop_all()
+        self._core.subscription.unsubscribe()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group's help; replaces the last call's."""
+        self._check_open()
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        before = set(self._core.subscription.partitions)
+        self._core.subscription.assign(wanted)
+        for partition in before - set(wanted):
+            self._core.buffer.drop(partition)
+        self._core.subscription_changed()
+
+    def subscription(self) -> frozenset[str]:
+        """Topics subscribed to, or what the pattern stands for now."""
+        return self._core.subscription.topics
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._core.subscription.partitions)
+
+    # -- reading
+
+    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
+        """Records that were fetched, or that come within ``timeout`` seconds.
+
+        Rebalances are carried out, and automatic commits made, in here.
+        """
+        limit = self.settings.max_poll_records if max_records is None else max_records
+        core = self._core
+
+        def take() -> dict[TopicPartition, list[ConsumerRecord]]:
+            return core.buffer.take(limit, self._deliverable, self._consumed, self._convert)
+
+        found = await self._poll(timeout, take)
+        if not found:
+            return EMPTY
+        self._metrics.consumed(found.values())
+        records = ConsumerRecords(found)
+        if self._interceptors:
+            seen: ConsumerRecords = await self._call_user(
+                lambda: self._interceptors.on_consume(records)
+            )
+            return seen
+        return records
+
+    async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
+        """The same as a table, built without an object per record; needs ``moldau[arrow]``.
+
+        Whole batches: there may be more rows than ``max_records`` (all that is fetched by default).
+        Keys and values are bytes; deserializers and interceptors have no part in it.
+        """
+        from moldau.client.consumer.arrow import to_table
+
+        limit = 2**63 if max_records is None else max_records
+        core = self._core
+        found = await self._poll(
+            timeout, lambda: core.buffer.take_columns(self._deliverable, self._consumed, limit)
+        )
+        return to_table(found or [])
+
+    async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
+        """Up to ``count`` records; fewer when no more come within ``timeout`` seconds."""
+        deadline = self._now() + timeout
+        batch: list[ConsumerRecord] = []
+        while len(batch) < count:
+            left = max(0.0, deadline - self._now())
+            found = await self.poll(left, count - len(batch))
+            if not found and self._now() >= deadline:
+                break
+            batch += found.records()
+        return batch
+
+    async def consume_callback(
+        self, callback: Callable[[ConsumerRecord], object], *, poll_timeout: float = 1.0
+    ) -> int:
+        """Call a function (or coroutine) with each record until ``wakeup()``; how many it got.
+
+        A record counts as consumed when the callback returns; what it raises ends the call.
+        """
+        count = 0
+        while True:
+            try:
+                found = await self.poll(poll_timeout)
+            except WakeupError:
+                return count
+            for record in found.records():
+                await self._call_user(lambda record=record: callback(record))  # type: ignore[misc]
+                count += 1
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
+        while not self._closed:
+            try:
+                found = await self.poll()
+            except ClosedError:
+                return
+            for record in found.records():
+                yield record
+
+    def wakeup(self) -> None:
+        """Make the poll under way, or the next one, raise ``WakeupError``."""
+        self._wakeup = True
+        self._core.news.set()
+
+    # -- where to go on
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read this offset next."""
+        place = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        if place.offset < 0:
+            raise ValueError(f"an offset is not negative: {place.offset}")
+        epoch = NO_EPOCH if place.leader_epoch is None else place.leader_epoch
+        self._core.subscription.state(partition).seek(Position(place.offset, epoch))
+        self._core.moved(partition)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """All assigned partitions, or these; looked up by the next poll or ``position``."""
+        for partition in partitions or self.assignment():
+            self._core.subscription.state(partition).request_reset(TO_EARLIEST)
+            self._core.moved(partition)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        for partition in partitions or self.assignment():
+            self._core.subscription.state(partition).request_reset(TO_LATEST)
+            self._core.moved(partition)
+
+    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset that is read next; looks it up if need be."""
+        within = self._api_timeout if timeout is None else timeout
+        core = self._core
+        core.start()
+        core.kick()
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    core.news.clear()
+                    core.raise_failure()
+                    found = core.subscription.state(partition).position
+                    if found is not None:
+                        return found.offset
+                    await core.news.wait()
+        except TimeoutError:
+            raise TimedOutError(f"No position of {partition} after {within:g} s") from None
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Poll gives nothing of these until ``resume``; what was fetched of them is kept."""
+        for partition in partitions:
+            self._core.subscription.state(partition).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for partition in partitions:
+            self._core.subscription.state(partition).paused = False
+        self._core.kick()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        states = self._core.subscription.partitions
+        return frozenset(partition for partition, state in states.items() if state.paused)
+
+    # -- committing
+
+    async def commit(self, offsets: Offsets | None = None, *, timeout: float | None = None) -> None:
+        """Commit positions, or these offsets; tries again until it is done or cannot be done."""
+        commits = self._group("commit()")
+        self._core.start()
+        within = self._api_timeout if timeout is None else timeout
+        await commits.commit(commits.to_commit() if offsets is None else dict(offsets), within)
+
+    def commit_async(
+        self, offsets: Offsets | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """The same in the background and without a second attempt; the callback gets the error."""
+        commits = self._group("commit_async()")
+        self._core.start()
+        commits.commit_async(commits.to_commit() if offsets is None else dict(offsets), callback)
+
+    def store_offset(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Say that everything before this offset is done: the next automatic commit takes it.
+
+        With ``enable.auto.offset.store=false``; otherwise poll does it.
+        """
+        place = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        self.store_offsets({partition: place})
+
+    def store_offsets(self, offsets: Offsets) -> None:
+        if self.settings.enable_auto_offset_store:
+            raise ValueError("store_offset() needs enable.auto.offset.store=false")
+        self._group("store_offset()").store(offsets)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing is."""
+        commits = self._group("committed()")
+        wanted = list(partitions)
+        within = self._api_timeout if timeout is None else timeout
+        found = await commits.committed(wanted, within) if wanted else {}
+        return {partition: found.get(partition) for partition in wanted}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """For ``producer.send_offsets_to_transaction``."""
+        self._group("group_metadata()")
+        assert self._core.driver is not None
+        member = self._core.driver.member
+        group, instance = self.settings.group_id or "", self.settings.group_instance_id
+        if not member.joined:
+            return ConsumerGroupMetadata(group, group_instance_id=instance)
+        identity = member.identity
+        return ConsumerGroupMetadata(group, identity.generation, identity.member_id, instance)
+
+    # -- looking around
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), timeout)
+        return {partition: at.offset for partition, at in found.items()}
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets after the last record that this consumer can see."""
+        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout)
+        return {partition: at.offset for partition, at in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time in milliseconds; None where there is none."""
+        if any(timestamp < 0 for timestamp in timestamps.values()):
+            raise ValueError("a timestamp is not negative")
+        found = await self._list_offsets(timestamps, timeout)
+        return {key: at if at.offset >= 0 else None for key, at in found.items()}
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets this consumer is behind; None before the first fetch."""
+        state = self._core.subscription.state(partition)
+        read_committed = self.settings.isolation_level == "read_committed"
+        end = state.last_stable_offset if read_committed else state.high_watermark
+        if state.position is None or end < 0:
+            return None
+        return max(0, end - state.position.offset)
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        info = await self._core.cluster.topic(topic, within=self._api_timeout)
+        return list(info.partitions.values())
+
+    async def topics(self) -> dict[str, TopicInfo]:
+        """All topics that this consumer may see, by name."""
+        return dict((await self._core.cluster.refresh(None)).topics)
+
+    def metrics(self) -> dict[str, float]:
+        """A few figures by Kafka's names."""
+        lags = [lag for key in self.assignment() if (lag := self.lag(key)) is not None]
+        return self._metrics.snapshot(
+            fetches=self._core.fetcher.fetches,
+            bytes_fetched=self._core.fetcher.bytes_fetched,
+            assigned=len(self._core.subscription.partitions),
+            rebalances=self._rebalances.count,
+            lags=lags,
+        )
+
+    # -- the end
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Commit (with automatic commits), give up the partitions, leave the group."""
+        if self._closed:
+            return
+        within = CLOSE_TIMEOUT if timeout is None else timeout
+        self._closed = True
+        self._core.news.set()
+        core = self._core
+        try:
+            if core.commits is not None and core.driver is not None:
+                core.commits.store_positions()
+                if core.subscription.uses_group:
+                    await self._rebalances.give_up_all(within)
+                    await core.driver.leave(within)
+                else:
+                    await core.commits.commit_stored(within)
+                await core.commits.close(within)
+        finally:
+            await core.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        group = self.settings.group_id
+        return f"<{type(self).__name__} {f'of group {group!r}' if group else 'without a group'}>"
+
+    # -- parts
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def _api_timeout(self) -> float:
+        return self.settings.default_api_timeout_ms / 1000
+
+    async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
+        """What ``take`` finds now, or when something has come; None after the timeout."""
+        self._check_open()
+        if self._polling:
+            raise ConcurrentAccessError("another task is polling this consumer")
+        self._polling = True
+        core = self._core
+        try:
+            self._begin_poll()
+            deadline = self._now() + timeout
+            # Gives the work in the background a turn even if everything is here already.
+            await asyncio.sleep(0)
+            while True:
+                core.news.clear()
+                self._check_open()
+                if self._wakeup:
+                    self._wakeup = False
+                    raise WakeupError
+                await self._rebalances.carry_out(self._api_timeout)
+                core.raise_failure()
+                found = take()
+                if found:
+                    core.fetcher.step(self._now())
+                    return found
+                left = deadline - self._now()
+                if left <= 0:
+                    return None
+                try:
+                    async with asyncio.timeout(left):
+                        await core.news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self._polling = False
+            core.poll_ended()
+
+    def _begin_poll(self) -> None:
+        core = self._core
+        if not core.subscription.uses_group and not core.subscription.partitions:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "there is nothing to poll: subscribe() or assign() first"
+            )
+        core.poll_started()
+        if core.commits is not None:
+            core.commits.store_positions()
+            core.commits.auto_commit(self._now())
+
+    def _deliverable(self, partition: TopicPartition) -> bool:
+        state = self._core.subscription.partitions.get(partition)
+        return state is not None and state.deliverable
+
+    def _consumed(self, partition: TopicPartition, position: Position) -> None:
+        self._core.subscription.partitions[partition].consumed(position)
+        self._core.fetcher.consumed(partition)
+
+    def _committed(self, offsets: Offsets) -> None:
+        self._metrics.commits += 1
+        self._interceptors.on_commit(offsets)
+
+    def _drop_all(self) -> None:
+        for partition in self.assignment():
+            self._core.buffer.drop(partition)
+
+    def _group(self, what: str) -> Commits:
+        if self._core.commits is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"{what} needs a group.id")
+        return self._core.commits
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("The consumer is closed")
+
+    async def _list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await list_offsets(
+            self._core.cluster,
+            timestamps,
+            read_committed=self.settings.isolation_level == "read_committed",
+            within=self._api_timeout if timeout is None else timeout,
+        )
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

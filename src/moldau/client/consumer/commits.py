@@ -1,0 +1,259 @@
+"""Committing: which offsets, as whom, how often, and what an error means.
+
+Positions may be committed once the user has come back for more: what the last poll gave is done by
+then. So they are *stored* when poll begins (or by ``store_offset``), and that is what automatic
+commits write; ``commit()`` takes the positions as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from moldau.client.backoff import Backoff
+from moldau.client.cluster import Cluster
+from moldau.client.consumer.committed import NO_MEMBER, commit_offsets, fetch_committed
+from moldau.client.consumer.coordinator import GroupCoordinator
+from moldau.client.consumer.membership.actions import Identity
+from moldau.client.consumer.membership.driver import GroupDriver
+from moldau.client.consumer.positions import NO_EPOCH, Position
+from moldau.client.consumer.subscription import SubscriptionState
+from moldau.client.consumer.tasks import Tasks
+from moldau.client.errors import CommitFailedError, TimedOutError
+from moldau.client.settings import ConsumerSettings
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import OffsetAndMetadata, TopicPartition
+
+logger: Final = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[Offsets, KafkaError | None], object]
+
+_FENCED: Final = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+}
+_GOES_AWAY: Final = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+}
+
+
+class Commits:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        subscription: SubscriptionState,
+        coordinator: GroupCoordinator,
+        driver: GroupDriver,
+        committed: Callable[[Offsets], None],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._subscription = subscription
+        self._coordinator = coordinator
+        self._driver = driver
+        self._on_committed = committed
+        self._tasks = Tasks()
+        self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._auto_at = 0.0
+        self._auto_running = False
+
+    # -- which offsets
+
+    def store(self, offsets: Offsets) -> None:
+        for partition in offsets:
+            self._subscription.state(partition)
+        self._stored.update(offsets)
+
+    def store_positions(self) -> None:
+        """The user has come back: everything handed out so far is done."""
+        if self._settings.enable_auto_offset_store:
+            self._stored.update(self._positions())
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._stored.pop(partition, None)
+
+    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What ``commit()`` without offsets commits."""
+        if self._settings.enable_auto_offset_store:
+            return self._positions()
+        return dict(self._stored)
+
+    # -- committing
+
+    async def commit(self, offsets: Offsets, within: float) -> None:
+        """Try again until it is done, or cannot be done."""
+        if not offsets:
+            return
+        backoff = Backoff(within)
+        left = dict(offsets)
+        while True:
+            try:
+                async with asyncio.timeout(backoff.remaining):
+                    left = await self._attempt(left)
+                break
+            except TimeoutError:
+                raise TimedOutError(f"The offsets were not committed in {within:g} s") from None
+            except KafkaError as error:
+                if not (error.retriable or error.code in _GOES_AWAY):
+                    raise
+                await backoff.pause(error)
+        self._on_committed(offsets)
+
+    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
+        """One attempt, in the background."""
+        self._tasks.start(self._commit_once(offsets, callback))
+
+    def auto_commit(self, now: float) -> None:
+        """Commit what is stored, when it is time to."""
+        if not self._settings.enable_auto_commit or now < self._auto_at or self._auto_running:
+            return
+        self._auto_at = now + self._settings.auto_commit_interval_ms / 1000
+        offsets = self._stored_now()
+        if offsets:
+            self._auto_running = True
+            self._tasks.start(self._auto_commit(offsets))
+
+    async def commit_stored(self, within: float) -> None:
+        """Before partitions are given away: with automatic commits, as far as that goes."""
+        if not self._settings.enable_auto_commit:
+            return
+        offsets = self._stored_now()
+        try:
+            await self.commit(offsets, within)
+        except KafkaError as error:
+            logger.warning(
+                "group %s: the last offsets of %d partitions were not committed: %s",
+                self._settings.group_id,
+                len(offsets),
+                error.message,
+            )
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], within: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        backoff = Backoff(within)
+        while True:
+            try:
+                async with asyncio.timeout(backoff.remaining):
+                    return await self.committed_now(partitions)
+            except TimeoutError:
+                raise TimedOutError(f"No committed offsets after {within:g} s") from None
+            except KafkaError as error:
+                if not (error.retriable or error.code in _GOES_AWAY):
+                    raise
+                await backoff.pause(error)
+
+    async def committed_now(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """One attempt."""
+        consumer_protocol = self._settings.group_protocol == "consumer"
+        member = self._driver.member
+        identity = member.identity if consumer_protocol and member.joined else NO_MEMBER
+        return await fetch_committed(self._cluster, self._coordinator, identity, partitions)
+
+    async def close(self, within: float) -> None:
+        await self._tasks.wait(within)
+        await self._tasks.cancel()
+
+    # -- parts
+
+    def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            partition: _committable(state.position)
+            for partition, state in self._subscription.partitions.items()
+            if state.position is not None
+        }
+
+    def _stored_now(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        mine = self._subscription.partitions
+        return {key: offset for key, offset in self._stored.items() if key in mine}
+
+    def _identity(self) -> Identity:
+        if not self._subscription.uses_group:
+            return NO_MEMBER
+        member = self._driver.member
+        if not member.joined:
+            if member.rebalancing and member.owned:
+                raise KafkaError(
+                    ErrorCode.REBALANCE_IN_PROGRESS,
+                    "Offsets cannot be committed while the group rebalances; poll() completes it",
+                )
+            raise CommitFailedError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "This consumer is not, or no longer, a member of its group: the partitions may be "
+                "another member's. It took longer than max.poll.interval.ms between polls, or has "
+                "not polled yet",
+            )
+        return member.identity
+
+    async def _attempt(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        refused = await commit_offsets(
+            self._cluster,
+            self._coordinator,
+            self._identity(),
+            self._settings.group_instance_id,
+            offsets,
+        )
+        for partition, error in refused.items():
+            raise _in_words(partition, error)
+        return {}
+
+    async def _commit_once(self, offsets: Offsets, callback: CommitCallback | None) -> None:
+        failure: KafkaError | None = None
+        try:
+            await self._attempt(dict(offsets))
+            self._on_committed(offsets)
+        except KafkaError as error:
+            failure = error
+            if callback is None:
+                logger.warning(
+                    "group %s: offsets were not committed: %s",
+                    self._settings.group_id,
+                    error.message,
+                )
+        if callback is not None:
+            result = callback(offsets, failure)
+            if asyncio.iscoroutine(result):
+                await result
+
+    async def _auto_commit(self, offsets: Offsets) -> None:
+        try:
+            await self._attempt(dict(offsets))
+            self._on_committed(offsets)
+        except KafkaError as error:
+            logger.info(
+                "group %s: the automatic commit failed, the next one will do: %s",
+                self._settings.group_id,
+                error.message,
+            )
+            self._auto_at = 0.0 if error.retriable else self._auto_at
+        finally:
+            self._auto_running = False
+
+
+def _committable(position: Position) -> OffsetAndMetadata:
+    epoch = None if position.offset_epoch == NO_EPOCH else position.offset_epoch
+    return OffsetAndMetadata(position.offset, "", epoch)
+
+
+def _in_words(partition: TopicPartition, error: KafkaError) -> KafkaError:
+    if error.code in _FENCED:
+        return CommitFailedError(
+            error.code,
+            f"{partition}: the group has gone on without this member, and the partition may be "
+            f"another's ({error.code.name})",
+        )
+    return type(error)(error.code, f"{partition}: {error.message}")

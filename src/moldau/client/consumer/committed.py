@@ -1,0 +1,134 @@
+"""Committed offsets over the wire: what a member commits, and what its group has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from moldau.client.cluster import Cluster
+from moldau.client.consumer.coordinator import GroupCoordinator
+from moldau.client.consumer.membership.actions import Identity
+from moldau.client.errors import error_of
+from moldau.client.routing import by_topic
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.wire.api import ApiKey
+from moldau.wire.make import make
+from moldau.wire.offset_shapes import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+NO_MEMBER = Identity("", -1)
+"""Commits without membership: of consumers with assigned partitions."""
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    coordinator: GroupCoordinator,
+    identity: Identity,
+    instance_id: str | None,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> dict[TopicPartition, KafkaError]:
+    """One attempt: the partitions that were refused, and why."""
+    ids = await _topic_ids(cluster, offsets)
+    request = make(
+        OffsetCommitRequest,
+        group_id=coordinator.group,
+        generation_id_or_member_epoch=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=None if identity is NO_MEMBER else instance_id,
+        topics=tuple(
+            make(
+                OffsetCommitRequestTopic,
+                name=topic,
+                topic_id=ids[topic],
+                partitions=tuple(
+                    make(
+                        OffsetCommitRequestPartition,
+                        partition_index=number,
+                        committed_offset=offset.offset,
+                        committed_leader_epoch=(
+                            -1 if offset.leader_epoch is None else offset.leader_epoch
+                        ),
+                        committed_metadata=offset.metadata,
+                    )
+                    for number, offset in numbers.items()
+                ),
+            )
+            for topic, numbers in by_topic(offsets).items()
+        ),
+    )
+    answer = await coordinator.ask(ApiKey.OFFSET_COMMIT, request)
+    names = {topic_id: name for name, topic_id in ids.items()}
+    refused = {}
+    for topic, p in _partitions(answer.topics):
+        error = error_of(p.error_code)
+        if error is not None:
+            name = topic.name or names.get(topic.topic_id, "")
+            refused[TopicPartition(name, p.partition_index)] = error
+    for error in refused.values():
+        if error.code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            coordinator.check(error.code)
+    return refused
+
+
+async def fetch_committed(
+    cluster: Cluster,
+    coordinator: GroupCoordinator,
+    identity: Identity,
+    partitions: Collection[TopicPartition],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """One attempt: what is committed; partitions without a commit are missing.
+
+    Offsets of transactions that are not decided yet are an error that goes away (KIP-447).
+    """
+    ids = await _topic_ids(cluster, partitions)
+    group = make(
+        OffsetFetchRequestGroup,
+        group_id=coordinator.group,
+        member_id=identity.member_id or None,
+        member_epoch=identity.generation,
+        topics=tuple(
+            make(
+                OffsetFetchRequestTopics,
+                name=topic,
+                topic_id=ids[topic],
+                partition_indexes=tuple(numbers),
+            )
+            for topic, numbers in by_topic(dict.fromkeys(partitions, 0)).items()
+        ),
+    )
+    request = make(OffsetFetchRequest, groups=(group,), require_stable=True)
+    answer = await coordinator.ask(ApiKey.OFFSET_FETCH, request)
+    (found,) = answer.groups
+    coordinator.check(found.error_code)
+    names = {topic_id: name for name, topic_id in ids.items()}
+    offsets = {}
+    for topic, p in _partitions(found.topics):
+        coordinator.check(p.error_code)
+        if p.committed_offset >= 0:
+            name = topic.name or names[topic.topic_id]
+            offsets[TopicPartition(name, p.partition_index)] = OffsetAndMetadata(
+                p.committed_offset,
+                p.metadata or "",
+                None if p.committed_leader_epoch < 0 else p.committed_leader_epoch,
+            )
+    return offsets
+
+
+def _partitions(topics: Any) -> list[tuple[Any, Any]]:
+    return [(topic, partition) for topic in topics for partition in topic.partitions]
+
+
+async def _topic_ids(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[str, UUID]:
+    """From version 10 on, offsets go with topic ids."""
+    return {
+        topic: (await cluster.topic(topic)).topic_id
+        for topic in dict.fromkeys(partition.topic for partition in partitions)
+    }

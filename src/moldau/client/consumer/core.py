@@ -1,0 +1,235 @@
+"""What runs behind a consumer: its parts, wired together, and the loop that keeps them going.
+
+Each part has a ``step`` that starts whatever is to be done now and does not wait for it. Whatever
+changes something calls ``kick``; then all parts get their turn, and a poll that waits looks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Final
+
+from moldau.client.cluster import Cluster
+from moldau.client.consumer.assignors import make_assignors
+from moldau.client.consumer.commits import Commits, Offsets
+from moldau.client.consumer.coordinator import GroupCoordinator
+from moldau.client.consumer.fetch.buffer import FetchBuffer
+from moldau.client.consumer.fetch.fetcher import Fetcher
+from moldau.client.consumer.membership.classic import ClassicMember, ClassicOptions
+from moldau.client.consumer.membership.consumer_protocol import (
+    ConsumerOptions,
+    ConsumerProtocolMember,
+)
+from moldau.client.consumer.membership.driver import AnyMember, GroupDriver
+from moldau.client.consumer.position_keeper import PositionKeeper
+from moldau.client.consumer.reset import ResetPolicy
+from moldau.client.consumer.subscription import SubscriptionKind, SubscriptionState
+from moldau.client.metadata import ClusterMetadata
+from moldau.client.settings import ConsumerSettings
+from moldau.config.option import ConfigError
+from moldau.errors import KafkaError
+from moldau.model import TopicPartition
+
+_SHORTEST_NAP: Final = 0.001
+
+
+class ConsumerCore:
+    def __init__(self, settings: ConsumerSettings, on_committed: Callable[[Offsets], None]) -> None:
+        self.settings = settings
+        self.cluster = Cluster(settings)
+        self.subscription = SubscriptionState()
+        self.buffer = FetchBuffer(settings.queued_max_messages_kbytes * 1024)
+        self.news = asyncio.Event()
+        """Something has changed since it was last cleared: worth another look for a poll."""
+        self.driver: GroupDriver | None = None
+        self.commits: Commits | None = None
+        try:
+            policy = ResetPolicy.parse(settings.auto_offset_reset)
+            if settings.group_id is not None:
+                self._make_group(settings.group_id, on_committed)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        self.keeper = PositionKeeper(
+            self.cluster,
+            settings,
+            self.subscription,
+            self.commits,
+            self.moved,
+            self.kick,
+            self._note_failure,
+            lambda: time.time_ns() // 1_000_000,
+        )
+        self.fetcher = Fetcher(
+            self.cluster,
+            settings,
+            self.subscription,
+            self.buffer,
+            policy,
+            self.kick,
+            self._note_failure,
+        )
+        self.cluster.allow_auto_creation = settings.allow_auto_create_topics
+        self.cluster.topics_of_interest = self._topics_of_interest
+        self.cluster.on_update.append(self._metadata_changed)
+        self._kicked = asyncio.Event()
+        self._engine: asyncio.Task[None] | None = None
+        self._failure: KafkaError | None = None
+        self._polled = False
+
+    # -- what the user does
+
+    def start(self) -> None:
+        """Begin to work in the background; the first call decides the event loop."""
+        if self._engine is None:
+            self._engine = asyncio.create_task(self._run(), name="moldau consumer")
+            self.cluster.request_update()
+
+    def poll_started(self) -> None:
+        self._polled = True
+        self.start()
+        if self.driver is not None and self.subscription.uses_group:
+            self.driver.member.poll_started()
+            self._update_membership()
+
+    def poll_ended(self) -> None:
+        if self.driver is not None:
+            self.driver.member.poll_ended(self._now())
+
+    def subscription_changed(self) -> None:
+        """Topics or partitions to read are others now."""
+        if self._engine is not None:
+            self.cluster.request_update()
+            self.kick()
+
+    def kick(self) -> None:
+        self.news.set()
+        self._kicked.set()
+
+    def moved(self, partition: TopicPartition) -> None:
+        """A partition goes on from another place: what was fetched for it is void."""
+        self.buffer.drop(partition)
+        self.kick()
+
+    def raise_failure(self) -> None:
+        """What went wrong in the background and is the user's business, once."""
+        if self.driver is not None and self.driver.member.failure is not None:
+            raise self.driver.member.failure
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def close(self) -> None:
+        """End all work; the group was left before."""
+        if self._engine is not None:
+            self._engine.cancel()
+            await asyncio.gather(self._engine, return_exceptions=True)
+        if self.driver is not None:
+            await self.driver.close()
+        await self.keeper.close()
+        await self.fetcher.close()
+        await self.cluster.close()
+
+    # -- the loop
+
+    def step(self) -> None:
+        now = self._now()
+        if self.driver is not None:
+            self.driver.step(now)
+        self.keeper.step(now)
+        self.fetcher.step(now)
+
+    async def _run(self) -> None:
+        while True:
+            self._kicked.clear()
+            self.step()
+            now = self._now()
+            wake = min(self.keeper.wake_at(now), self.fetcher.wake_at(now))
+            if self.driver is not None:
+                wake = min(wake, self.driver.member.wake_at())
+            nap = None if wake == float("inf") else max(wake - now, _SHORTEST_NAP)
+            try:
+                async with asyncio.timeout(nap):
+                    await self._kicked.wait()
+            except TimeoutError:
+                self.news.set()
+
+    def _metadata_changed(self, metadata: ClusterMetadata) -> None:
+        subscription = self.subscription
+        if subscription.kind is SubscriptionKind.PATTERN:
+            hide_internal = self.settings.exclude_internal_topics
+            names = [
+                name
+                for name, info in metadata.topics.items()
+                if not (info.internal and hide_internal)
+            ]
+            if subscription.matched(names) and self._polled:
+                self._update_membership()
+        for partition, state in subscription.partitions.items():
+            topic = metadata.topics.get(partition.topic)
+            info = None if topic is None else topic.partitions.get(partition.partition)
+            if info is not None:
+                state.leader_changed(info.leader_epoch)
+        if self.driver is not None:
+            self.driver.metadata_changed(metadata)
+        self.kick()
+
+    def _update_membership(self) -> None:
+        """Tell the member what is wanted; a pattern stands for nothing before the first look."""
+        subscription = self.subscription
+        if self.driver is None or not subscription.uses_group:
+            return
+        if subscription.kind is SubscriptionKind.PATTERN and not self.cluster.metadata.nodes:
+            return
+        self.driver.member.subscribe(subscription.topics, subscription.broker_pattern)
+        self.kick()
+
+    def _topics_of_interest(self) -> list[str] | None:
+        subscription = self.subscription
+        if subscription.kind in (SubscriptionKind.PATTERN, SubscriptionKind.BROKER_PATTERN):
+            return None
+        return list({*subscription.topics, *(one.topic for one in subscription.partitions)})
+
+    def _note_failure(self, error: KafkaError) -> None:
+        self._failure = error
+        self.news.set()
+
+    def _make_group(self, group: str, on_committed: Callable[[Offsets], None]) -> None:
+        settings = self.settings
+        coordinator = GroupCoordinator(self.cluster, group)
+        self.driver = GroupDriver(
+            _make_member(settings), self.cluster, coordinator, settings, self.kick
+        )
+        self.commits = Commits(
+            self.cluster, settings, self.subscription, coordinator, self.driver, on_committed
+        )
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _make_member(settings: ConsumerSettings) -> AnyMember:
+    retry_backoff = settings.retry_backoff_ms / 1000
+    if settings.group_protocol == "consumer":
+        return ConsumerProtocolMember(
+            ConsumerOptions(
+                # Kafka's form of a UUID: 22 characters.
+                urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+                max_poll_interval=settings.max_poll_interval_ms / 1000,
+                retry_backoff=retry_backoff,
+                static=settings.group_instance_id is not None,
+            )
+        )
+    return ClassicMember(
+        ClassicOptions(
+            heartbeat_interval=settings.heartbeat_interval_ms / 1000,
+            max_poll_interval=settings.max_poll_interval_ms / 1000,
+            retry_backoff=retry_backoff,
+            instance_id=settings.group_instance_id,
+            rack=settings.client_rack or None,
+        ),
+        make_assignors(settings.partition_assignment_strategy),
+    )

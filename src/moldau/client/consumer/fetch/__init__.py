@@ -1,0 +1,1 @@
+"""Fetching: sessions, what came and is not handed out yet, and the requests themselves."""

@@ -1,0 +1,105 @@
+"""What a consumer wants to read and what it has been given: by topics, by pattern, or by hand.
+
+The three ways exclude each other; the last call of the same way wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+from moldau.client.consumer.positions import PartitionState
+from moldau.model import TopicPartition
+
+
+class SubscriptionKind(Enum):
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    BROKER_PATTERN = "a pattern that the broker evaluates"
+    MANUAL = "partitions"
+
+
+class SubscriptionState:
+    """Subscription, assignment and the state of each assigned partition."""
+
+    def __init__(self) -> None:
+        self.kind = SubscriptionKind.NONE
+        self.topics: frozenset[str] = frozenset()
+        """What was subscribed to, or what the pattern matches now."""
+        self.pattern: re.Pattern[str] | None = None
+        self.broker_pattern: str | None = None
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+
+    @property
+    def uses_group(self) -> bool:
+        """Whether partitions come from a group."""
+        return self.kind not in (SubscriptionKind.NONE, SubscriptionKind.MANUAL)
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        self._choose(SubscriptionKind.TOPICS)
+        self.topics = frozenset(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        self._choose(SubscriptionKind.PATTERN)
+        if self.pattern != pattern:
+            self.topics = frozenset()
+        self.pattern = pattern
+
+    def subscribe_broker_pattern(self, pattern: str) -> None:
+        self._choose(SubscriptionKind.BROKER_PATTERN)
+        self.broker_pattern = pattern
+
+    def matched(self, topics: Iterable[str]) -> bool:
+        """Tells which topics there are; whether the pattern now stands for others than before."""
+        if self.pattern is None:
+            return False
+        found = frozenset(topic for topic in topics if self.pattern.search(topic))
+        changed = found != self.topics
+        self.topics = found
+        return changed
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """By hand. Positions of partitions that stay are kept."""
+        self._choose(SubscriptionKind.MANUAL)
+        self.set_assignment(partitions)
+
+    def unsubscribe(self) -> None:
+        self.kind = SubscriptionKind.NONE
+        self.topics = frozenset()
+        self.pattern = None
+        self.broker_pattern = None
+        self.partitions = {}
+
+    def set_assignment(self, partitions: Collection[TopicPartition]) -> None:
+        """From the group, or by hand: states of partitions that stay are kept."""
+        self.partitions = {
+            partition: self.partitions.get(partition) or PartitionState()
+            for partition in dict.fromkeys(partitions)
+        }
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions |= {
+            partition: PartitionState()
+            for partition in partitions
+            if partition not in self.partitions
+        }
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        self.partitions = {key: one for key, one in self.partitions.items() if key not in gone}
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        try:
+            return self.partitions[partition]
+        except KeyError:
+            raise ValueError(f"partition {partition} is not assigned to this consumer") from None
+
+    def _choose(self, kind: SubscriptionKind) -> None:
+        if self.kind not in (SubscriptionKind.NONE, kind):
+            raise ValueError(
+                f"this consumer reads {self.kind.value} already; "
+                f"unsubscribe() before it reads {kind.value}"
+            )
+        self.kind = kind

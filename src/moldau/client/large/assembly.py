@@ -1,0 +1,161 @@
+"""Chunks become messages again: pure state of one consumer.
+
+Chunks of one message come in order, those of different messages in one partition interleave. A
+message becomes a record when its last chunk is there, at the last chunk's offset. Until then, no
+offset after its first chunk may be committed, so that a crash in the middle re-reads all of it.
+Therefore chunks whose first one was never seen belong to messages that were whole before the
+committed offset, and mean nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from moldau.client.large.chunk_headers import (
+    ChunkHeaders,
+    read_chunk_headers,
+    without_chunk_headers,
+)
+from moldau.client.large.codec import OnDamage
+from moldau.client.large.damage import Damages
+from moldau.model import TopicPartition
+from moldau.records.consumer_record import ConsumerRecord
+
+logger: Final = logging.getLogger(__name__)
+
+
+class AssemblySettings(NamedTuple):
+    buffer_memory: int
+    timeout: float
+    """Seconds without a new chunk."""
+    on_damage: OnDamage
+
+
+class _Message:
+    """A message that is not whole yet."""
+
+    __slots__ = ("chunk", "first", "parts", "seen", "size")
+
+    def __init__(self, chunk: ChunkHeaders, first: ConsumerRecord) -> None:
+        self.chunk = chunk
+        self.first = first
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.seen = 0.0
+
+
+class Assembler:
+    """A :class:`LargeMessageReader`."""
+
+    def __init__(self, settings: AssemblySettings) -> None:
+        self._settings = settings
+        self._open: dict[TopicPartition, dict[bytes, _Message]] = {}
+        """Messages by partition and id, in the order of their first chunks."""
+        self._damages = Damages(settings.on_damage)
+        self.buffered = 0
+        """Bytes of all messages that are not whole."""
+
+    def read(
+        self, partition: TopicPartition, records: Sequence[ConsumerRecord], now: float
+    ) -> list[ConsumerRecord]:
+        whole = []
+        for record in records:
+            chunk = read_chunk_headers(record.headers) if record.headers else None
+            if chunk is None:
+                whole.append(record)
+            else:
+                done = self._add(partition, record, chunk, now)
+                if done is not None:
+                    whole.append(done)
+        if partition in self._open:
+            # Only now: what was in the log all the time is not late because we are.
+            self._give_up_old(partition, now)
+        return whole
+
+    def check(self) -> None:
+        self._damages.check()
+
+    def committable(self, partition: TopicPartition, offset: int) -> int:
+        messages = self._open.get(partition)
+        if messages:
+            offset = min(offset, next(iter(messages.values())).first.offset)
+        return self._damages.lowest(partition, offset)
+
+    def forget(self, partition: TopicPartition) -> None:
+        for message in self._open.pop(partition, {}).values():
+            self.buffered -= message.size
+        self._damages.forget(partition)
+
+    def _add(
+        self, partition: TopicPartition, record: ConsumerRecord, chunk: ChunkHeaders, now: float
+    ) -> ConsumerRecord | None:
+        messages = self._open.setdefault(partition, {})
+        message = messages.get(chunk.message_id)
+        if message is None:
+            if chunk.index > 0:
+                return None
+            message = messages[chunk.message_id] = _Message(chunk, record)
+        expected = len(message.parts)
+        if chunk.index < expected:
+            return None  # a repeated send of a producer without idempotence
+        if chunk.index > expected:
+            self._damaged(partition, message, f"chunk {expected} of {chunk.count} is missing")
+            return None
+        value = record.value or b""
+        if self.buffered + len(value) > self._settings.buffer_memory:
+            self._give_up_old(None, now)
+            if self.buffered + len(value) > self._settings.buffer_memory:
+                self._damaged(partition, message, "it does not fit into buffer_memory")
+                return None
+        message.parts.append(value)
+        message.size += len(value)
+        message.seen = now
+        self.buffered += len(value)
+        if chunk.index + 1 < chunk.count:
+            return None
+        return self._finish(partition, message, record)
+
+    def _finish(
+        self, partition: TopicPartition, message: _Message, last: ConsumerRecord
+    ) -> ConsumerRecord | None:
+        value = b"".join(message.parts)
+        if sha256(value).digest() != message.chunk.digest:
+            self._damaged(partition, message, "its digest is wrong")
+            return None
+        self._drop(partition, message)
+        return ConsumerRecord(
+            last.topic,
+            last.partition,
+            last.offset,
+            message.first.timestamp,
+            message.first.timestamp_type,
+            message.first.key,
+            value,
+            without_chunk_headers(message.first.headers),
+            last.leader_epoch,
+        )
+
+    def _damaged(self, partition: TopicPartition, message: _Message, what: str) -> None:
+        self._drop(partition, message)
+        self._damages.add(partition, message.first.offset, what)
+
+    def _drop(self, partition: TopicPartition, message: _Message) -> None:
+        del self._open[partition][message.chunk.message_id]
+        self.buffered -= message.size
+
+    def _give_up_old(self, partition: TopicPartition | None, now: float) -> None:
+        """Of one partition, or of all when room is needed."""
+        for where in list(self._open) if partition is None else [partition]:
+            for message in list(self._open[where].values()):
+                if message.parts and now - message.seen >= self._settings.timeout:
+                    self._drop(where, message)
+                    logger.warning(
+                        "Gave up a large message at %s offset %d: %d of %d chunks came",
+                        where,
+                        message.first.offset,
+                        len(message.parts),
+                        message.chunk.count,
+                    )

@@ -1,0 +1,53 @@
+"""What producers and consumers know of large messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from moldau.model import TopicPartition
+from moldau.records.consumer_record import ConsumerRecord
+
+Header = tuple[str, bytes | None]
+Part = tuple[bytes, list[Header]]
+"""Value and headers of one record that goes to the log."""
+
+OnDamage = Literal["raise", "skip"]
+"""``raise``: poll() fails once with ``LargeMessageError``; ``skip``: a log line says it is gone."""
+
+
+class LargeMessageCodec(Protocol):
+    @property
+    def blocking(self) -> bool:
+        """Whether ``encode`` and ``read`` wait for storage: async clients then use a thread."""
+
+    def encode(self, topic: str, value: bytes | None, headers: Sequence[Header]) -> list[Part]:
+        """The records to send in place of this one, all under its key, to one partition, in order.
+
+        An empty list: send it as it is.
+        """
+
+    def reader(self) -> LargeMessageReader:
+        """The other direction, with a consumer's state."""
+
+
+class LargeMessageReader(Protocol):
+    """Between a consumer's fetches and its user. Keys and values are bytes here."""
+
+    def read(
+        self, partition: TopicPartition, records: Sequence[ConsumerRecord], now: float
+    ) -> list[ConsumerRecord]:
+        """Records in the order of the log become whole messages; damage is left to ``check``."""
+
+    def check(self) -> None:
+        """Raise the next damage that was found. Called at the start of each poll.
+
+        The damaged message holds back commits until the call after the one that raised: a program
+        that ends by the error finds it again, one that polls on has left it behind.
+        """
+
+    def committable(self, partition: TopicPartition, offset: int) -> int:
+        """The offset to commit instead of this one, so that nothing unfinished is lost."""
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The position was moved, or the partition is no longer ours."""

@@ -1,0 +1,43 @@
+"""Kazoo's callbacks, brought to the event loop in the order in which ZooKeeper sent them.
+
+Kazoo has one thread that talks to the server, and by default two more: one calls watches, the other
+hands out answers. Between those two an answer can overtake the event that came before it, which the
+coordination contract forbids. Here both go from the connection's thread straight to the loop, so
+there is one order and no further thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+
+class _LoopQueue:
+    """What kazoo takes for a queue of work."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def put(self, work: Callable[[], object]) -> None:
+        # A loop that is closed has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(work)
+
+
+class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        queue: Any = _LoopQueue(loop)
+        self.callback_queue = queue
+        self.completion_queue = queue
+        self._running = True
+
+    def start(self) -> None:
+        """There are no threads to start."""
+
+    def stop(self) -> None:
+        """What comes after the end goes to the loop too: kazoo would call it where it is."""

@@ -1,0 +1,378 @@
+"""The coordination contract on a ZooKeeper ensemble, through kazoo.
+
+One object is one session. While the connection is broken, requests wait for the next one; the
+session, its ephemeral nodes and its watches outlive the break, up to the session timeout. A read
+under way when the connection breaks is simply made again. A change is not: nobody can know whether
+the server made it (``ConnectionLostError``). When the session is over it is over for good, unlike
+kazoo's clients, which would go on with another: whoever had ephemeral nodes must hear of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo import exceptions as kazoo
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+
+from moldau.coordination import ensure
+from moldau.coordination.errors import (
+    CoordinationError,
+    NoNodeError,
+    SessionExpiredError,
+    StoreUnavailableError,
+)
+from moldau.coordination.kazoo_answers import BROKEN, EVENTS, lost, results, stat
+from moldau.coordination.kazoo_handler import LoopHandler
+from moldau.coordination.session_watches import ABSENT, SessionWatches
+from moldau.coordination.store import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Op,
+    OpResult,
+    SetData,
+    Stat,
+    Watch,
+)
+from moldau.coordination.tree import check_path
+
+logger = logging.getLogger(__name__)
+
+SESSION_TIMEOUT_MS = 18_000
+"""The default of Kafka's ``zookeeper.session.timeout.ms``."""
+IN_FLIGHT = 128
+"""How many requests may be under way. Kazoo wakes its thread with a byte in a socket pair for each;
+some 270 fill it, and the one after them would block the event loop."""
+RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+
+
+class ZooKeeperStore:
+    """A session; satisfies ``CoordinationStore``. Made by ``open``."""
+
+    def __init__(self, connect: str, session_timeout_ms: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client = KazooClient(
+            connect,
+            timeout=session_timeout_ms / 1000,
+            handler=LoopHandler(self._loop),
+            connection_retry=dict(RECONNECT),
+        )
+        self._client.add_listener(self._tell_state)
+        self._watches = SessionWatches()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._connected = asyncio.Event()
+        self._connection = 0
+        """Counts the connections of the session."""
+        self._ended = False
+        self._listeners: list[Callable[[], object]] = []
+        self._rearming: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._session_id = 0
+
+    @classmethod
+    async def open(
+        cls,
+        connect: str,
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        connection_timeout_ms: int | None = None,
+    ) -> ZooKeeperStore:
+        """Begin a session. ``connect`` is ``host:port,host:port/chroot``, as Kafka's
+        ``zookeeper.connect``; a chroot is made if it is missing."""
+        store = cls(connect, session_timeout_ms)
+        store._client.start_async()
+        patience_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
+        try:
+            async with asyncio.timeout(patience_ms / 1000):
+                await store._ready()
+                if store._client.chroot:
+                    await store._read(partial(store._client.ensure_path_async, "/"))
+        except TimeoutError:
+            await store.close()
+            raise StoreUnavailableError(
+                f"no ZooKeeper answers at {connect} within {patience_ms} ms"
+            ) from None
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    # Reading
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        check_path(path)
+
+        def keep(answer: Any) -> None:
+            if watch is not None:
+                self._watches.add_data(path, watch, answer[1].mzxid)
+
+        try:
+            data, found = await self._read(self._get(path, watch), keep)
+        except kazoo.NoNodeError:
+            raise NoNodeError(path) from None
+        return data or b"", stat(found)
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        calls = [self._get(path, None) for path in paths]
+        await self._ready()
+        pending = [await self._submit(call) for call in calls]
+        found: list[tuple[bytes, Stat] | None] = []
+        for call, future in zip(calls, pending, strict=True):
+            try:
+                try:
+                    data, node = await future
+                except BROKEN:
+                    data, node = await self._read(call)
+            except kazoo.NoNodeError:
+                found.append(None)
+            else:
+                found.append((data or b"", stat(node)))
+        return found
+
+    def _get(self, path: str, watch: Watch | None) -> Callable[[], Any]:
+        hook = None if watch is None else self._on_event
+        return partial(self._client.get_async, path, watch=hook)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        check_path(path)
+
+        def keep(answer: Any) -> None:
+            if watch is not None:
+                self._watches.add_data(path, watch, ABSENT if answer is None else answer.mzxid)
+
+        hook = None if watch is None else self._on_event
+        found = await self._read(partial(self._client.exists_async, path, watch=hook), keep)
+        return None if found is None else stat(found)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        check_path(path)
+
+        def keep(answer: Any) -> None:
+            if watch is not None:
+                self._watches.add_children(path, watch, answer[1].pzxid)
+
+        try:
+            names, _ = await self._read(self._children(path, watched=watch is not None), keep)
+        except kazoo.NoNodeError:
+            raise NoNodeError(path) from None
+        return sorted(names)
+
+    def _children(self, path: str, *, watched: bool) -> Callable[[], Any]:
+        hook = self._on_event if watched else None
+        return partial(self._client.get_children_async, path, watch=hook, include_data=True)
+
+    # Changing
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> str:
+        (made,) = await self.multi([Create(path, data, ephemeral, sequence)])
+        assert isinstance(made, str)
+        return made
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        (changed,) = await self.multi([SetData(path, data, version)])
+        assert isinstance(changed, Stat)
+        return changed
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        (answer,) = await self.multi_many([ops])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def multi_many(self, batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
+        for ops in batches:
+            for op in ops:
+                check_path(op.path)
+        await self._ready()
+        pending = [
+            await self._submit(partial(self._transaction, ops), is_read=False) if ops else None
+            for ops in batches
+        ]
+        answers: list[list[OpResult] | Exception] = []
+        for ops, future in zip(batches, pending, strict=True):
+            try:
+                answers.append([] if future is None else results(ops, await future))
+            except BROKEN as error:
+                answers.append(lost(error))
+            except CoordinationError as error:
+                answers.append(error)
+            except kazoo.ZookeeperError as error:
+                answers.append(StoreUnavailableError(f"ZooKeeper refuses: {error!r}"))
+        return answers
+
+    def _transaction(self, ops: Sequence[Op]) -> Any:
+        transaction = self._client.transaction()
+        for op in ops:
+            match op:
+                case Create(path, data, ephemeral, sequence):
+                    transaction.create(path, data, ephemeral=ephemeral, sequence=sequence)
+                case SetData(path, data, version):
+                    transaction.set_data(path, data, version)
+                case Delete(path, version):
+                    transaction.delete(path, version)
+                case Check(path, version):
+                    transaction.check(path, version)
+        return transaction.commit_async()
+
+    async def ensure_path(self, path: str) -> None:
+        await ensure.ensure_path(self, path)
+
+    # The session
+
+    def on_expired(self, callback: Callable[[], object]) -> None:
+        self._listeners.append(callback)
+
+    async def close(self) -> None:
+        self._listeners.clear()
+        self._end()
+        assert self._stopping is not None
+        await asyncio.shield(self._stopping)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._connected.set()  # whoever waits for a connection learns that there will be none
+        self._watches.clear()
+        if self._rearming is not None:
+            self._rearming.cancel()
+        if self._stopping is None:
+            self._stopping = self._loop.create_task(asyncio.to_thread(self._stop_client))
+
+    def _stop_client(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+    def _tell_state(self, state: str) -> None:
+        """Called in kazoo's thread."""
+        self._client.handler.completion_queue.put(partial(self._on_state, state))
+
+    def _on_state(self, state: str) -> None:
+        if self._ended:
+            return
+        if state == KazooState.SUSPENDED:
+            logger.warning("The connection to ZooKeeper is broken; the session may survive it")
+            self._connected.clear()
+            self._connection += 1
+            if self._rearming is not None:
+                self._rearming.cancel()
+        elif state == KazooState.CONNECTED:
+            self._session_id = self._client.client_id[0]
+            self._rearming = self._loop.create_task(self._rearm())
+        else:
+            logger.warning("ZooKeeper session %#x is over", self._session_id)
+            listeners, self._listeners = self._listeners, []
+            self._end()
+            for listener in listeners:
+                listener()
+
+    async def _rearm(self) -> None:
+        """Leave all watches again, then let the requests that wait come."""
+        watches = self._watches
+        data, children = [], []
+        for path in watches.data_paths():
+            await self._slots.acquire()
+            call = partial(self._client.exists_async, path, watch=self._on_event)
+            data.append((path, self._send(call)))
+        for path in watches.children_paths():
+            await self._slots.acquire()
+            children.append((path, self._send(self._children(path, watched=True))))
+        try:
+            for path, future in data:
+                found = await future
+                watches.compare_data(path, ABSENT if found is None else found.mzxid)
+            for path, future in children:
+                try:
+                    watches.compare_children(path, (await future)[1].pzxid)
+                except kazoo.NoNodeError:
+                    watches.compare_children(path, ABSENT)
+        except BROKEN:
+            return  # all of it again with the next connection
+        self._connected.set()
+
+    def _on_event(self, event: Any) -> None:
+        kind = EVENTS.get(event.type)
+        if kind is not None and not self._ended:
+            self._watches.fire(kind, event.path)
+
+    # Requests
+
+    async def _ready(self) -> None:
+        await self._connected.wait()
+        if self._ended:
+            raise SessionExpiredError(f"session {self._session_id:#x} is over")
+
+    async def _read(
+        self, call: Callable[[], Any], on_answer: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Ask until there is an answer."""
+        while True:
+            future = await self._submit(call, on_answer)
+            try:
+                return await future
+            except BROKEN:
+                await asyncio.sleep(0)  # the news of the break is on its way to the loop
+
+    async def _submit(
+        self,
+        call: Callable[[], Any],
+        on_answer: Callable[[Any], None] | None = None,
+        *,
+        is_read: bool = True,
+    ) -> asyncio.Future[Any]:
+        """Send a request when there is a connection whose watches are in place."""
+        while True:
+            await self._ready()
+            await self._slots.acquire()
+            if self._connected.is_set() and not self._ended:
+                return self._send(call, on_answer, is_read=is_read)
+            self._slots.release()
+
+    def _send(
+        self,
+        call: Callable[[], Any],
+        on_answer: Callable[[Any], None] | None = None,
+        *,
+        is_read: bool = True,
+    ) -> asyncio.Future[Any]:
+        """Send a request, which has a slot; ``on_answer`` runs in the order of answers and
+        events."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        connection = self._connection if is_read else None
+        call().rawlink(partial(self._deliver, future, on_answer, connection))
+        return future
+
+    def _deliver(
+        self,
+        future: asyncio.Future[Any],
+        on_answer: Callable[[Any], None] | None,
+        connection: int | None,
+        result: Any,
+    ) -> None:
+        self._slots.release()
+        error = result.exception
+        if connection not in (None, self._connection):
+            # Kazoo kept the request through a break. What it read may be newer than an event that
+            # is still to come, because the watches were not in place yet.
+            error = kazoo.ConnectionLoss()
+        if error is None and on_answer is not None and not self._ended:
+            on_answer(result.value)
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result.value)
+        else:
+            future.set_exception(error)

@@ -1,0 +1,240 @@
+"""The coordination contract on a real ZooKeeper, and what is its own: broken connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+
+import pytest
+from kazoo.client import KazooClient
+from tests.support.process import free_port
+from tests.support.proxy import CuttableWay
+from tests.support.zookeeper import ZooKeeper
+from tests.unit.coordination.contract import CoordinationContract, Watcher
+
+from moldau.coordination.errors import (
+    ConnectionLostError,
+    NodeExistsError,
+    SessionExpiredError,
+    StoreUnavailableError,
+)
+from moldau.coordination.store import CoordinationStore, Create, EventType, WatchEvent
+from moldau.coordination.zookeeper import IN_FLIGHT, ZooKeeperStore
+
+PATIENCE_S = 30.0
+SESSION_MS = 20_000
+"""Longer than any pause of a busy test machine."""
+
+_roots = count(1)
+
+
+class ZooKeeperCluster:
+    """A part of the tree for one test; each session has its own way to the server."""
+
+    def __init__(self, server: ZooKeeper) -> None:
+        self._server = server
+        self._root = f"/test-{next(_roots)}"
+        self._ways: dict[ZooKeeperStore, CuttableWay] = {}
+
+    async def session(self) -> ZooKeeperStore:
+        way = await CuttableWay("127.0.0.1", self._server.port).start()
+        store = await ZooKeeperStore.open(way.address + self._root, session_timeout_ms=SESSION_MS)
+        self._ways[store] = way
+        return store
+
+    def way(self, store: CoordinationStore) -> CuttableWay:
+        assert isinstance(store, ZooKeeperStore)
+        return self._ways[store]
+
+    async def expire(self, session: CoordinationStore) -> None:
+        """Nobody can end another's session but by taking it over; the owner hears of it later."""
+        assert isinstance(session, ZooKeeperStore)
+        self.way(session).cut()
+        client = session._client
+
+        def take_over_and_close() -> None:
+            identity = client._session_id, client._session_passwd
+            thief = KazooClient(self._server.address, client_id=identity)
+            thief.start(PATIENCE_S)
+            thief.stop()
+            thief.close()
+
+        await asyncio.to_thread(take_over_and_close)
+        self.way(session).mend()
+
+    async def close(self) -> None:
+        for store, way in self._ways.items():
+            way.mend()
+            await store.close()
+            await way.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as zookeeper:
+        yield zookeeper
+
+
+@pytest.fixture
+async def cluster(server: ZooKeeper) -> AsyncIterator[ZooKeeperCluster]:
+    found = ZooKeeperCluster(server)
+    yield found
+    await found.close()
+
+
+@pytest.fixture
+async def store(cluster: ZooKeeperCluster) -> ZooKeeperStore:
+    return await cluster.session()
+
+
+@pytest.fixture
+async def other(cluster: ZooKeeperCluster) -> ZooKeeperStore:
+    return await cluster.session()
+
+
+class TestContract(CoordinationContract):
+    pass
+
+
+async def suspended(store: ZooKeeperStore) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while store._connected.is_set():  # noqa: ASYNC110 - nobody else needs to be told
+            await asyncio.sleep(0.001)
+
+
+async def test_a_session_and_its_nodes_survive_a_broken_connection(
+    cluster: ZooKeeperCluster, store: ZooKeeperStore, other: ZooKeeperStore
+) -> None:
+    await store.create("/mine", b"x", ephemeral=True)
+    session_id = store.session_id
+    cluster.way(store).cut()
+    await suspended(store)
+    waiting = asyncio.ensure_future(store.get("/mine"))
+    change = asyncio.ensure_future(store.set("/mine", b"y"))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    assert not change.done()
+    cluster.way(store).mend()
+    assert (await waiting)[0] in (b"x", b"y")
+    await change
+    assert store.session_id == session_id
+    data, stat = await other.get("/mine")
+    assert (data, stat.ephemeral_owner) == (b"y", session_id)
+
+
+async def test_watches_hear_of_what_happened_while_the_connection_was_broken(
+    cluster: ZooKeeperCluster, store: ZooKeeperStore, other: ZooKeeperStore
+) -> None:
+    for path in ("/changed", "/deleted", "/parent", "/same", "/gone"):
+        await store.create(path)
+    watchers = {path: Watcher() for path in ("/changed", "/deleted", "/new", "/same")}
+    for path, watcher in watchers.items():
+        await store.exists(path, watcher)
+    children, gone, quiet = Watcher(), Watcher(), Watcher()
+    await store.children("/parent", children)
+    await store.children("/gone", gone)
+    await store.children("/same", quiet)
+    cluster.way(store).cut()
+    await suspended(store)
+    await other.set("/changed", b"x")
+    await other.delete("/deleted")
+    await other.create("/new")
+    await other.create("/parent/child")
+    await other.delete("/gone")
+    cluster.way(store).mend()
+    assert (await store.get("/changed"))[0] == b"x"  # the events are there before any answer
+    fired = {path: watcher.fired for path, watcher in watchers.items()}
+    assert fired == {"/changed": 1, "/deleted": 1, "/new": 1, "/same": 0}
+    assert await watchers["/changed"].next() == WatchEvent(EventType.CHANGED, "/changed")
+    assert await watchers["/deleted"].next() == WatchEvent(EventType.DELETED, "/deleted")
+    assert await watchers["/new"].next() == WatchEvent(EventType.CREATED, "/new")
+    assert await children.next() == WatchEvent(EventType.CHILDREN, "/parent")
+    assert await gone.next() == WatchEvent(EventType.DELETED, "/gone")
+    # Those that had nothing to tell are in place again.
+    await other.set("/same", b"x")
+    await other.create("/same/child")
+    assert await watchers["/same"].next() == WatchEvent(EventType.CHANGED, "/same")
+    assert await quiet.next() == WatchEvent(EventType.CHILDREN, "/same")
+
+
+async def test_a_change_under_way_when_the_connection_breaks_is_of_unknown_fate(
+    cluster: ZooKeeperCluster, store: ZooKeeperStore, other: ZooKeeperStore
+) -> None:
+    await store.create("/q")
+    changes = [asyncio.ensure_future(store.create(f"/q/{number}")) for number in range(50)]
+    await asyncio.sleep(0)
+    cluster.way(store).cut()
+    await suspended(store)
+    cluster.way(store).mend()
+    answers = await asyncio.gather(*changes, return_exceptions=True)
+    assert all(isinstance(answer, str | ConnectionLostError) for answer in answers), answers
+    made = {f"/q/{name}" for name in await other.children("/q")}
+    assert {answer for answer in answers if isinstance(answer, str)} <= made
+    # The session goes on, and looking is how to find out.
+    for number, answer in enumerate(answers):
+        if isinstance(answer, ConnectionLostError) and f"/q/{number}" in made:
+            with pytest.raises(NodeExistsError):
+                await store.create(f"/q/{number}")
+            break
+
+
+async def test_a_session_that_ran_out_is_over_for_good(
+    cluster: ZooKeeperCluster, store: ZooKeeperStore, other: ZooKeeperStore
+) -> None:
+    await store.create("/mine", ephemeral=True)
+    gone = Watcher()
+    await other.exists("/mine", gone)
+    watcher, lost = Watcher(), asyncio.Event()
+    await store.children("/", watcher)
+    store.on_expired(lost.set)
+    cluster.way(store).cut()
+    await suspended(store)
+    waiting = [
+        asyncio.ensure_future(store.exists("/mine")),
+        asyncio.ensure_future(store.create("/a")),
+    ]
+    await cluster.expire(store)
+    await asyncio.wait_for(lost.wait(), PATIENCE_S)
+    assert await gone.next() == WatchEvent(EventType.DELETED, "/mine")
+    for answer in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(answer, SessionExpiredError)
+    with pytest.raises(SessionExpiredError):
+        await store.multi([Create("/a")])
+    assert await other.exists("/a") is None
+    assert watcher.fired == 0
+
+
+async def test_a_silent_session_expires_by_itself(server: ZooKeeper) -> None:
+    way = await CuttableWay("127.0.0.1", server.port).start()
+    watching = await ZooKeeperStore.open(server.address, session_timeout_ms=SESSION_MS)
+    store = await ZooKeeperStore.open(way.address, session_timeout_ms=1000)
+    gone, lost = Watcher(), asyncio.Event()
+    store.on_expired(lost.set)
+    await store.create("/silent", ephemeral=True)
+    await watching.exists("/silent", gone)
+    way.cut()
+    assert (await gone.next()).type is EventType.DELETED
+    way.mend()
+    await asyncio.wait_for(lost.wait(), PATIENCE_S)
+    await store.close()
+    await watching.close()
+    await way.close()
+
+
+async def test_many_requests_at_once(store: ZooKeeperStore) -> None:
+    await store.create("/many")
+    many = 5 * IN_FLIGHT
+    answers = await store.multi_many(
+        [[Create(f"/many/{number}", b"%d" % number)] for number in range(many)]
+    )
+    assert answers == [[f"/many/{number}"] for number in range(many)]
+    found = await store.get_many([f"/many/{number}" for number in range(many)])
+    assert [node[0] if node else None for node in found] == [
+        b"%d" % number for number in range(many)
+    ]
+
+
+async def test_nobody_there() -> None:
+    with pytest.raises(StoreUnavailableError, match="no ZooKeeper answers at"):
+        await ZooKeeperStore.open(f"127.0.0.1:{free_port()}", connection_timeout_ms=200)
