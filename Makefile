@@ -94,7 +94,7 @@ $(KAFKAJS): tests/node/package.json
 
 .PHONY: test-tools
 test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS)
-	@tools/system-packages java node kcat
+	@tools/system-packages java node kcat postgresql openssl
 
 # --- Checking --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from moldau.client.errors import KafkaError
 from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert
 from moldau.mailalert.store import AlertStore, Incoming
-from moldau.model import TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +173,9 @@ class Intake:
         if not offsets:
             return
         try:
-            self._consumer.commit(offsets)
+            self._consumer.commit(
+                {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
+            )
         except KafkaError as error:
             # Nothing is lost: what is read again is found in the database.
             _log.warning("offsets could not be committed: %s", error)

@@ -61,8 +61,8 @@ class LagWatcher:
             if rule.topic in (None, partition.topic)
         ]
         return Lag(
-            records=sum(lag.records for lag in partitions),
-            seconds=max((lag.behind_ms for lag in partitions), default=0) / 1000,
+            records=sum(lag.records or 0 for lag in partitions),
+            seconds=max((lag.behind_ms or 0 for lag in partitions), default=0) / 1000,
         )
 
     def _run(self) -> None:
