@@ -1,10 +1,10 @@
 """Chunks become messages again: pure state of one consumer.
 
 Chunks of one message come in order, those of different messages in one partition interleave. A
-message becomes a record when its last chunk is there, at the last chunk's offset. No offset between
-its first and its last chunk is ever committed, so that a crash in the middle re-reads all of it.
-Therefore chunks whose first one was never seen belong to messages that were whole before the
-committed offset, and mean nothing.
+message becomes a record when its last chunk is there, at the last chunk's offset. As long as that is
+not done with, nothing after its first chunk is committed, so that a crash re-reads all of it.
+Therefore chunks whose first one was never seen belong to messages that were done with before, and
+mean nothing.
 """
 
 from __future__ import annotations
@@ -83,17 +83,14 @@ class Assembler:
         self._damages.check()
 
     def committable(self, partition: TopicPartition, offset: int) -> int:
-        offset = self._damages.lowest(partition, offset)
+        # Messages that end before it are done with, whatever of them lies after it.
+        spans = [span for span in self._whole.get(partition, ()) if span[1] >= offset]
+        self._whole[partition] = spans
+        firsts = [first for first, _ in spans]
         messages = self._open.get(partition)
         if messages:
-            offset = min(offset, next(iter(messages.values())).first.offset)
-        spans = self._whole.get(partition, [])
-        # A span may pull the offset into an earlier one: from the last to the first.
-        for first, last in sorted(spans, key=lambda span: span[1], reverse=True):
-            if first < offset <= last:
-                offset = first
-        self._whole[partition] = [span for span in spans if span[1] >= offset]
-        return offset
+            firsts.append(next(iter(messages.values())).first.offset)
+        return self._damages.lowest(partition, min([offset, *firsts]))
 
     def forget(self, partition: TopicPartition) -> None:
         for message in self._open.pop(partition, {}).values():
