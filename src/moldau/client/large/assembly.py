@@ -1,8 +1,8 @@
 """Chunks become messages again: pure state of one consumer.
 
 Chunks of one message come in order, those of different messages in one partition interleave. A
-message becomes a record when its last chunk is there, at the last chunk's offset. As long as that is
-not done with, nothing after its first chunk is committed, so that a crash re-reads all of it.
+message becomes a record when its last chunk is there, at the last chunk's offset. As long as that
+is not done with, nothing after its first chunk is committed, so that a crash re-reads all of it.
 Therefore chunks whose first one was never seen belong to messages that were done with before, and
 mean nothing.
 """
