@@ -233,6 +233,25 @@ def test_the_life_of_groups(admin: Admin, cluster: Target, new_topic: NewTopicFa
     assert [code_of(o) for o in outcomes] == [None, ErrorCode.GROUP_ID_NOT_FOUND]
 
 
+def test_the_lag_of_a_group(admin: Admin, cluster: Target, new_topic: NewTopicFactory) -> None:
+    topic = new_topic(partitions=2)
+    group = unique("lag")
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    before_ms = time.time_ns() // 1_000_000
+    produce(cluster, topic, 5)
+    end = admin.list_offsets({first: OffsetSpec.LATEST})[first].offset
+    admin.alter_group_offsets(group, {first: OffsetAndMetadata(1)})
+    lags = admin.group_lag(group, [second])
+    assert lags[first].records == end - 1 > 0
+    age_ms = time.time_ns() // 1_000_000 - before_ms
+    assert lags[first].behind_ms is not None
+    assert 0 <= lags[first].behind_ms <= age_ms + 1
+    assert lags[second].committed is None
+    assert lags[second].records is None
+    admin.alter_group_offsets(group, {first: OffsetAndMetadata(end)})
+    assert admin.group_lag(group)[first][2] == 0
+
+
 def _is_stable(outcome: Outcome[object]) -> bool:
     return outcome.value is not None and outcome.value.state == "Stable"  # type: ignore[attr-defined]
 

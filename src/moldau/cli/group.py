@@ -186,11 +186,11 @@ def offsets(
 
     async def gather(client: Client) -> list[dict[str, Any]]:
         await describe_groups(client, [name])
-        committed = await client.admin.list_group_offsets(name)
+        lags = await client.admin.group_lag(name)
         if topics:
             wanted = await scope(client, topics)
-            committed = {p: offset for p, offset in committed.items() if p in wanted}
-        rows = await partition_rows(client, committed, {})
+            lags = {partition: lag for partition, lag in lags.items() if partition in wanted}
+        rows = partition_rows(lags, {})
         return [{key: row[key] for key in row if key not in owner} for row in rows]
 
     def show(rows: list[dict[str, Any]]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.exit_codes import CommandError, ExitCode
@@ -12,8 +11,8 @@ from moldau.cli.session import did_you_mean
 
 if TYPE_CHECKING:
     from moldau.client import Client
-    from moldau.client.admin import GroupDescription, GroupMember
-    from moldau.model import OffsetAndMetadata, TopicPartition
+    from moldau.client.admin import GroupDescription, GroupMember, PartitionLag
+    from moldau.model import TopicPartition
 
 COLUMNS = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "MEMBER", "HOST", "CLIENT")
 
@@ -43,8 +42,7 @@ async def report(client: Client, names: Sequence[str] | None) -> list[dict[str, 
 
 async def _document(client: Client, group: GroupDescription) -> dict[str, Any]:
     owners = {partition: member for member in group.members for partition in member.assignment}
-    committed = await client.admin.list_group_offsets(group.group)
-    rows = await partition_rows(client, committed, owners)
+    rows = partition_rows(await client.admin.group_lag(group.group, owners), owners)
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     return {
         "group": group.group,
@@ -59,19 +57,13 @@ async def _document(client: Client, group: GroupDescription) -> dict[str, Any]:
     }
 
 
-async def partition_rows(
-    client: Client,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    owners: Mapping[TopicPartition, GroupMember],
+def partition_rows(
+    lags: Mapping[TopicPartition, PartitionLag], owners: Mapping[TopicPartition, GroupMember]
 ) -> list[dict[str, Any]]:
     """A row per partition that is committed or owned."""
-    partitions = sorted({*committed, *owners})
-    ends = await _ends(client, partitions)
-    behind = await _behind_ms(client, committed, ends)
     rows = []
-    for partition in partitions:
-        offset = committed.get(partition)
-        end = ends.get(partition)
+    for partition, lag in lags.items():
+        offset = lag.committed
         owner = owners.get(partition)
         rows.append(
             {
@@ -80,9 +72,9 @@ async def partition_rows(
                 "committed_offset": offset.offset if offset is not None else None,
                 "leader_epoch": offset.leader_epoch if offset is not None else None,
                 "metadata": offset.metadata if offset is not None else None,
-                "end_offset": end,
-                "lag": None if end is None or offset is None else end - offset.offset,
-                "lag_ms": behind.get(partition),
+                "end_offset": lag.end_offset,
+                "lag": lag.records,
+                "lag_ms": lag.behind_ms,
                 "member_id": owner.member_id if owner is not None else None,
                 "instance_id": owner.instance_id if owner is not None else None,
                 "client_id": owner.client_id if owner is not None else None,
@@ -135,60 +127,3 @@ def show_ms(span_ms: int | None) -> str | None:
             parts.append(f"{seconds // size}{unit}")
             seconds %= size
     return " ".join(parts[:2])
-
-
-async def _ends(
-    client: Client, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """The next offset of every partition that still exists and has a leader."""
-    from moldau.client import OffsetSpec
-
-    metadata = client.cluster.metadata
-    if any(partition.topic not in metadata.topics for partition in partitions):
-        metadata = await client.cluster.refresh(None)
-    there = [
-        partition
-        for partition in partitions
-        if partition.topic in metadata.topics
-        and partition.partition in metadata.topics[partition.topic].with_leader
-    ]
-    found = await client.admin.list_offsets(dict.fromkeys(there, OffsetSpec.LATEST))
-    return {partition: entry.offset for partition, entry in found.items()}
-
-
-async def _behind_ms(
-    client: Client,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    ends: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, int]:
-    """How long the oldest record not consumed yet has been waiting; 0 when there is none."""
-    behind: dict[TopicPartition, int] = {}
-    positions: dict[TopicPartition, int] = {}
-    for partition, offset in committed.items():
-        if partition not in ends:
-            continue
-        if offset.offset >= ends[partition]:
-            behind[partition] = 0
-        else:
-            positions[partition] = offset.offset
-    if positions:
-        stamps = await _first_timestamps(client, positions, ends)
-        now_ms = time.time_ns() // 1_000_000
-        behind |= {partition: max(0, now_ms - stamp) for partition, stamp in stamps.items()}
-    return behind
-
-
-async def _first_timestamps(
-    client: Client, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """The timestamp of the first record at or after each position: one small fetch per leader."""
-    from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
-
-    settings = ReaderSettings(partition_max_bytes=1, out_of_range="earliest")
-    until = {partition: ends[partition] for partition in positions}
-    stamps: dict[TopicPartition, int] = {}
-    async with PartitionReader(client.cluster, positions, until=until, settings=settings) as reader:
-        while not reader.ended and stamps.keys() < positions.keys():
-            for partition, records, _ in await reader.poll():
-                stamps.setdefault(partition, records[0].timestamp)
-    return stamps

@@ -10,6 +10,7 @@ from moldau.client.admin.group_types import (
     GroupListing,
     GroupMember,
     MemberToRemove,
+    PartitionLag,
 )
 from moldau.client.admin.types import (
     AlterOperation,
@@ -63,6 +64,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "OffsetSpec",
     "Outcome",
+    "PartitionLag",
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",

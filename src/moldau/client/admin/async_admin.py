@@ -37,7 +37,12 @@ from moldau.client.metadata import TopicInfo
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client.admin.group_types import GroupDescription, GroupListing, MemberToRemove
+    from moldau.client.admin.group_types import (
+        GroupDescription,
+        GroupListing,
+        MemberToRemove,
+        PartitionLag,
+    )
 
 
 class AsyncAdmin:
@@ -205,6 +210,17 @@ class AsyncAdmin:
         from moldau.client.admin import group_offsets
 
         return await group_offsets.fetch(self._caller, group)
+
+    async def group_lag(
+        self, group: str, partitions: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, PartitionLag]:
+        """How far a group is behind, in records and in time, where it has committed.
+
+        ``partitions`` are included even if nothing is committed there.
+        """
+        from moldau.client.admin import lag
+
+        return await lag.group_lag(self._caller, group, partitions)
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from moldau.model import Node, TopicPartition
+from moldau.model import Node, OffsetAndMetadata, TopicPartition
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -53,3 +53,20 @@ class MemberToRemove(NamedTuple):
 
     member_id: str = ""
     instance_id: str | None = None
+
+
+class PartitionLag(NamedTuple):
+    """How far a group is behind in one partition."""
+
+    committed: OffsetAndMetadata | None
+    """None where the group has committed nothing."""
+    end_offset: int | None
+    """None where the partition is gone or has no leader."""
+    behind_ms: int | None
+    """How long the oldest record not consumed yet has been waiting; 0 when there is none."""
+
+    @property
+    def records(self) -> int | None:
+        if self.committed is None or self.end_offset is None:
+            return None
+        return self.end_offset - self.committed.offset

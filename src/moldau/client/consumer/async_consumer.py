@@ -39,6 +39,9 @@ from moldau.records.consumer_record import ConsumerRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from moldau.client.large.codec import LargeMessageCodec
+    from moldau.client.large.reading import LargeReading
+
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 30.0
@@ -47,13 +50,21 @@ CLOSE_TIMEOUT = 30.0
 class AsyncConsumer:
     """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
 
-    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        large_messages: LargeMessageCodec | None = None,
+        **settings: object,
+    ) -> None:
         self.settings = ConsumerSettings(config, **settings)
         self._metrics = ConsumerMetrics()
         self._interceptors = ConsumerInterceptors(self.settings.interceptor_classes)
         self._core = ConsumerCore(self.settings, self._committed)
         self._rebalances = Rebalances(self._core, lambda function: self._call_user(function))
         self._convert = Deserialization.of(self.settings)
+        self._large = None if large_messages is None else self._read_large(large_messages)
         self._call_user: Callable[[Callable[[], object]], Any] = call_here
         self._polling = False
         self._wakeup = False
@@ -130,9 +141,13 @@ class AsyncConsumer:
         core = self._core
 
         def take() -> dict[TopicPartition, list[ConsumerRecord]]:
-            return core.buffer.take(limit, self._deliverable, self._consumed, self._convert)
+            convert = self._convert if self._large is None else None
+            return core.buffer.take(limit, self._deliverable, self._consumed, convert)
 
-        found = await self._poll(timeout, take)
+        if self._large is None:
+            found = await self._poll(timeout, take)
+        else:
+            found = await self._poll_large(self._large, timeout, take)
         if not found:
             return EMPTY
         self._metrics.consumed(found.values())
@@ -444,6 +459,34 @@ class AsyncConsumer:
         finally:
             self._polling = False
             core.poll_ended()
+
+    async def _poll_large(
+        self,
+        large: LargeReading,
+        timeout: float,
+        take: Callable[[], dict[TopicPartition, list[ConsumerRecord]]],
+    ) -> dict[TopicPartition, list[ConsumerRecord]] | None:
+        """Until a message is whole, or the time is over."""
+        deadline = self._now() + timeout
+        large.check()
+        while True:
+            fetched = await self._poll(max(0.0, deadline - self._now()), take)
+            whole = await large.read(fetched or {})
+            if whole:
+                return whole
+            large.check()
+            if not fetched:
+                return None
+
+    def _read_large(self, codec: LargeMessageCodec) -> LargeReading:
+        from moldau.client.large.reading import LargeReading
+
+        convert = self._convert
+        large = LargeReading(codec, None if convert is None else lambda one: convert([one]))
+        self._core.buffer.dropped = large.forget
+        if self._core.commits is not None:
+            self._core.commits.committable = large.committable
+        return large
 
     def _begin_poll(self) -> None:
         core = self._core

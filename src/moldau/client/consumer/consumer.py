@@ -16,13 +16,16 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from moldau.client.blocking import BlockingClient
 from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.errors import ClosedError, ConcurrentAccessError
 from moldau.client.settings import ConsumerSettings
 from moldau.records.consumer_record import ConsumerRecord
+
+if TYPE_CHECKING:
+    from moldau.client.large.codec import LargeMessageCodec
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -68,8 +71,16 @@ class Consumer(BlockingClient[AsyncConsumer]):
     ``ConcurrentAccessError``. Only ``wakeup`` and ``metrics`` may be called from any thread.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-        super().__init__(AsyncConsumer(config, **settings), "consumer")
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        large_messages: LargeMessageCodec | None = None,
+        **settings: object,
+    ) -> None:
+        inner = AsyncConsumer(config, large_messages=large_messages, **settings)
+        super().__init__(inner, "consumer")
         self._inner._call_user = self._call_in_users_thread
         self._lock = threading.Lock()
         self._owner = 0

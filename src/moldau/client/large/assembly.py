@@ -1,10 +1,10 @@
 """Chunks become messages again: pure state of one consumer.
 
 Chunks of one message come in order, those of different messages in one partition interleave. A
-message becomes a record when its last chunk is there, at the last chunk's offset. Until then, no
-offset after its first chunk may be committed, so that a crash in the middle re-reads all of it.
-Therefore chunks whose first one was never seen belong to messages that were whole before the
-committed offset, and mean nothing.
+message becomes a record when its last chunk is there, at the last chunk's offset. As long as that
+is not done with, nothing after its first chunk is committed, so that a crash re-reads all of it.
+Therefore chunks whose first one was never seen belong to messages that were done with before, and
+mean nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.client.large.chunk_headers import (
     read_chunk_headers,
     without_chunk_headers,
 )
-from moldau.client.large.codec import OnDamage
+from moldau.client.large.codec import Convert, OnDamage
 from moldau.client.large.damage import Damages
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -50,10 +50,13 @@ class _Message:
 class Assembler:
     """A :class:`LargeMessageReader`."""
 
-    def __init__(self, settings: AssemblySettings) -> None:
+    def __init__(self, settings: AssemblySettings, convert: Convert | None) -> None:
         self._settings = settings
+        self._convert = convert
         self._open: dict[TopicPartition, dict[bytes, _Message]] = {}
         """Messages by partition and id, in the order of their first chunks."""
+        self._whole: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """First and last offset of the messages handed out, as far as commits may touch them."""
         self._damages = Damages(settings.on_damage)
         self.buffered = 0
         """Bytes of all messages that are not whole."""
@@ -64,12 +67,13 @@ class Assembler:
         whole = []
         for record in records:
             chunk = read_chunk_headers(record.headers) if record.headers else None
-            if chunk is None:
-                whole.append(record)
-            else:
-                done = self._add(partition, record, chunk, now)
-                if done is not None:
-                    whole.append(done)
+            first = record.offset
+            done: ConsumerRecord | None = record
+            if chunk is not None:
+                found = self._add(partition, record, chunk, now)
+                first, done = found if found is not None else (first, None)
+            if done is not None and self._converted(partition, done, first):
+                whole.append(done)
         if partition in self._open:
             # Only now: what was in the log all the time is not late because we are.
             self._give_up_old(partition, now)
@@ -79,19 +83,25 @@ class Assembler:
         self._damages.check()
 
     def committable(self, partition: TopicPartition, offset: int) -> int:
+        # Messages that end before it are done with, whatever of them lies after it.
+        spans = [span for span in self._whole.get(partition, ()) if span[1] >= offset]
+        self._whole[partition] = spans
+        firsts = [first for first, _ in spans]
         messages = self._open.get(partition)
         if messages:
-            offset = min(offset, next(iter(messages.values())).first.offset)
-        return self._damages.lowest(partition, offset)
+            firsts.append(next(iter(messages.values())).first.offset)
+        return self._damages.lowest(partition, min([offset, *firsts]))
 
     def forget(self, partition: TopicPartition) -> None:
         for message in self._open.pop(partition, {}).values():
             self.buffered -= message.size
+        self._whole.pop(partition, None)
         self._damages.forget(partition)
 
     def _add(
         self, partition: TopicPartition, record: ConsumerRecord, chunk: ChunkHeaders, now: float
-    ) -> ConsumerRecord | None:
+    ) -> tuple[int, ConsumerRecord] | None:
+        """First offset and record of the message that this chunk completes."""
         messages = self._open.setdefault(partition, {})
         message = messages.get(chunk.message_id)
         if message is None:
@@ -120,13 +130,16 @@ class Assembler:
 
     def _finish(
         self, partition: TopicPartition, message: _Message, last: ConsumerRecord
-    ) -> ConsumerRecord | None:
+    ) -> tuple[int, ConsumerRecord] | None:
         value = b"".join(message.parts)
         if sha256(value).digest() != message.chunk.digest:
             self._damaged(partition, message, "its digest is wrong")
             return None
         self._drop(partition, message)
-        return ConsumerRecord(
+        first = message.first.offset
+        if first < last.offset:
+            self._whole.setdefault(partition, []).append((first, last.offset))
+        return first, ConsumerRecord(
             last.topic,
             last.partition,
             last.offset,
@@ -137,6 +150,15 @@ class Assembler:
             without_chunk_headers(message.first.headers),
             last.leader_epoch,
         )
+
+    def _converted(self, partition: TopicPartition, record: ConsumerRecord, first: int) -> bool:
+        if self._convert is not None:
+            try:
+                self._convert(record)
+            except Exception as error:
+                self._damages.add(partition, first, str(error), error)
+                return False
+        return True
 
     def _damaged(self, partition: TopicPartition, message: _Message, what: str) -> None:
         self._drop(partition, message)

@@ -16,7 +16,7 @@ from typing import Final
 from moldau.client.errors import ConfigError
 from moldau.client.large.assembly import Assembler, AssemblySettings
 from moldau.client.large.chunk_headers import ChunkHeaders, write_chunk_headers
-from moldau.client.large.codec import Header, OnDamage, Part
+from moldau.client.large.codec import Convert, Header, OnDamage, Part
 
 _DEFAULT_CHUNK: Final = 900_000
 """Below Kafka's defaults of max.request.size and max.message.bytes, with room for headers."""
@@ -67,7 +67,6 @@ class Chunking:
             for index in range(count)
         ]
 
-    def reader(self) -> Assembler:
-        return Assembler(
-            AssemblySettings(self.buffer_memory, self.timeout_ms / 1000, self.on_damage)
-        )
+    def reader(self, convert: Convert | None = None) -> Assembler:
+        limits = AssemblySettings(self.buffer_memory, self.timeout_ms / 1000, self.on_damage)
+        return Assembler(limits, convert)

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from moldau.client.errors import ConfigError
-from moldau.client.large.codec import Header, OnDamage, Part
+from moldau.client.large.codec import Convert, Header, OnDamage, Part
 from moldau.client.large.damage import Damages
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -119,15 +119,16 @@ class ClaimCheck:
         # Empty, not null: a null value would be a tombstone.
         return [(b"", [*headers, *claim])]
 
-    def reader(self) -> ClaimReader:
-        return ClaimReader(self.storage, self.on_damage)
+    def reader(self, convert: Convert | None = None) -> ClaimReader:
+        return ClaimReader(self.storage, self.on_damage, convert)
 
 
 class ClaimReader:
     """A :class:`LargeMessageReader`: fetches payloads when their records are polled."""
 
-    def __init__(self, storage: Storage, on_damage: OnDamage) -> None:
+    def __init__(self, storage: Storage, on_damage: OnDamage, convert: Convert | None) -> None:
         self._storage = storage
+        self._convert = convert
         self._damages = Damages(on_damage)
 
     def read(
@@ -140,7 +141,7 @@ class ClaimReader:
         for record in records:
             claim = _read_claim(record.headers) if record.headers else None
             found = record if claim is None else self._redeem(partition, record, *claim)
-            if found is not None:
+            if found is not None and self._converted(partition, found):
                 whole.append(found)
         return whole
 
@@ -152,6 +153,15 @@ class ClaimReader:
 
     def forget(self, partition: TopicPartition) -> None:
         self._damages.forget(partition)
+
+    def _converted(self, partition: TopicPartition, record: ConsumerRecord) -> bool:
+        if self._convert is not None:
+            try:
+                self._convert(record)
+            except Exception as error:
+                self._damages.add(partition, record.offset, str(error), error)
+                return False
+        return True
 
     def _redeem(
         self, partition: TopicPartition, record: ConsumerRecord, address: str, digest: bytes

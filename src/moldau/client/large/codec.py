@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from moldau.model import TopicPartition
@@ -16,7 +16,15 @@ OnDamage = Literal["raise", "skip"]
 """``raise``: poll() fails once with ``LargeMessageError``; ``skip``: a log line says it is gone."""
 
 
+Convert = Callable[[ConsumerRecord], object]
+"""Deserializes a whole message in place."""
+
+
 class LargeMessageCodec(Protocol):
+    @property
+    def threshold(self) -> int:
+        """Values up to so many bytes are sent as they are."""
+
     @property
     def blocking(self) -> bool:
         """Whether ``encode`` and ``read`` wait for storage: async clients then use a thread."""
@@ -27,8 +35,8 @@ class LargeMessageCodec(Protocol):
         An empty list: send it as it is.
         """
 
-    def reader(self) -> LargeMessageReader:
-        """The other direction, with a consumer's state."""
+    def reader(self, convert: Convert | None = None) -> LargeMessageReader:
+        """The other direction, with a consumer's state. What ``convert`` raises is damage."""
 
 
 class LargeMessageReader(Protocol):
@@ -47,7 +55,10 @@ class LargeMessageReader(Protocol):
         """
 
     def committable(self, partition: TopicPartition, offset: int) -> int:
-        """The offset to commit instead of this one, so that nothing unfinished is lost."""
+        """The offset to commit instead of this one, so that no message is cut in two.
+
+        Offsets of one partition are committed in ascending order.
+        """
 
     def forget(self, partition: TopicPartition) -> None:
         """The position was moved, or the partition is no longer ours."""

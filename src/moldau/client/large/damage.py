@@ -19,9 +19,16 @@ class Damages:
         self._found: deque[LargeMessageError] = deque()
         self._raised: LargeMessageError | None = None
 
-    def add(self, partition: TopicPartition, offset: int, message: str) -> None:
+    def add(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        message: str,
+        because: Exception | None = None,
+    ) -> None:
         """``offset`` is where reading has to start to see the message again."""
         error = LargeMessageError(partition, offset, message)
+        error.__cause__ = because
         if self._skip:
             logger.warning("%s; it is skipped", error.message)
         else:

@@ -42,6 +42,10 @@ class CleanedSegment(Segment):
     def finish(self) -> None:
         """Bring everything into its final form, durably."""
         self._write()
+        if not self.size:
+            # Kafka wants to see the indexes of an empty segment, too.
+            self.offset_index.seal()
+            self.time_index.seal()
         self.seal()
         for path in self.index_paths():
             self._disk.sync(path)

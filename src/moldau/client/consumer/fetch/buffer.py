@@ -29,6 +29,8 @@ class FetchBuffer:
         self._failed: TopicPartition | None = None
         """Its failure was kept back for the records before it, and is raised next."""
         self.size = 0
+        self.dropped: Callable[[TopicPartition], object] = lambda _: None
+        """Told of every partition whose records are void from here on."""
 
     @property
     def room(self) -> int:
@@ -45,6 +47,7 @@ class FetchBuffer:
     def drop(self, partition: TopicPartition) -> None:
         """After a jump, or when the partition is somebody else's now."""
         self.size -= sum(one.size for one in self._waiting.pop(partition, ()))
+        self.dropped(partition)
 
     def has_any(self, deliverable: Deliverable) -> bool:
         return any(deliverable(partition) for partition in self._waiting)
