@@ -22,6 +22,10 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 COMPILED_MODULES = [
+    "src/moldau/client/producer/accumulator.py",
+    "src/moldau/client/producer/batch.py",
+    "src/moldau/client/producer/murmur.py",
+    "src/moldau/client/producer/queue.py",
     "src/moldau/records/builder.py",
     "src/moldau/records/compaction.py",
     "src/moldau/records/consumer_record.py",

@@ -25,6 +25,8 @@ COMMANDS = {
     "produce": ("produce", "app"),
     "consume": ("consume", "app"),
     "group": ("group", "app"),
+    "dlq": ("dlq", "app"),
+    "claim-check": ("claim_check", "app"),
     "log": ("log", "app"),
     "cluster": ("cluster", "app"),
     "mailalert": ("mailalert", "app"),

@@ -23,11 +23,14 @@ from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 if TYPE_CHECKING:
     from moldau.cli.lines import InputRecord, LineParser
     from moldau.client import Client
-    from moldau.client.batches import Delivery
-    from moldau.client.producer import Producer
+    from moldau.client.producer import AsyncProducer, Delivery
     from moldau.records.compression import Compression
 
 app = command_app()
+
+_LINGER_MS = 5
+_LARGEST_RECORD = 2**30
+"""What a topic takes is for the broker to say."""
 
 
 class Format(StrEnum):
@@ -146,23 +149,29 @@ def produce(
     end = unescape(delimiter).encode()
 
     async def work(client: Client) -> int:
-        from moldau.client.producer import Producer
+        from moldau.client.producer import AsyncProducer
 
         if not create:
             await existing_topic(client, topic)
         records = (
             _from_arguments(values, parser) if values else _from_input(file, parser, end, whole)
         )
-        async with Producer(
-            client.cluster,
-            acks=acks.number,
-            compression=compression.compression,
-            batch_size=batch_size,
-            max_record_size=2**30,
-            delivery_timeout=timeout,
-            idempotent=idempotent,
-            allow_auto_creation=create,
-        ) as producer:
+        settings: dict[str, object] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": "moldau-cli",
+            "acks": acks.value,
+            "compression.type": compression.value,
+            "batch.size": batch_size,
+            "linger.ms": _LINGER_MS,
+            "max.request.size": _LARGEST_RECORD,
+            "buffer.memory": _LARGEST_RECORD,
+            "request.timeout.ms": round(timeout * 1000),
+            "delivery.timeout.ms": round(timeout * 1000) + _LINGER_MS,
+            "max.block.ms": round(timeout * 1000),
+        }
+        if idempotent is not None:
+            settings["enable.idempotence"] = idempotent
+        async with AsyncProducer(settings) as producer:
             return await _send_all(producer, topic, records, partition, fixed_time, json)
 
     count = with_client(bootstrap, work, timeout=timeout)
@@ -172,7 +181,7 @@ def produce(
 
 
 async def _send_all(
-    producer: Producer,
+    producer: AsyncProducer,
     topic: str,
     records: AsyncIterator[InputRecord],
     partition: int | None,
@@ -183,6 +192,13 @@ async def _send_all(
 
     count = 0
     unreported: list[Delivery] = []
+    failures: list[Exception] = []
+
+    def check(delivery: Delivery) -> None:
+        error = delivery.exception(0)
+        if error is not None:
+            failures.append(error)
+
     with progress(f"producing to {topic}", None) as bar:
         async for record in records:
             delivery = await producer.send(
@@ -192,6 +208,7 @@ async def _send_all(
                 headers=record.headers,
                 partition=record.partition if partition is None else partition,
                 timestamp=record.timestamp if timestamp is None else timestamp,
+                on_delivery=check,
             )
             count += 1
             if count % 1000 == 0:
@@ -201,6 +218,8 @@ async def _send_all(
                 if len(unreported) >= 1000:
                     await _report(unreported)
         await producer.flush()
+    if failures:
+        raise failures[0]
     await _report(unreported)
     return count
 

@@ -23,12 +23,14 @@ def with_client(
 ) -> T:
     """Connect, do the work, disconnect. Ctrl-C cancels the work."""
     from moldau.client import Client, NoBrokersError
+    from moldau.client.address import parse_bootstrap
     from moldau.net.loop import run
 
     try:
-        client = Client(bootstrap, client_id="moldau-cli", request_timeout=timeout)
+        parse_bootstrap(bootstrap)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    client = Client(bootstrap, client_id="moldau-cli", request_timeout=timeout)
 
     async def main() -> T:
         try:

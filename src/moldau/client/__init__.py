@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.client.client import Client as Client
     from moldau.client.cluster import Cluster as Cluster
     from moldau.client.errors import ClientError as ClientError
+    from moldau.client.errors import ConfigError as ConfigError
     from moldau.client.errors import ConnectionLostError as ConnectionLostError
     from moldau.client.errors import NoBrokersError as NoBrokersError
     from moldau.client.errors import TimedOutError as TimedOutError

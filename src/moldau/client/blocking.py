@@ -41,6 +41,8 @@ class LoopThread:
         self.name = name
         self.forked = False
         """Whether this is a child process, where the thread does not exist."""
+        self.on_fork: Callable[[], object] = _nothing
+        """Called in the child process after a fork."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ident = 0
@@ -130,6 +132,11 @@ def _mark_forked() -> None:
         thread.forked = True
         if thread._stop_at_exit is not None:
             thread._stop_at_exit.detach()
+        thread.on_fork()
+
+
+def _nothing() -> None:
+    return
 
 
 os.register_at_fork(after_in_child=_mark_forked)

@@ -234,6 +234,10 @@ class Cluster:
         pauses = Backoff(
             float("inf"), settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000
         )
+        # What is asked for over and over (a partition without a leader) is asked for in peace.
+        pause = self._updated_at + settings.retry_backoff_ms / 1000 - started
+        if pause > 0:
+            await asyncio.sleep(pause)
         while True:
             interest = self.topics_of_interest()
             wanted = None if interest is None else {*interest, *topics}

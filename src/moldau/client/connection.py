@@ -102,27 +102,40 @@ class BrokerConnection:
         """Done with the end of the connection; the result is the reason, None after ``close``."""
         return self._channel.closed
 
-    def version_of(self, api: ApiKey) -> int:
+    def version_of(self, api: ApiKey, at_most: int | None = None) -> int:
         """The newest version of an API that both sides speak."""
         theirs = self._versions.get(api)
         ours = KNOWN[api]
         if theirs is None:
             raise UnsupportedApiError(f"{self} does not serve {api.name}")
         version = min(ours.newest, theirs.newest)
+        if at_most is not None:
+            version = min(version, at_most)
         if version < max(ours.oldest, theirs.oldest):
             raise UnsupportedApiError(
                 f"{self} speaks {api.name} versions {theirs}, this client {ours}"
             )
         return version
 
-    async def request(self, api: ApiKey, message: Any, *, within: float | None = None) -> Any:
-        """Send a message in its newest shape and give the answer in its newest shape."""
-        version, frame = await self.exchange(
-            api,
+    async def request(
+        self,
+        api: ApiKey,
+        message: Any,
+        *,
+        within: float | None = None,
+        at_most: int | None = None,
+    ) -> Any:
+        """Send a message in its newest shape and give the answer in its newest shape.
+
+        ``at_most`` bounds the version: some APIs have newer ones that are for brokers only.
+        """
+        version = self.version_of(api, at_most)
+        frame = await self._send(
+            version,
             lambda version, correlation_id, client_id: [
                 encode_request(api, version, correlation_id, client_id, message)
             ],
-            within=within,
+            within,
         )
         return self._decode(api, version, frame)
 
@@ -134,10 +147,15 @@ class BrokerConnection:
         return version, await self._send(version, encode, within)
 
     def post(
-        self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
+        self,
+        api: ApiKey,
+        encode: EncodeRequest,
+        *,
+        within: float | None = None,
+        at_most: int | None = None,
     ) -> tuple[int, asyncio.Future[memoryview]]:
         """As ``exchange``, without waiting; ``failure`` puts what the future raises into words."""
-        version = self.version_of(api)
+        version = self.version_of(api, at_most)
         correlation_id = next(self._correlation_ids)
         self.last_used = self._time()
         parts = encode(version, correlation_id, self._client_id)
@@ -154,11 +172,19 @@ class BrokerConnection:
         failure.__cause__ = error
         return failure
 
-    async def send_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
-        """Send a request that gets no answer (Produce with acks=0)."""
+    def post_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
+        """Send a request that gets no answer (Produce with acks=0), without waiting."""
         version = self.version_of(api)
+        self.last_used = self._time()
         try:
             self._channel.send_oneway(encode(version, next(self._correlation_ids), self._client_id))
+        except OSError as error:
+            raise ConnectionLostError(_reason(error, f"Lost {self}")) from error
+
+    async def send_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
+        """Send a request that gets no answer; waits while the broker takes no more."""
+        self.post_oneway(api, encode)
+        try:
             await self._channel.drain()
         except OSError as error:
             raise ConnectionLostError(_reason(error, f"Lost {self}")) from error

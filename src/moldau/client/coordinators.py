@@ -1,4 +1,4 @@
-"""Finding the broker that coordinates a group, and asking it until it is the right one."""
+"""Finding the broker that coordinates a group or a transactional id, and asking it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
 GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
 
 _MOVED = {
     ErrorCode.NOT_COORDINATOR,
@@ -24,9 +25,14 @@ _MOVED = {
 }
 
 
-async def find_coordinator(cluster: Cluster, group: str) -> Node:
-    """The coordinator of a group; asking creates the cluster's own topic if it is not there yet."""
-    request = make(FindCoordinatorRequest, key_type=GROUP_KEY_TYPE, coordinator_keys=(group,))
+async def find_coordinator(
+    cluster: Cluster, key: str, kind: int = GROUP_KEY_TYPE, *, within: float | None = None
+) -> Node:
+    """The coordinator of a group or of a transactional id.
+
+    Asking creates the cluster's own topic for these if it is not there yet.
+    """
+    request = make(FindCoordinatorRequest, key_type=kind, coordinator_keys=(key,))
 
     async def attempt() -> Node:
         connection = await cluster.any_connection()
@@ -35,7 +41,7 @@ async def find_coordinator(cluster: Cluster, group: str) -> Node:
         check(found.error_code, found.error_message)
         return Node(found.node_id, found.host, found.port)
 
-    return await retrying(attempt, within=cluster.request_timeout)
+    return await retrying(attempt, within=cluster.request_timeout if within is None else within)
 
 
 async def ask_coordinator(

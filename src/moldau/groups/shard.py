@@ -167,7 +167,7 @@ class GroupShard:
         # that after all, joining again does no harm.
         group_id = group.group_id
         parked = self._classic.release(group_id, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        released = Outcome([tombstone(group_id), *made], parked, lambda _: parked)
+        released = Outcome([tombstone(group_id), *made], [*parked], lambda _: parked)
         released.extend(outcome)
         return released
 

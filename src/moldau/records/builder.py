@@ -73,6 +73,14 @@ class BatchBuilder:
         self._closed = False
 
     @property
+    def compression(self) -> int:
+        return self._compression
+
+    @property
+    def level(self) -> int | None:
+        return self._level
+
+    @property
     def count(self) -> int:
         """Records in the batch so far."""
         return self._count

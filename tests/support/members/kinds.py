@@ -79,6 +79,27 @@ def _confluent(**extra: object) -> Callable[[Place], list[str]]:
     return command
 
 
+def _moldau(**extra: object) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        settings: dict[str, object] = {
+            "bootstrap_servers": place.bootstrap,
+            "group_id": place.group,
+            "max_poll_interval_ms": place.max_poll_ms,
+            "fetch_max_wait_ms": 50,
+            "metadata_max_age_ms": 1000,
+            "reconnect_backoff_max_ms": 300,
+            **extra,
+        }
+        if settings.get("group_protocol") != "consumer":
+            settings["session_timeout_ms"] = place.session_ms
+            settings["heartbeat_interval_ms"] = HEARTBEAT_MS
+        if place.instance is not None:
+            settings["group_instance_id"] = place.instance
+        return _script("moldau", settings, place)
+
+    return command
+
+
 def _kafka_python(place: Place) -> list[str]:
     settings = {
         "bootstrap_servers": place.bootstrap,
@@ -159,6 +180,20 @@ JAVA_COOPERATIVE = MemberKind(
     "Java client", COOPERATIVE, _java("classic", "CooperativeStickyAssignor")
 )
 JAVA_CONSUMER = MemberKind("Java client", CONSUMER_PROTOCOL, _java("consumer"))
+JAVA_ROUND_ROBIN = MemberKind("Java client", EAGER, _java("classic", "RoundRobinAssignor"))
+JAVA_STICKY = MemberKind("Java client", EAGER, _java("classic", "StickyAssignor"))
+CONFLUENT_ROUND_ROBIN = MemberKind(
+    "confluent-kafka", EAGER, _confluent(partition_assignment_strategy="roundrobin")
+)
+MOLDAU_EAGER = MemberKind("moldau", EAGER, _moldau(partition_assignment_strategy=["range"]))
+MOLDAU_ROUND_ROBIN = MemberKind(
+    "moldau", EAGER, _moldau(partition_assignment_strategy=["roundrobin"])
+)
+MOLDAU_STICKY = MemberKind("moldau", EAGER, _moldau(partition_assignment_strategy=["sticky"]))
+MOLDAU_COOPERATIVE = MemberKind(
+    "moldau", COOPERATIVE, _moldau(partition_assignment_strategy=["cooperative-sticky"])
+)
+MOLDAU_CONSUMER = MemberKind("moldau", CONSUMER_PROTOCOL, _moldau(group_protocol="consumer"))
 KAFKA_PYTHON = MemberKind("kafka-python", EAGER, _kafka_python)
 AIOKAFKA = MemberKind("aiokafka", EAGER, _aiokafka)
 KAFKAJS = MemberKind("kafkajs", EAGER, _kafkajs)

@@ -65,6 +65,8 @@ class Commits:
         self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_at = 0.0
         self._auto_running = False
+        self.committable: Callable[[Offsets], dict[TopicPartition, OffsetAndMetadata]] = dict
+        """What may be committed instead of some offsets: large messages are not cut in two."""
 
     # -- which offsets
 
@@ -184,11 +186,6 @@ class Commits:
             return NO_MEMBER
         member = self._driver.member
         if not member.joined:
-            if member.rebalancing and member.owned:
-                raise KafkaError(
-                    ErrorCode.REBALANCE_IN_PROGRESS,
-                    "Offsets cannot be committed while the group rebalances; poll() completes it",
-                )
             raise CommitFailedError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 "This consumer is not, or no longer, a member of its group: the partitions may be "
@@ -205,7 +202,7 @@ class Commits:
             self._coordinator,
             self._identity(),
             self._settings.group_instance_id,
-            offsets,
+            self.committable(offsets),
         )
         for partition, error in refused.items():
             raise _in_words(partition, error)

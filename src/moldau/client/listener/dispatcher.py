@@ -113,6 +113,9 @@ class Dispatcher:
     def handled(self, work: Work, now: float) -> None:
         """The handler is through with a record: the next of its lane may begin."""
         self._stop_running(work)
+        work.handled = True
+        if not work.finished:
+            work.owner.unacknowledged += 1
         following = work.owner.leave(work)
         if following is not None and not work.owner.closed:
             self._make_ready(following, now)
@@ -122,16 +125,24 @@ class Dispatcher:
         if work.finished:
             return 0
         work.finished = True
+        if work.handled:
+            work.owner.unacknowledged -= 1
         return work.owner.tracker.finished(work.record.offset)
 
     def retry(self, work: Work, due: float, now: float) -> None:
         """Handle a record again later; its lane waits for it, its place at work is free."""
+        if work.owner.closed:
+            self.drop(work)
+            return
         self._stop_running(work)
         work.due = due
-        if work.owner.closed:
-            work.owner.leave(work)
-        else:
-            self._make_ready(work, now)
+        self._make_ready(work, now)
+
+    def drop(self, work: Work) -> None:
+        """Leave a record unfinished for good: nothing of its partition is begun any more."""
+        assert work.owner.closed
+        self._stop_running(work)
+        work.owner.leave(work)
 
     def next_due(self) -> float | None:
         """When the next delayed record may begin."""

@@ -29,7 +29,7 @@ class Ordering(Enum):
 class Work:
     """One record to be handled, perhaps more than once."""
 
-    __slots__ = ("attempts", "due", "finished", "lane", "owner", "record", "running")
+    __slots__ = ("attempts", "due", "finished", "handled", "lane", "owner", "record", "running")
 
     def __init__(
         self, record: ConsumerRecord, owner: PartitionWork, lane: Hashable, due: float
@@ -42,7 +42,10 @@ class Work:
         self.attempts = 0
         """How often the handler was called with it since it was read."""
         self.running = False
+        self.handled = False
+        """The handler is through with it."""
         self.finished = False
+        """It counts for commits; with manual acknowledgment that may be later."""
 
     def __repr__(self) -> str:
         record = self.record
@@ -52,7 +55,16 @@ class Work:
 class PartitionWork:
     """What one assignment of a partition has brought; its next assignment gets a new one."""
 
-    __slots__ = ("_lanes", "_ordering", "closed", "partition", "ready", "running", "tracker")
+    __slots__ = (
+        "_lanes",
+        "_ordering",
+        "closed",
+        "partition",
+        "ready",
+        "running",
+        "tracker",
+        "unacknowledged",
+    )
 
     def __init__(
         self,
@@ -65,10 +77,17 @@ class PartitionWork:
         self.ready: deque[Work] = deque()
         """Heads of lanes that may be handled now."""
         self.running = 0
+        self.unacknowledged = 0
+        """Handled, but not finished."""
         self.closed = False
         """No longer ours, or ending: nothing new begins."""
         self._ordering = ordering
         self._lanes: dict[Hashable, deque[Work]] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Records that a handler has begun with and that are not finished."""
+        return self.running + self.unacknowledged
 
     def enter(self, record: ConsumerRecord, due: float) -> Work | None:
         """Put a record at the end of its lane; gives it back if it is the head."""

@@ -65,6 +65,10 @@ class Settings:
         """The same settings with some of them changed."""
         return type(self)({**self._given, **dict(self._named(None, changes))})
 
+    def given(self, kind: type[Settings]) -> dict[str, object]:
+        """What was given of the settings that clients of another kind have too."""
+        return {name: value for name, value in self._given.items() if name in kind.table}
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"settings do not change; use replace({name}=...)")
 

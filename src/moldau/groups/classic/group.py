@@ -29,6 +29,7 @@ class ClassicGroup:
         "group_id",
         "initial_delay_ms",
         "initial_remaining_ms",
+        "is_unsettled",
         "leader",
         "members",
         "new_member_added",
@@ -78,6 +79,8 @@ class ClassicGroup:
         """Length of the running piece of the initial rebalance delay; None: none is running."""
         self.initial_remaining_ms = 0
         """How much the initial delay may still be extended."""
+        self.is_unsettled = False
+        """Stored between two generations: whoever loads the group has to let it rebalance."""
         self._static: dict[str, str] = {}
         self._supported: Counter[str] = Counter()
 
@@ -237,6 +240,7 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         self.generation += 1
+        self.is_unsettled = False
         if self.members:
             self.protocol = self.select_protocol()
             self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)

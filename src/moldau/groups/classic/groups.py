@@ -296,8 +296,9 @@ class ClassicGroups:
         for group in self._groups.values():
             for member in group.members.values():
                 self._rebalancer.refresh(group, member, now_ms)
-            if len(group.members) > self._settings.group_max_size:
-                # The limit was lowered. A rebalance lets everybody commit before some have to go.
+            # If the limit was lowered, a rebalance lets everybody commit before some have to go.
+            is_full = len(group.members) > self._settings.group_max_size
+            if is_full or (group.members and group.is_unsettled):
                 self._rebalancer.prepare(group, turn)
         return turn.outcome()
 
@@ -307,6 +308,7 @@ class ClassicGroups:
         self._groups[group.group_id] = group
         for member in group.members.values():
             self._rebalancer.refresh(group, member, now_ms)
+        group.is_unsettled = rebalance
         turn.store(group_record(group), lambda undo, _: self._remove(group, undo.now_ms))
         if rebalance:
             self._rebalancer.prepare(group, turn)

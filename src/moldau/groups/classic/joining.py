@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
@@ -17,6 +16,7 @@ from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
 from moldau.groups.outcome import ClientInfo
 from moldau.groups.settings import GroupSettings
+from moldau.wire.times import milliseconds
 
 _OWN_REBALANCE_TIMEOUT_VERSION = 1
 """Before, the session timeout was also the time to rejoin."""
@@ -52,11 +52,11 @@ class Joiner:
         self.protocols: Protocols = tuple(
             (protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
         )
-        self.session_timeout_ms = _milliseconds(request.session_timeout)
+        self.session_timeout_ms = milliseconds(request.session_timeout)
         self.rebalance_timeout_ms = (
             self.session_timeout_ms
             if version < _OWN_REBALANCE_TIMEOUT_VERSION
-            else _milliseconds(request.rebalance_timeout)
+            else milliseconds(request.rebalance_timeout)
         )
         self.client = client
         self.version = version
@@ -93,10 +93,6 @@ class Joiner:
             protocols=self.protocols,
             is_new=True,
         )
-
-
-def _milliseconds(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
 
 
 class Joining:

@@ -17,12 +17,13 @@ _NO_TIMEOUT = -1
 
 
 def group_record(group: ClassicGroup) -> Record:
-    """The group as it is now."""
+    """The group as it is now. One that is unsettled has no leader in its record, and no Kafka
+    minds: whoever loads it makes the first member the leader."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol,
-        leader=group.leader,
+        leader=None if group.is_unsettled else group.leader,
         current_state_timestamp=(
             _NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
         ),
@@ -75,6 +76,7 @@ def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         leader=value.leader,
         state_timestamp_ms=None if timestamp == _NO_TIMESTAMP else timestamp,
     )
+    group.is_unsettled = value.leader is None
     for stored in value.members:
         rebalance_timeout_ms = stored.rebalance_timeout
         if rebalance_timeout_ms == _NO_TIMEOUT:

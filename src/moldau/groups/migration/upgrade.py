@@ -7,13 +7,21 @@ makes the group epoch rise, so all of them will be told to join again.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.classic import ClassicGroup, ClassicMember
 from moldau.groups.consumer import journal
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import Member
 from moldau.groups.consumer.subscriptions import metadata_hash
-from moldau.groups.consumer_protocol import read_assignment, read_subscription
+from moldau.groups.consumer_protocol import (
+    Assignment,
+    Subscription,
+    read_assignment,
+    read_subscription,
+)
 from moldau.groups.migration.assignments import by_topic_id
 from moldau.groups.outcome import Record
 from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
@@ -34,17 +42,62 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> 
     if len(group.members) > settings.group_consumer_max_size:
         raise _refused(group, "it is larger than a consumer group may be")
     try:
-        members = [_member(group, member, topics) for member in group.members.values()]
+        subscriptions = _subscriptions(group)
+        assignments = {key: read_assignment(m.assignment) for key, m in group.members.items()}
     except InvalidRecordError as error:
         raise _refused(group, "the embedded consumer protocol is malformed") from error
+    if any(assignment.has_user_data for assignment in assignments.values()):
+        raise _refused(group, "an unsupported custom assignor is in use")
+    held = _held(subscriptions, assignments, topics)
+    members = [
+        _member(group, member, subscriptions[member_id], held[member_id])
+        for member_id, member in group.members.items()
+    ]
     return _records(group, members, topics)
 
 
-def _member(group: ClassicGroup, member: ClassicMember, topics: TopicView) -> Member:
-    subscription = read_subscription(member.metadata(group.protocol or group.select_protocol()))
-    assignment = read_assignment(member.assignment)
-    if assignment.has_user_data:
-        raise _refused(group, "an unsupported custom assignor is in use")
+def _subscriptions(group: ClassicGroup) -> dict[str, Subscription]:
+    if not group.members:
+        return {}  # they were to join, and left or timed out meanwhile
+    # In its first rebalance a group has not chosen a protocol yet.
+    protocol = group.protocol or group.select_protocol()
+    return {
+        member_id: read_subscription(member.metadata(protocol))
+        for member_id, member in group.members.items()
+    }
+
+
+def _held(
+    subscriptions: Mapping[str, Subscription],
+    assignments: Mapping[str, Assignment],
+    topics: TopicView,
+) -> dict[str, dict[UUID, set[int]]]:
+    """What members have: their assignments, and what they owned when they last joined.
+
+    In the middle of a cooperative rebalance a member may own what it is not assigned any more. It
+    gives that up when it joins again; until then nobody else may have it.
+    """
+    held: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in assignments}
+    taken: set[tuple[UUID, int]] = set()
+    claims = [
+        *((member_id, one.partitions) for member_id, one in assignments.items()),
+        *((member_id, one.owned) for member_id, one in subscriptions.items()),
+    ]
+    for member_id, named in claims:
+        for topic_id, partitions in by_topic_id(named, topics).items():
+            free = {partition for partition in partitions if (topic_id, partition) not in taken}
+            taken |= {(topic_id, partition) for partition in free}
+            if free:
+                held[member_id].setdefault(topic_id, set()).update(free)
+    return held
+
+
+def _member(
+    group: ClassicGroup,
+    member: ClassicMember,
+    subscription: Subscription,
+    held: Mapping[UUID, Collection[int]],
+) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -61,7 +114,7 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicView) -> Me
         previous_epoch=group.generation,
         assigned={
             topic_id: dict.fromkeys(partitions, group.generation)
-            for topic_id, partitions in by_topic_id(assignment.partitions, topics).items()
+            for topic_id, partitions in held.items()
         },
     )
 

@@ -13,6 +13,8 @@ from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 
 from moldau.errors import ErrorCode
+from moldau.groups.classic import ClassicGroup
+from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.outcome import ClientInfo, Outcome, Record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
@@ -68,6 +70,12 @@ class ShardRunner:
             for number, record in enumerate(self.log)
             if last[record.key] == number and record.value is not None
         ]
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        return self.shard._classic.get(group_id)
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        return self.shard._consumer.get(group_id)
 
     def new_token(self) -> int:
         self._tokens += 1

@@ -1,0 +1,38 @@
+"""Settings that name code: a class, an instance, a function, or where to import one from."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from moldau.config.option import ConfigError
+
+
+def load(value: Any, setting: str) -> Any:
+    """The object that a setting stands for; a class is called without arguments.
+
+    Text is ``package.module:Name`` or ``package.module.Name``.
+    """
+    found = _import(value, setting) if isinstance(value, str) else value
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except TypeError as error:
+        raise ConfigError(
+            f"Invalid value {value!r} for {setting}: cannot be made without arguments ({error}); "
+            "give an instance instead"
+        ) from error
+
+
+def _import(path: str, setting: str) -> Any:
+    module, colon, name = path.partition(":")
+    if not colon:
+        module, _, name = path.rpartition(".")
+    try:
+        found = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"Invalid value {path!r} for {setting}: {error}") from error
+    return found

@@ -1,0 +1,49 @@
+"""The producer for retry and dead-letter topics: made when the first record needs it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from moldau.client.listener.headers import Header
+from moldau.client.settings import CommonSettings, ConsumerSettings
+
+if TYPE_CHECKING:
+    from moldau.client.producer import AsyncProducer
+
+
+class Forwarding:
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._settings = settings.given(CommonSettings)
+        self._producer: AsyncProducer | None = None
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+        timestamp: int,
+    ) -> None:
+        """Send, and wait until all in-sync replicas have it."""
+        if self._producer is None:
+            from moldau.client.producer import AsyncProducer
+
+            self._producer = AsyncProducer(self._settings)
+        stamp = None if timestamp < 0 else timestamp
+        delivery = await self._producer.send(
+            topic, value, key=key, headers=headers, timestamp=stamp
+        )
+        await delivery
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._producer is not None:
+            await self._producer.close()

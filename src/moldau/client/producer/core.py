@@ -1,0 +1,487 @@
+"""A producer's parts, put together: what both the async and the blocking producer are made of.
+
+``send`` is the hot path and runs in the caller's thread, whatever thread that is. Everything
+that may have to wait is a coroutine on the producer's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from moldau.client.cluster import Cluster
+from moldau.client.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    KafkaError,
+    SerializationError,
+    TimedOutError,
+)
+from moldau.client.metadata import PartitionInfo, TopicInfo
+from moldau.client.producer.accumulator import Accumulator, Headers
+from moldau.client.producer.batch import Delivery, LargeDelivery, ManyDelivery, ProducerBatch
+from moldau.client.producer.identity import ProducerIdentity
+from moldau.client.producer.interceptors import Interceptors
+from moldau.client.producer.metrics import ProducerMetrics
+from moldau.client.producer.outcomes import Outcomes
+from moldau.client.producer.partitioners import partitioner_of
+from moldau.client.producer.record import ProducerRecord
+from moldau.client.producer.sender import Sender
+from moldau.client.producer.transaction_requests import new_producer_id
+from moldau.client.serializers import Serialize, serializer_of
+from moldau.client.settings import ProducerSettings
+from moldau.records.compression import Compression
+
+if TYPE_CHECKING:
+    from moldau.client.large import LargeMessageCodec
+
+logger: Final = logging.getLogger("moldau.client.producer")
+
+OnDelivery = Callable[[Delivery], object]
+
+
+class Prepared(NamedTuple):
+    """A record with its bytes, on its way into the accumulator."""
+
+    record: ProducerRecord
+    key: bytes | None
+    value: bytes | None
+    on_delivery: OnDelivery | None
+
+
+class ProducerCore:
+    """One producer. Made anywhere; ``start`` binds it to the running event loop."""
+
+    def __init__(
+        self, settings: ProducerSettings, large_messages: LargeMessageCodec | None = None
+    ) -> None:
+        self.settings = settings
+        self._large = large_messages
+        self._key_serializer = serializer_of(settings.key_serializer, "key.serializer")
+        self._value_serializer = serializer_of(settings.value_serializer, "value.serializer")
+        self._interceptors = Interceptors(settings.interceptor_classes)
+        self._partitioner = partitioner_of(settings.partitioner_class)
+        self._plain = (
+            self._key_serializer is None
+            and self._value_serializer is None
+            and not self._interceptors
+            and self._partitioner is None
+            and large_messages is None
+        )
+        self._max_block = settings.max_block_ms / 1000
+        self.cluster = Cluster(settings)
+        self.cluster.allow_auto_creation = True
+        self.identity = ProducerIdentity() if settings.enable_idempotence else None
+        self.metrics = ProducerMetrics(
+            settings.metrics_sample_window_ms / 1000, settings.metrics_num_samples, time.monotonic()
+        )
+        self.accumulator = Accumulator(
+            now=time.monotonic,
+            wake=self._wake,
+            batch_size=settings.batch_size,
+            linger=settings.linger_ms / 1000,
+            memory=settings.buffer_memory,
+            largest_record=min(settings.max_request_size, settings.buffer_memory),
+            compression=int(Compression.from_label(settings.compression_type)),
+            level=settings.compression_level,
+            ignore_keys=settings.partitioner_ignore_keys,
+        )
+        self.outcomes = Outcomes(self.accumulator, self.identity, settings, self.metrics)
+        self.outcomes.room_freed = self._room_freed
+        self.sender = Sender(
+            self.cluster,
+            self.accumulator,
+            self.outcomes,
+            self.identity,
+            settings,
+            self.metrics,
+            time.monotonic,
+        )
+        self.sender.need_identity = self._need_identity
+        self._identifying: asyncio.Task[None] | None = None
+        self._room: asyncio.Event | None = None
+        self._closed = False
+        self.cluster.topics_of_interest = self._topics_of_interest
+
+    def start(self) -> None:
+        """Run on this event loop from now on."""
+        if self._room is None:
+            self._room = asyncio.Event()
+            self.accumulator.home.loop_thread = threading.get_ident()
+            self.sender.start(asyncio.get_running_loop())
+
+    # Sending
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery | Prepared:
+        """Add a record; what comes back if that has to wait is for ``send_slowly``."""
+        if self._plain:
+            try:
+                delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
+            except TypeError as error:
+                raise _not_bytes(key, value) or error from None
+            if delivery is None:
+                record = ProducerRecord(topic, value, key, headers, partition, timestamp)
+                return Prepared(record, key, value, on_delivery)
+            if on_delivery is not None:
+                delivery.add_done_callback(on_delivery)
+            return delivery
+        prepared = self._prepare(
+            ProducerRecord(topic, value, key, headers, partition, timestamp), on_delivery
+        )
+        if self._is_large(prepared):
+            return prepared
+        return self._try_add(prepared) or prepared
+
+    async def send_slowly(self, prepared: Prepared) -> Delivery:
+        """Add a record, waiting up to ``max.block.ms`` for metadata and room."""
+        deadline = time.monotonic() + self._max_block
+        if self._is_large(prepared):
+            return await self._send_large(prepared, deadline)
+        return await self._add(prepared, deadline)
+
+    async def _add(self, prepared: Prepared, deadline: float) -> Delivery:
+        while True:
+            await self.learn_topic(prepared.record.topic, deadline)
+            delivery = self._try_add(prepared)
+            if delivery is not None:
+                return delivery
+            await self._wait_for_room(deadline)
+
+    async def _send_large(self, prepared: Prepared, deadline: float) -> Delivery:
+        """Add the records that stand for one with a large value."""
+        assert self._large is not None
+        record, value = prepared.record, prepared.value
+        args = (record.topic, value, record.headers)
+        if self._large.blocking:
+            parts = await asyncio.to_thread(self._large.encode, *args)
+        else:
+            parts = self._large.encode(*args)
+        if not parts:
+            return await self._add(prepared, deadline)
+        await self.learn_topic(record.topic, deadline)
+        partition = self._partition_of(prepared)
+        if partition is None:
+            with self.accumulator.home.lock:
+                state = self.accumulator.topics[record.topic]
+                key = prepared.key
+                queue = state.sticky() if key is None else state.by_key(key)
+                partition = queue.partition
+        deliveries = []
+        for part, headers in parts:
+            one = record._replace(
+                headers=headers, partition=partition, timestamp=record.timestamp or now_ms()
+            )
+            deliveries.append(await self._add(Prepared(one, prepared.key, part, None), deadline))
+            deadline = time.monotonic() + self._max_block
+        whole = LargeDelivery(deliveries)
+        self._watch(whole, prepared.on_delivery)
+        return whole
+
+    def _is_large(self, prepared: Prepared) -> bool:
+        value = prepared.value
+        return self._large is not None and value is not None and len(value) > self._large.threshold
+
+    def try_send_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        start: int,
+        ranges: list[tuple[ProducerBatch, int, int]],
+    ) -> int:
+        """Add records from ``start`` on as long as that needs no waiting; gives the next index."""
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"there are {len(values)} values and {len(keys)} keys")
+        if not self._plain:
+            return start
+        try:
+            return self.accumulator.send_many(
+                topic, values, keys, headers, partition, timestamp, start, ranges
+            )
+        except TypeError:
+            raise SerializationError("values and keys must be bytes or None") from None
+
+    async def send_many_slowly(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        start: int,
+        ranges: list[tuple[ProducerBatch, int, int]],
+    ) -> None:
+        """Add the rest, waiting up to ``max.block.ms`` for metadata and each time for room."""
+        while self._plain and start < len(values):
+            deadline = time.monotonic() + self._max_block
+            await self.learn_topic(topic, deadline)
+            start = self.try_send_many(
+                topic, values, keys, headers, partition, timestamp, start, ranges
+            )
+            if start < len(values):
+                await self._wait_for_room(deadline)
+        for position in range(start, len(values)):
+            key = None if keys is None else keys[position]
+            one = self.send(topic, values[position], key, headers, partition, timestamp, None)
+            delivery = await self.send_slowly(one) if isinstance(one, Prepared) else one
+            ranges += delivery.ranges()
+
+    def _prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Prepared:
+        """The way of a record through interceptors and serializers, once."""
+        if self._interceptors:
+            record = self._interceptors.on_send(record)
+        key = _serialize(self._key_serializer, record.topic, record.key, "key")
+        value = _serialize(self._value_serializer, record.topic, record.value, "value")
+        return Prepared(record, key, value, on_delivery)
+
+    def _try_add(self, prepared: Prepared) -> Delivery | None:
+        record = prepared.record
+        if record.topic not in self.accumulator.topics:
+            return None
+        delivery = self.accumulator.send(
+            record.topic,
+            prepared.value,
+            prepared.key,
+            record.headers,
+            self._partition_of(prepared),
+            record.timestamp,
+        )
+        if delivery is not None:
+            self._watch(delivery, prepared.on_delivery)
+        return delivery
+
+    def _partition_of(self, prepared: Prepared) -> int | None:
+        """Where a record goes by its own word or the partitioner's; None leaves it to the rules."""
+        record = prepared.record
+        if record.partition is not None or self._partitioner is None:
+            return record.partition
+        info = self.cluster.metadata.topics[record.topic]
+        return self._partitioner.partition(record, prepared.key, prepared.value, info)
+
+    def _watch(self, delivery: Delivery, on_delivery: OnDelivery | None) -> None:
+        if self._interceptors:
+            delivery.add_done_callback(self._acknowledged)
+        if on_delivery is not None:
+            delivery.add_done_callback(on_delivery)
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        error = delivery.exception(0)
+        metadata = None if error is not None else delivery.result(0)
+        self._interceptors.on_acknowledgement(metadata, error)
+
+    # Waiting
+
+    async def learn_topic(self, topic: str, deadline: float) -> None:
+        self.start()
+        self.refuse_if_closed()
+        if topic in self.accumulator.topics and topic in self.cluster.metadata.topics:
+            return
+        left = max(deadline - time.monotonic(), 0.0)
+        try:
+            async with asyncio.timeout(left):
+                await self.cluster.topic(topic, allow_auto_creation=True, within=left)
+        except TimeoutError:
+            raise TimedOutError(
+                f"Nothing could be learned about topic {topic!r} within max.block.ms "
+                f"({self._max_block:g} s)"
+            ) from None
+        self.sender.add_topic(topic, self.cluster.metadata)
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic, with leaders and replicas."""
+        await self.learn_topic(topic, time.monotonic() + self._max_block)
+        info: TopicInfo = self.cluster.metadata.topics[topic]
+        return list(info.partitions.values())
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send all that is queued now and wait until each record is acknowledged or failed."""
+        self.start()
+        done = asyncio.Event()
+        if not self.outcomes.when_flushed(done.set):
+            return
+        self._hurry(1)
+        try:
+            async with asyncio.timeout(timeout):
+                await done.wait()
+        except TimeoutError:
+            raise TimedOutError(
+                f"{self.unsettled_records} records are not settled after {timeout:g} s"
+            ) from None
+        finally:
+            self._hurry(-1)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flush for at most ``timeout`` seconds; what is not acknowledged by then fails."""
+        if self._closed:
+            return
+        self._closed = True
+        self.accumulator.refuse(ClosedError("The producer is closed"))
+        try:
+            if self._room is not None and timeout != 0:
+                await self.flush(timeout)
+        except TimedOutError:
+            logger.warning("closing with %d records not settled", self.unsettled_records)
+        finally:
+            self.outcomes.fail_all(
+                ClosedError("The producer was closed before the record was acknowledged"),
+                time.monotonic(),
+            )
+            self._room_freed()
+            self.sender.stop()
+            if self._identifying is not None:
+                self._identifying.cancel()
+            await self.cluster.close()
+            self._interceptors.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def unsettled_records(self) -> int:
+        with self.accumulator.home.lock:
+            return sum(batch.count for batch in self.accumulator.incomplete)
+
+    def after_fork(self) -> None:
+        """In a child process: its copies of records are the parent's to send."""
+        self.accumulator.home.lock = threading.Lock()
+        self.accumulator.refuse(
+            ClosedError("This producer was made before a fork; make a new one in the child process")
+        )
+
+    def refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ClosedError("The producer is closed")
+
+    def read_metrics(self) -> Mapping[str, float]:
+        accumulator = self.accumulator
+        return {
+            **self.metrics.read(time.monotonic()),
+            "buffer-total-bytes": self.settings.buffer_memory,
+            "buffer-available-bytes": self.settings.buffer_memory - accumulator.buffered,
+            "waiting-threads": accumulator.starving,
+        }
+
+    def _hurry(self, change: int) -> None:
+        with self.accumulator.home.lock:
+            self.accumulator.flushing += change
+        self.sender.schedule()
+
+    async def _wait_for_room(self, deadline: float) -> None:
+        self.refuse_if_closed()
+        assert self._room is not None
+        accumulator = self.accumulator
+        self._room.clear()
+        with accumulator.home.lock:
+            accumulator.starving += 1
+        self.sender.schedule()
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                await self._room.wait()
+        except TimeoutError:
+            raise BufferExhaustedError(
+                f"No room for a record within max.block.ms ({self._max_block:g} s): "
+                f"{accumulator.buffered} of {self.settings.buffer_memory} bytes of buffer.memory "
+                "wait to be acknowledged"
+            ) from None
+        finally:
+            with accumulator.home.lock:
+                accumulator.starving -= 1
+
+    def _room_freed(self) -> None:
+        if self.accumulator.starving and self._room is not None:
+            self._room.set()
+
+    def _wake(self) -> None:
+        if threading.get_ident() == self.accumulator.home.loop_thread:
+            self.sender.schedule()
+        else:
+            self.sender.wake_from_thread()
+
+    def _topics_of_interest(self) -> list[str]:
+        return list(self.accumulator.topics)
+
+    # Identity
+
+    def _need_identity(self) -> None:
+        if self.settings.transactional_id is not None:
+            return  # init_transactions() gets it
+        if self._identifying is None or self._identifying.done():
+            self._identifying = asyncio.create_task(self._identify(), name="producer id")
+
+    async def _identify(self) -> None:
+        assert self.identity is not None
+        try:
+            producer_id, epoch = await new_producer_id(
+                self.cluster, self.settings.delivery_timeout_ms / 1000
+            )
+        except KafkaError as error:
+            if not error.retriable:
+                logger.error("no producer id, all records fail: %s", error.message)
+                self.outcomes.fail_all(error, time.monotonic())
+        else:
+            logger.debug("producer id %d, epoch %d", producer_id, epoch)
+            self.identity.adopt(producer_id, epoch)
+        self.sender.schedule()
+
+
+def many(
+    ranges: list[tuple[ProducerBatch, int, int]], timestamp: int, on_delivery: Any
+) -> ManyDelivery:
+    """The one delivery of records sent together."""
+    delivery = ManyDelivery(ranges, timestamp)
+    if on_delivery is not None:
+        delivery.add_done_callback(on_delivery)
+    return delivery
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) -> bytes | None:
+    if given is None:
+        return None
+    if serializer is not None:
+        try:
+            given = serializer(topic, given)
+        except Exception as error:
+            raise SerializationError(
+                f"The {what} of a record for {topic!r} cannot be serialized: {error}"
+            ) from error
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    raise _needs_bytes(what, given)
+
+
+def _not_bytes(key: Any, value: Any) -> SerializationError | None:
+    for what, given in (("key", key), ("value", value)):
+        if given is not None and not isinstance(given, bytes):
+            return _needs_bytes(what, given)
+    return None
+
+
+def _needs_bytes(what: str, given: Any) -> SerializationError:
+    return SerializationError(
+        f"The {what} must be bytes, not {type(given).__name__}; "
+        f"{what}_serializer='str' or 'json' converts it"
+    )

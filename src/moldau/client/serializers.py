@@ -1,0 +1,73 @@
+"""Keys and values to bytes and back: as they are, text, JSON, or code of the user's own.
+
+A plain function takes the value; an object's ``serialize`` and ``deserialize`` take the topic too.
+None stays None: a record without a key, or a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, runtime_checkable
+
+from moldau.client.components import load
+from moldau.config.option import ConfigError
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    def serialize(self, topic: str, value: Any) -> bytes | None: ...
+
+
+@runtime_checkable
+class Deserializer(Protocol):
+    def deserialize(self, topic: str, data: bytes) -> Any: ...
+
+
+Serialize = Callable[[str, Any], bytes | None]
+Deserialize = Callable[[str, bytes], Any]
+
+AS_IT_IS: Final = "bytes"
+
+
+def serializer_of(setting: Any, name: str) -> Serialize | None:
+    """What a serializer setting stands for; None for bytes as they are."""
+    if setting == AS_IT_IS:
+        return None
+    if setting == "str":
+        return _encode_text
+    if setting == "json":
+        import msgspec
+
+        encode = msgspec.json.Encoder().encode
+        return lambda _topic, value: encode(value)
+    found = load(setting, name)
+    if isinstance(found, Serializer):
+        return found.serialize
+    if callable(found):
+        return lambda _topic, value: found(value)
+    raise ConfigError(f"Invalid value {setting!r} for {name}: it has no serialize()")
+
+
+def deserializer_of(setting: Any, name: str) -> Deserialize | None:
+    """What a deserializer setting stands for; None for bytes as they are."""
+    if setting == AS_IT_IS:
+        return None
+    if setting == "str":
+        return lambda _topic, data: data.decode()
+    if setting == "json":
+        import msgspec
+
+        decode = msgspec.json.Decoder().decode
+        return lambda _topic, data: decode(data)
+    found = load(setting, name)
+    if isinstance(found, Deserializer):
+        return found.deserialize
+    if callable(found):
+        return lambda _topic, data: found(data)
+    raise ConfigError(f"Invalid value {setting!r} for {name}: it has no deserialize()")
+
+
+def _encode_text(_topic: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"a str is needed, not {type(value).__name__}")
+    return value.encode()

@@ -1,0 +1,121 @@
+"""Members of groups in processes of their own, ours and those of other clients: they share the
+partitions, nobody reads what another one owns, and nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.members import kinds
+from tests.support.members.kinds import MemberKind
+from tests.support.members.team import Team
+from tests.support.target import Target
+
+from moldau.testing.broker import MoldauProcess
+
+KILL_SESSION_MS = 2000
+
+OURS = [kinds.MOLDAU_EAGER, kinds.MOLDAU_COOPERATIVE, kinds.MOLDAU_CONSUMER]
+
+MIXED = {
+    "range, confluent-kafka": (kinds.MOLDAU_EAGER, kinds.CONFLUENT_EAGER),
+    "range, Java": (kinds.MOLDAU_EAGER, kinds.JAVA_EAGER),
+    "round robin, confluent-kafka": (kinds.MOLDAU_ROUND_ROBIN, kinds.CONFLUENT_ROUND_ROBIN),
+    "round robin, Java": (kinds.MOLDAU_ROUND_ROBIN, kinds.JAVA_ROUND_ROBIN),
+    "sticky, Java": (kinds.MOLDAU_STICKY, kinds.JAVA_STICKY),
+    "cooperative, confluent-kafka": (kinds.MOLDAU_COOPERATIVE, kinds.CONFLUENT_COOPERATIVE),
+    "cooperative, Java": (kinds.MOLDAU_COOPERATIVE, kinds.JAVA_COOPERATIVE),
+    "KIP-848, confluent-kafka": (kinds.MOLDAU_CONSUMER, kinds.CONFLUENT_CONSUMER),
+    "KIP-848, Java": (kinds.MOLDAU_CONSUMER, kinds.JAVA_CONSUMER),
+}
+
+
+@pytest.fixture
+def team(cluster: Target, tmp_path: Path) -> Iterator[Team]:
+    """A group of the test's own."""
+    group = Team(cluster.bootstrap, tmp_path)
+    yield group
+    group.close()
+
+
+@pytest.mark.parametrize("mix", MIXED)
+def test_a_group_with_members_of_other_clients(team: Team, mix: str) -> None:
+    ours, theirs = MIXED[mix]
+    first = team.join(ours)
+    team.wait_until_shared(first)
+    team.write(5)
+    second = team.join(theirs)  # assigned to by us
+    team.wait_until_shared(first, second)
+    team.write(5)
+    team.wait_until_all_is_seen()
+    team.wait_until_committed(first, second)
+    first.leave()
+    third = team.join(ours)  # assigned to by them
+    team.wait_until_shared(second, third)
+    team.write(5)
+    team.wait_until_all_is_seen()
+    team.check_ownership()
+    assert all(member.records for member in (first, second, third))
+
+
+@pytest.mark.parametrize("kind", OURS, ids=str)
+def test_a_killed_members_partitions_come_back_and_nothing_is_skipped(
+    team: Team, kind: MemberKind
+) -> None:
+    first = team.join(kind, session_ms=KILL_SESSION_MS)
+    second = team.join(kind, session_ms=KILL_SESSION_MS)
+    team.wait_until_shared(first, second)
+    team.write(10)
+    team.wait_until_all_is_seen()
+    second.kill()
+    team.write(10)
+    team.wait_until_shared(first)
+    team.wait_until_all_is_seen()
+    team.check_ownership()
+
+
+@pytest.mark.parametrize("kind", OURS, ids=str)
+def test_a_member_that_does_not_poll_gives_way_and_comes_back(team: Team, kind: MemberKind) -> None:
+    first = team.join(kind)
+    second = team.join(kind, max_poll_ms=1000)
+    team.wait_until_shared(first, second)
+    second.get_busy()
+    try:
+        team.wait_for(lambda: first.owned == team.everything, "the first takes over")
+        team.write(5)
+        team.wait_until_all_is_seen()
+        team.wait_until_committed(first)
+    finally:
+        second.get_ready()
+    team.wait_until_shared(first, second)
+    team.write(5)
+    team.wait_until_all_is_seen()
+    assert team.seen.keys() == team.written
+
+
+@pytest.mark.parametrize("kind", OURS, ids=str)
+def test_members_and_offsets_survive_a_restart_of_the_broker(
+    own_moldau: MoldauProcess, tmp_path: Path, kind: MemberKind
+) -> None:
+    team = Team(own_moldau.bootstrap_servers, tmp_path)
+    try:
+        first, second = team.join(kind), team.join(kind)
+        team.wait_until_shared(first, second)
+        team.write(10)
+        team.wait_until_all_is_seen()
+        own_moldau.kill()
+        own_moldau.start()
+        team.write(10)
+        team.wait_until_all_is_seen()
+        team.wait_until_shared(first, second)
+        team.wait_until_committed(first, second)
+        first.leave()
+        second.leave()
+        fresh = team.write(1)
+        third = team.join(kind)
+        team.wait_until_all_is_seen()
+        assert set(third.records) == fresh
+    finally:
+        team.close()
