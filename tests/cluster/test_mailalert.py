@@ -8,19 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer as OtherProducer
+from tests.support.postgres import Postgres
 from tests.support.smtp_server import SmtpServer
 
-from moldau.client.admin import Admin
+from moldau.client.admin import Admin, OffsetSpec
 from moldau.mailalert import Severity, send_alert
 from moldau.mailalert.database import Database
 from moldau.mailalert.status import list_alerts, list_mails, read_status
-from moldau.model import TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.testing.broker import MoldauProcess
 
 TOPIC = "alerts"
@@ -46,21 +49,25 @@ class App:
             "database": {"url": f"sqlite:///{directory}/alerts.db"},
             "kafka": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
         }
-        self._top = {
+        self.top: dict[str, Any] = {
             "bootstrap_servers": broker.bootstrap_servers,
             "topic": TOPIC,
             "recipients": ["ops@example.org"],
         }
+        self.watches: list[dict[str, Any]] = []
         self._process: subprocess.Popen[str] | None = None
         self.status_url = ""
 
     def start(self) -> None:
-        lines = [f"{name} = {json.dumps(value)}" for name, value in self._top.items()]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in self.top.items()]
         for table, entries in self.settings.items():
             lines.append(f"[{table}]")
             lines += [
                 f"{json.dumps(name)} = {json.dumps(value)}" for name, value in entries.items()
             ]
+        for watch in self.watches:
+            lines.append("[[watch]]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in watch.items()]
         self.config.write_text("\n".join(lines) + "\n")
         with (self.directory / "app.log").open("a") as log:
             self._process = subprocess.Popen(
@@ -181,7 +188,7 @@ def test_an_alert_becomes_a_mail_and_is_looked_at_by_commands(
     assert (status["alerts"]["sent"], status["mails"]["sent"]) == (2, 2)
     assert app.stop() == 0
     purged = app.command("purge", "--older-than", "0s", "-c", str(app.config))
-    assert "2 alerts were removed" in purged.stderr
+    assert "2 alerts were removed" in purged.stdout
     bad = app.command("send", "-s", "x", "--severity", "odd", "-b", broker.bootstrap_servers)
     assert bad.returncode == 2
     assert "must be one of debug" in bad.stderr
@@ -216,14 +223,15 @@ def test_what_is_no_alert_does_not_stop_the_others(
     wait_until(lambda: committed(broker).get(TopicPartition(TOPIC, 0)) == 5)
 
 
+@pytest.mark.timeout(400)
 def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
     broker: MoldauProcess, smtp: SmtpServer, app: App
 ) -> None:
     """Every alert is in the database once, every one is mailed, and offsets are committed."""
-    count, subjects = 200_000, 200
+    count, subjects = 200_000, 20
     app.settings["queue"] = {"length": 1000}
     app.settings["mail"]["rate"] = 200
-    app.settings["digest"]["window"] = "1s"
+    app.settings["digest"]["window"] = "2s"
     app.settings["http"] = {"listen": "127.0.0.1:0"}
     app.start()
     produce(broker, count, subjects)
@@ -253,8 +261,6 @@ def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
     assert len(seen) == len(mails)
     assert sum(seen.values()) - len(seen) <= 3 * 16
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        from moldau.client.admin import OffsetSpec
-
         places_end = [TopicPartition(TOPIC, number) for number in range(3)]
         ends = admin.list_offsets(dict.fromkeys(places_end, OffsetSpec.LATEST))
     assert committed(broker) == {place: end.offset for place, end in ends.items()}
@@ -277,9 +283,6 @@ def test_the_send_rate_is_kept_over_a_backlog(
 
 
 def test_webhooks_and_the_status_page(broker: MoldauProcess, smtp: SmtpServer, app: App) -> None:
-    import urllib.error
-    import urllib.request
-
     app.settings["http"] = {"listen": "127.0.0.1:0", "token": "secret"}
     app.start()
 
@@ -308,6 +311,46 @@ def test_webhooks_and_the_status_page(broker: MoldauProcess, smtp: SmtpServer, a
     page = call("")[1]
     assert "the mail server is available" in page
     assert call("nothing")[0] == 404
+
+
+def test_a_group_that_falls_behind_raises_an_alert_and_clears_it(
+    broker: MoldauProcess, smtp: SmtpServer, app: App
+) -> None:
+    broker.create_topic("work", partitions=1)
+    producer = OtherProducer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(10):
+        producer.produce("work", b"x", partition=0)
+    producer.flush(30)
+    place = TopicPartition("work", 0)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.alter_group_offsets("workers", {place: OffsetAndMetadata(0)})
+        app.top["watch_every"] = "100ms"
+        app.watches.append({"group": "workers", "records": 5, "recipients": ["lag@example.org"]})
+        app.start()
+        wait_until(lambda: len(smtp.inbox.messages) == 1)
+        admin.alter_group_offsets("workers", {place: OffsetAndMetadata(9)})
+        wait_until(lambda: len(smtp.inbox.messages) == 2)
+    subjects = [str(message["Subject"]) for message in smtp.inbox.messages]
+    assert subjects == ["[error] Consumer lag: workers", "[info] Consumer lag is over: workers"]
+    assert smtp.inbox.envelopes == [("lag@example.org",)] * 2
+
+
+def test_the_application_runs_on_postgresql_and_survives_its_restart(
+    broker: MoldauProcess, smtp: SmtpServer, app: App
+) -> None:
+    with Postgres() as postgres:
+        url = postgres.url("alerts")
+        app.settings["database"] = {"url": url}
+        app.database = Database(url)
+        app.start()
+        produce(broker, 100, subjects=5)
+        wait_until(lambda: app.stored() == 100)
+        postgres.restart()
+        produce(broker, 100, subjects=5)
+        wait_until(lambda: app.stored() == 200 and app.all_finished(200))
+        assert app.stop() == 0
+        assert smtp.inbox.alert_count() == 200
+        app.database.close()
 
 
 def test_two_processes_do_not_share_one_sqlite_file(app: App) -> None:

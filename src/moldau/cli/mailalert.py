@@ -199,7 +199,7 @@ def retry(
     revived = Outbox(database, domain="localhost").revive(_now_ms(), None if everything else mails)
     if mails and not revived:
         raise CommandError("No dead letter has such an id")
-    note(f"{revived} mails will be sent again.")
+    print(f"{revived} mails will be sent again.")
 
 
 @app.command("purge")
@@ -219,7 +219,7 @@ def purge_command(
     removed = purge(
         database, sent_before_ms=before_ms, failed_before_ms=before_ms if failed else None
     )
-    note(f"{removed} alerts were removed.")
+    print(f"{removed} alerts were removed.")
 
 
 @app.command("watch-lag")

@@ -151,7 +151,11 @@ class MailAlert:
         if address is None and not settings.watch:
             return
         sender = undo.enter_context(
-            AlertSender(settings.bootstrap_servers, topic=settings.topic, client_id="mailalert")
+            AlertSender(
+                settings.bootstrap_servers,
+                topic=settings.topic,
+                settings={"client.id": "mailalert"},
+            )
         )
         if settings.watch:
             admin = undo.enter_context(Admin(bootstrap_servers=settings.bootstrap_servers))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.utils import make_msgid
 from typing import Any, Final
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import case, or_, select, update
 
 from moldau.mailalert.database import Database
 from moldau.mailalert.schema import alerts, mails
@@ -198,7 +198,7 @@ class Outbox:
                     state=MailState.READY,
                     next_attempt_ms=now_ms,
                     handed_over_ms=0,
-                    error=func.coalesce(mails.c.error, UNCERTAIN),
+                    error=case((mails.c.handed_over_ms > 0, UNCERTAIN), else_=mails.c.error),
                 )
             ).rowcount
         return found

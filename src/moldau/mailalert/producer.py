@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,10 +21,10 @@ class AlertSender:
         bootstrap_servers: str = "127.0.0.1:9092",
         *,
         topic: str = DEFAULT_TOPIC,
-        **settings: object,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.topic = topic
-        self._producer = Producer(bootstrap_servers=bootstrap_servers, **settings)
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, **(settings or {})})
 
     def send(self, alert: Alert) -> Delivery:
         """Queue an alert; the future tells when it is stored. Subjects keep their order."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -167,7 +168,7 @@ class SendingPool:
             except queue.Empty:
                 return
             if mail is not None:
-                self._note(lambda mail=mail: self._outbox.give_back(mail, self._now_ms()))
+                self._note(partial(self._outbox.give_back, mail, self._now_ms()))
 
     # The workers -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Connection, case, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, case, delete, insert, select, update
 
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity
 from moldau.mailalert.database import Database
@@ -43,6 +43,37 @@ class _Change:
     duplicates: int = 0
     severity: int = 0
     times: list[int] = field(default_factory=list)
+
+    def as_parameters(self) -> dict[str, Any]:
+        return {
+            "mail": self.mail.id,
+            "more": self.count,
+            "repeated": self.duplicates,
+            "worst": self.severity,
+            "first": min(self.times),
+            "last": max(self.times),
+        }
+
+
+def _larger(column: Any, name: str) -> Any:
+    return case((column < bindparam(name), bindparam(name)), else_=column)
+
+
+_COUNT_UP: Final = (
+    update(mails)
+    .where(mails.c.id == bindparam("mail"))
+    .values(
+        alert_count=mails.c.alert_count + bindparam("more"),
+        duplicate_count=mails.c.duplicate_count + bindparam("repeated"),
+        severity=_larger(mails.c.severity, "worst"),
+        first_time_ms=case(
+            (mails.c.first_time_ms > bindparam("first"), bindparam("first")),
+            else_=mails.c.first_time_ms,
+        ),
+        last_time_ms=_larger(mails.c.last_time_ms, "last"),
+    )
+)
+"""One statement for all mails of a batch: a burst touches hundreds at a time."""
 
 
 class AlertStore:
@@ -124,8 +155,7 @@ class AlertStore:
             rows.append(
                 _alert_row(incoming, alert, change, now_ms, duplicate=placement.is_duplicate)
             )
-        for change in changes.values():
-            self._apply(connection, grouper, change, now_ms)
+        self._apply(connection, grouper, list(changes.values()), now_ms)
         for row in rows:
             change_or_none = row.pop("change")
             row["mail_id"] = None if change_or_none is None else change_or_none.mail.id
@@ -133,51 +163,23 @@ class AlertStore:
             connection.execute(insert(alerts), rows)
 
     def _apply(
-        self, connection: Connection, grouper: Grouper, change: _Change, now_ms: int
+        self, connection: Connection, grouper: Grouper, changes: list[_Change], now_ms: int
     ) -> None:
-        """Make the mail, or count up the one there is."""
-        if not change.is_new:
-            touched = connection.execute(
-                update(mails)
-                .where(
-                    mails.c.id == change.mail.id,
-                    # Duplicates also count towards a mail that is closed.
-                    (mails.c.state == MailState.OPEN)
-                    if change.duplicates < change.count
-                    else (mails.c.id == change.mail.id),
-                )
-                .values(
-                    alert_count=mails.c.alert_count + change.count,
-                    duplicate_count=mails.c.duplicate_count + change.duplicates,
-                    severity=_larger(mails.c.severity, change.severity),
-                    first_time_ms=_smaller(mails.c.first_time_ms, min(change.times)),
-                    last_time_ms=_larger(mails.c.last_time_ms, max(change.times)),
-                )
-            )
-            if touched.rowcount:
-                return
-            # Somebody closed it in the meantime: these alerts open the next one.
-            grouper.closed(change.mail)
-            window_ends_ms = now_ms + self._rules.window_ms
-            change.mail.id, change.mail.window_ends_ms = uuid4().hex, window_ends_ms
-            grouper.restore([change.mail], [])
-        subject, recipients = change.mail.key
-        connection.execute(
-            insert(mails).values(
-                id=change.mail.id,
-                state=MailState.OPEN,
-                subject=subject,
-                recipients="\n".join(recipients),
-                remaining="\n".join(recipients),
-                severity=change.severity,
-                alert_count=change.count,
-                duplicate_count=change.duplicates,
-                first_time_ms=min(change.times),
-                last_time_ms=max(change.times),
-                created_ms=now_ms,
-                window_ends_ms=change.mail.window_ends_ms,
-            )
-        )
+        """Make the new mails, and count up those there are."""
+        for change in changes:
+            if not change.is_new and not _still_takes(connection, change):
+                # Somebody closed it in the meantime: these alerts open the next one.
+                grouper.closed(change.mail)
+                change.mail.id = uuid4().hex
+                change.mail.window_ends_ms = now_ms + self._rules.window_ms
+                grouper.restore([change.mail], [])
+                change.is_new = True
+        new = [_mail_row(change, now_ms) for change in changes if change.is_new]
+        if new:
+            connection.execute(insert(mails), new)
+        known = [change.as_parameters() for change in changes if not change.is_new]
+        if known:
+            connection.execute(_COUNT_UP, known)
 
 
 def purge(
@@ -234,6 +236,32 @@ def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[In
     return new
 
 
+def _still_takes(connection: Connection, change: _Change) -> bool:
+    """Whether the mail is open; repetitions alone count towards a closed one as well."""
+    if change.duplicates == change.count:
+        return True
+    state = select(mails.c.state).where(mails.c.id == change.mail.id).with_for_update()
+    return connection.execute(state).scalar() == MailState.OPEN
+
+
+def _mail_row(change: _Change, now_ms: int) -> dict[str, Any]:
+    subject, recipients = change.mail.key
+    return {
+        "id": change.mail.id,
+        "state": MailState.OPEN,
+        "subject": subject,
+        "recipients": "\n".join(recipients),
+        "remaining": "\n".join(recipients),
+        "severity": change.severity,
+        "alert_count": change.count,
+        "duplicate_count": change.duplicates,
+        "first_time_ms": min(change.times),
+        "last_time_ms": max(change.times),
+        "created_ms": now_ms,
+        "window_ends_ms": change.mail.window_ends_ms,
+    }
+
+
 def _alert_row(
     incoming: Incoming, alert: Alert, change: _Change, now_ms: int, *, duplicate: bool
 ) -> dict[str, Any]:
@@ -274,11 +302,3 @@ def _invalid_row(incoming: Incoming, error: InvalidAlertError, now_ms: int) -> d
 
 def _open_mail(row: Any) -> OpenMail:
     return OpenMail(row.id, (row.subject, tuple(row.recipients.split("\n"))), row.window_ends_ms)
-
-
-def _larger(column: Any, value: int) -> Any:
-    return case((column < value, value), else_=column)
-
-
-def _smaller(column: Any, value: int) -> Any:
-    return case((column > value, value), else_=column)

@@ -50,10 +50,9 @@ class StatusServer:
         self._app = app
         self._sender = sender
         self._token = token
-        self._page = Environment(
-            loader=PackageLoader("moldau.mailalert"), autoescape=True
-        ).get_template("status.html")
-        self._page.environment.filters["moment"] = show_time
+        templates = Environment(loader=PackageLoader("moldau.mailalert"), autoescape=True)
+        templates.filters["moment"] = show_time
+        self._page = templates.get_template("status.html")
         routes = [
             Route("/", self._show_page),
             Route("/status.json", self._show_status),

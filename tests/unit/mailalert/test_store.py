@@ -162,16 +162,12 @@ def test_a_failed_transaction_leaves_nothing_and_can_be_repeated(
 ) -> None:
     store.store([incoming(0)], NOW)
     good: Callable[..., None] = store._apply
-    calls = 0
 
-    def fail_at_the_second(*arguments: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise SQLAlchemyError("the disk is full")
+    def fail_after_the_mails(*arguments: object) -> None:
         good(*arguments)
+        raise SQLAlchemyError("the disk is full")
 
-    monkeypatch.setattr(store, "_apply", fail_at_the_second)
+    monkeypatch.setattr(store, "_apply", fail_after_the_mails)
     batch = [incoming(1, "a"), incoming(2, "b")]
     with pytest.raises(SQLAlchemyError):
         store.store(batch, NOW)
