@@ -119,7 +119,9 @@ class AsyncListener:
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             stack.callback(self._call.close)
-            forwarding = await stack.enter_async_context(Forwarding(self._consumer_settings))
+            forwarding = await stack.enter_async_context(
+                Forwarding(self._consumer_settings, self._large_messages)
+            )
             recovery = Recovery(self.settings, self._group, forwarding.send)
             handling = Handling(self.settings, self._group, self._call, recovery, self)
             self._handling = handling
