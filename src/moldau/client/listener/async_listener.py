@@ -259,7 +259,10 @@ class AsyncListener:
     async def assigned(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:
         committed = None
         if self.settings.ordering is not Ordering.PARTITION and self._consumer is not None:
-            committed = await self._consumer.committed(partitions)
+            try:
+                committed = await self._consumer.committed(partitions)
+            except KafkaError as error:
+                logger.warning("What was finished ahead may be handled again: %s", error)
         handling.dispatcher.assign(partitions, committed)
 
     async def revoked(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:
