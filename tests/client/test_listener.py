@@ -33,8 +33,10 @@ from moldau.client.listener import (
     read_failure,
     source_of,
 )
+from moldau.client.producer import Producer
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
+from moldau.testing.broker import MoldauProcess
 
 ROOT = Path(__file__).parents[2]
 QUICK = Retries(attempts=2, backoff_ms=10, backoff_max_ms=20)
@@ -414,7 +416,14 @@ def test_draining_waits_for_running_handlers(case: Case) -> None:
     assert case.committed() == {0: 1}
 
 
-def test_partitions_move_to_a_second_listener_without_loss_or_repetition(wide: Case) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_move_to_a_second_listener_without_loss_or_repetition(
+    wide: Case, protocol: str
+) -> None:
+    if protocol == "consumer":
+        for setting in ("session_timeout_ms", "heartbeat_interval_ms"):
+            del wide.settings[setting]
+        wide.settings["group_protocol"] = "consumer"
     everything = {b"%d" % n for n in range(300)}
     first, second = Seen(), Seen()
     both = {"concurrency": 3, "ack_mode": "record"}
@@ -439,6 +448,43 @@ def test_partitions_move_to_a_second_listener_without_loss_or_repetition(wide: C
                 eventually(all_seen)
     values = first.values + second.values
     assert len(values) == len(set(values))
+
+
+def test_a_broker_that_dies_and_returns_costs_nothing(own_moldau: MoldauProcess) -> None:
+    own_moldau.create_topic("orders", partitions=2)
+    seen = Seen()
+    gate = threading.Semaphore(50)
+
+    def handle(record: ConsumerRecord) -> None:
+        assert gate.acquire(timeout=60)
+        seen(record)
+
+    with Producer(bootstrap_servers=own_moldau.bootstrap_servers) as producer:
+        for number in range(200):
+            producer.send("orders", b"%d" % number, key=b"%d" % number)
+        producer.flush()
+        with Listener(
+            "orders",
+            handle,
+            bootstrap_servers=own_moldau.bootstrap_servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            ack_mode="record",
+            concurrency=4,
+            queue_size=20,
+        ):
+            eventually(lambda: len(seen.records) == 50)
+            own_moldau.kill()
+            gate.release(100)
+            own_moldau.restart()
+            gate.release(1000)
+            producer.send("orders", b"last").result(60)
+            eventually(lambda: len(set(seen.values)) == 201)
+    with Admin(bootstrap_servers=own_moldau.bootstrap_servers) as admin:
+        committed = admin.list_group_offsets("g")
+    assert sum(at.offset for at in committed.values()) == 201
+    again = len(seen.values) - len(set(seen.values))
+    assert again <= 2 * 20, "at most the queues of two partitions"
 
 
 def test_handlers_in_processes(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

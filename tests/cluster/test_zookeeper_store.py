@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -220,6 +221,29 @@ async def test_a_silent_session_expires_by_itself(server: ZooKeeper) -> None:
     await store.close()
     await watching.close()
     await way.close()
+
+
+async def test_a_session_outlives_the_server_process(tmp_path: Path) -> None:
+    server = ZooKeeper(tmp_path / "own")
+    server.start()
+    store = await ZooKeeperStore.open(server.address, session_timeout_ms=SESSION_MS)
+    try:
+        await store.create("/kept", b"x")
+        await store.create("/mine", ephemeral=True)
+        session_id, watcher = store.session_id, Watcher()
+        await store.get("/kept", watcher)
+        server.kill()
+        await suspended(store)
+        change = asyncio.ensure_future(store.set("/kept", b"y"))
+        await asyncio.to_thread(server.start)
+        assert (await change).version == 1
+        assert await watcher.next() == WatchEvent(EventType.CHANGED, "/kept")
+        stat = await store.exists("/mine")
+        assert stat is not None
+        assert stat.ephemeral_owner == store.session_id == session_id
+    finally:
+        await store.close()
+        server.kill()
 
 
 async def test_many_requests_at_once(store: ZooKeeperStore) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
+from tests.compat.group_configs import DELETE, SET, GroupConfigs
 from tests.support import java
-from tests.support.raw import RawClient
-from tests.support.requests import request
 from tests.support.target import Target
 
 PATIENCE_S = 30.0
-GROUP, BROKER = 32, 4
-SET, DELETE, APPEND = 0, 1, 2
+BROKER = 4
+APPEND = 2
 DEFAULT_BROKER, DEFAULT, OWN = 3, 5, 8
 INT, STRING, BOOLEAN = 3, 2, 1
 
@@ -88,63 +87,14 @@ ACCEPTED: list[tuple[str, int, str | None]] = [
 ]
 
 
-class Admin:
-    def __init__(self, bootstrap: str) -> None:
-        self._client = RawClient(bootstrap)
-
-    def close(self) -> None:
-        self._client.close()
-
-    def call(self, api: str, version: int, **fields: Any) -> Any:
-        return self._client.call(request(api, version, **fields))
-
-    def describe(self, group: str, *names: str) -> dict[str, Any]:
-        resource = {"resource_type": GROUP, "resource_name": group}
-        answer = self.call(
-            "describe_configs",
-            4,
-            resources=[{**resource, "configuration_keys": list(names) or None}],
-            include_synonyms=True,
-        )
-        (result,) = answer.results
-        assert result.error_code.name == "none", result.error_message
-        return {entry.name: entry for entry in result.configs}
-
-    def change(
-        self,
-        group: str,
-        *changes: tuple[str, int, str | None],
-        kind: int = GROUP,
-        dry: bool = False,
-    ) -> str:
-        configs = [
-            {"name": name, "config_operation": operation, "value": value}
-            for name, operation, value in changes
-        ]
-        resource = {"resource_type": kind, "resource_name": group, "configs": configs}
-        answer = self.call("incremental_alter_configs", 1, resources=[resource], validate_only=dry)
-        return str(answer.responses[0].error_code.name.upper())
-
-    def replace(self, group: str, **settings: str) -> str:
-        configs = [{"name": name, "value": value} for name, value in settings.items()]
-        resource = {"resource_type": GROUP, "resource_name": group, "configs": configs}
-        answer = self.call("alter_configs", 2, resources=[resource], validate_only=False)
-        return str(answer.responses[0].error_code.name.upper())
-
-    def listed(self) -> set[str]:
-        answer = self.call("list_config_resources", 1, resource_types=[GROUP])
-        assert answer.error_code.name == "none"
-        return {resource.resource_name for resource in answer.config_resources}
-
-
 @pytest.fixture
 def broker(new_target: Callable[[dict[str, str]], Target]) -> Target:
     return new_target(SETTINGS)
 
 
 @pytest.fixture
-def admin(broker: Target) -> Iterator[Admin]:
-    client = Admin(broker.bootstrap)
+def admin(broker: Target) -> Iterator[GroupConfigs]:
+    client = GroupConfigs(broker.bootstrap)
     yield client
     client.close()
 
@@ -164,7 +114,7 @@ def synonyms(entry: Any) -> list[tuple[str, str, int]]:
     return [(one.name, one.value, one.source) for one in entry.synonyms]
 
 
-def test_what_a_group_can_be_given(admin: Admin) -> None:
+def test_what_a_group_can_be_given(admin: GroupConfigs) -> None:
     entries = admin.describe("nobody")
     assert {name: (one.value, one.config_type) for name, one in entries.items()} == ALL
     assert {one.config_source for one in entries.values()} == {DEFAULT}
@@ -183,7 +133,7 @@ def test_what_a_group_can_be_given(admin: Admin) -> None:
     assert admin.change("", (SESSION, SET, "50000")) == "INVALID_REQUEST"
 
 
-def test_a_groups_settings_come_and_go(admin: Admin) -> None:
+def test_a_groups_settings_come_and_go(admin: GroupConfigs) -> None:
     assert admin.change("orders", (SESSION, SET, "50000"), (RESET, SET, "earliest")) == "NONE"
     assert admin.change("a group/with .. odd name", (SESSION, SET, "51000")) == "NONE"
     assert admin.change("..", (SESSION, SET, "52000")) == "NONE"
@@ -206,7 +156,7 @@ def test_a_groups_settings_come_and_go(admin: Admin) -> None:
     eventually(admin.listed, {"a group/with .. odd name"})
 
 
-def test_a_setting_of_all_brokers_is_behind_those_of_groups(admin: Admin) -> None:
+def test_a_setting_of_all_brokers_is_behind_those_of_groups(admin: GroupConfigs) -> None:
     broker_wide = f"group.{ASSIGNMENT}"
     assert admin.change("", (broker_wide, SET, "2000"), kind=BROKER) == "NONE"
     eventually(lambda: admin.describe("g")[ASSIGNMENT].value, "2000")
@@ -216,19 +166,19 @@ def test_a_setting_of_all_brokers_is_behind_those_of_groups(admin: Admin) -> Non
     assert synonyms(entry) == expected
 
 
-def test_they_survive_a_restart(broker: Target, admin: Admin) -> None:
+def test_they_survive_a_restart(broker: Target, admin: GroupConfigs) -> None:
     assert admin.change("kept/here", (SESSION, SET, "50000")) == "NONE"
     assert admin.change("gone", (SESSION, SET, "50000")) == "NONE"
     assert admin.change("gone", (SESSION, DELETE, None)) == "NONE"
     broker.stop()
     broker.start()
-    again = Admin(broker.bootstrap)
+    again = GroupConfigs(broker.bootstrap)
     eventually(again.listed, {"kept/here"})
     assert again.describe("kept/here")[SESSION].value == "50000"
     again.close()
 
 
-@pytest.mark.compat("Settings of groups", "Kafka's tools")
+@pytest.mark.compat("ConfigCommand", "Kafka's tools")
 def test_kafkas_own_tool_changes_and_shows_them(broker: Target) -> None:
     def configs(*args: str) -> str:
         servers = ("--bootstrap-server", broker.bootstrap)

@@ -20,6 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from tests.compat.group_configs import DELETE, SET, GroupConfigs
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka
@@ -27,6 +28,7 @@ from tests.support.moldau import MoldauOnConfig
 from tests.support.target import Target
 
 TOPIC = "read"
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
 RECORDS = 20
 TIMEOUT_S = 30
 
@@ -119,6 +121,11 @@ def reopened(
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **QUIET})
         for future in admin.delete_consumer_groups(["deleted"]).values():
             future.result(TIMEOUT_S)
+        settings = GroupConfigs(kafka.bootstrap)
+        assert settings.change("modern", (SESSION_TIMEOUT, SET, "50000")) == "NONE"
+        assert settings.change("a/b", (SESSION_TIMEOUT, SET, "51000")) == "NONE"
+        assert settings.change("a/b", (SESSION_TIMEOUT, DELETE, None)) == "NONE"
+        settings.close()
         kafka.stop()
         if request.config.getoption("--target") == "moldau":
             broker = MoldauOnConfig(kafka.properties_file, kafka.data_dir)
@@ -136,6 +143,14 @@ def reopened(
 )
 def test_committed_offsets_are_there(reopened: Target, group: str, offset: int) -> None:
     assert committed(reopened.bootstrap, group) == offset
+
+
+@pytest.mark.compat("Groups in a directory of Apache Kafka", "Storage")
+def test_settings_of_groups_are_there(reopened: Target) -> None:
+    settings = GroupConfigs(reopened.bootstrap)
+    assert settings.listed() == {"modern"}
+    assert settings.describe("modern")[SESSION_TIMEOUT].value == "50000"
+    settings.close()
 
 
 @pytest.mark.compat("Groups in a directory of Apache Kafka", "Storage")

@@ -31,6 +31,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.protocol.Errors;
@@ -121,6 +122,18 @@ public final class CompatAgent {
                 return JSON.valueToTree(admin.describeLogDirs(List.of(node)).allDescriptions().get().get(node).values()
                     .stream().filter(dir -> dir.replicaInfos().containsKey(partition))
                     .mapToLong(dir -> dir.replicaInfos().get(partition).size()).sum());
+            }
+            case "move_replica": {
+                int node = admin.describeCluster().nodes().get().iterator().next().id();
+                TopicPartitionReplica replica = new TopicPartitionReplica(topic, 0, node);
+                admin.alterReplicaLogDirs(Map.of(replica, request.get("directory").asText())).all().get();
+                return null;
+            }
+            case "replica_directory": {
+                int node = admin.describeCluster().nodes().get().iterator().next().id();
+                TopicPartitionReplica replica = new TopicPartitionReplica(topic, 0, node);
+                return JSON.valueToTree(
+                    admin.describeReplicaLogDirs(List.of(replica)).all().get().get(replica).getCurrentReplicaLogDir());
             }
             case "producer_ids":
                 return JSON.valueToTree(admin.describeProducers(List.of(new TopicPartition(topic, 0))).all().get()

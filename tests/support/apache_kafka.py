@@ -34,8 +34,13 @@ class ApacheKafka:
         *,
         node_id: int = NODE_ID,
         voters: Mapping[int, int] | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
-        """``voters``: the controller ports of all nodes of a larger cluster, by node id."""
+        """``voters``: the controller ports of all nodes of a larger cluster, by node id.
+
+        ``format_options`` go to ``kafka-storage.sh format``.
+        """
+        self._format_options = tuple(format_options)
         self.node_id = node_id
         self._voters = dict(voters or {})
         self.directory = directory
@@ -74,7 +79,8 @@ class ApacheKafka:
         voters = self._voters or {self.node_id: free_port()}
         self._write_properties(voters)
         if not (self.data_dir / "meta.properties").exists():
-            java.run_tool(java.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file))
+            config = ("-t", CLUSTER_ID, "-c", str(self.properties_file))
+            java.run_tool(java.STORAGE, "format", *config, *self._format_options)
         command = java.java_command("kafka.Kafka", flags=self.flags, log_level="info")
         self._process = ServerProcess([*command, str(self.properties_file)], self.output)
 

@@ -162,6 +162,7 @@ def redrive(
     wanted = _filter(source, group, error, since, record)
 
     async def work(client: Client) -> list[DeadLetter]:
+        from moldau.client.large import Chunking
         from moldau.client.listener.forwarding import Forwarding
         from moldau.client.settings import ConsumerSettings
 
@@ -170,7 +171,7 @@ def redrive(
             return await _take(letters, lambda one: _can_go_back(one) and wanted(one), limit)
         sent: list[DeadLetter] = []
         settings = ConsumerSettings(bootstrap_servers=bootstrap, client_id="moldau-cli")
-        async with Forwarding(settings) as forwarding:
+        async with Forwarding(settings, Chunking()) as forwarding:
             await letters.redrive(wanted, forwarding.send, limit=limit, progress=sent.append)
         return sent
 

@@ -74,7 +74,8 @@ def plan_adoption(
         for name, config in image.topic_configs.items():
             configs.setdefault(name, {}).update(config)
         next_producer_id = max(next_producer_id, image.next_producer_id)
-        _plan_broker_configs(plan, image.broker_configs)
+        _plan_configs(plan, paths.broker_config, image.broker_configs)
+        _plan_configs(plan, paths.group_config, image.group_configs)
     for name in sorted(by_topic.keys() | known.keys()):
         there = sorted(by_topic.get(name, []), key=lambda one: one.partition)
         if image is not None and name not in known:
@@ -90,10 +91,13 @@ def plan_adoption(
     return plan
 
 
-def _plan_broker_configs(plan: AdoptionPlan, configs: Mapping[str, Mapping[str, str]]) -> None:
+def _plan_configs(
+    plan: AdoptionPlan,
+    path_of: Callable[[str], str],
+    configs: Mapping[str, Mapping[str, str]],
+) -> None:
     for entity, config in configs.items():
-        path = paths.broker_config(entity)
-        plan.batches.append([Create(path, znodes.encode_config(config))])
+        plan.batches.append([Create(path_of(entity), znodes.encode_config(config))])
 
 
 def _plan_topic(

@@ -35,6 +35,7 @@ _ABORT_TRANSACTION = 25
 _LEADER_TAG = 1
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
+_GROUP_RESOURCE = 32
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class MetadataImage:
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     """By broker id; the empty id stands for all brokers."""
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
 
     def topic_named(self, name: str) -> KraftTopic | None:
@@ -154,6 +156,8 @@ def _apply_config(image: MetadataImage, fields: _Fields) -> None:
         configs = image.topic_configs
     elif resource_type == _BROKER_RESOURCE:
         configs = image.broker_configs
+    elif resource_type == _GROUP_RESOURCE:
+        configs = image.group_configs
     else:
         return
     if value is not None:

@@ -253,8 +253,12 @@ class ZooKeeperStore:
             self._stopping = self._loop.create_task(asyncio.to_thread(self._stop_client))
 
     def _stop_client(self) -> None:
-        self._client.stop()
-        self._client.close()
+        try:
+            self._client.stop()
+            self._client.close()
+        except Exception:
+            # Kazoo gives up on a thread that hangs in a connection attempt. It ends by itself.
+            logger.exception("ZooKeeper session %#x is not closed properly", self._session_id)
 
     def _tell_state(self, state: str) -> None:
         """Called in kazoo's thread."""

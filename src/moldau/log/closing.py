@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from moldau.clock import Clock
@@ -29,8 +30,10 @@ async def close_logs(
 ) -> bool:
     """Bring logs into their final form and make them durable; whether that worked for all."""
     clean = directory.offline is None
+    runs: list[Awaitable[list[tuple[PartitionLog, OSError]]]] = []
+    jobs: list[tuple[PartitionLog, FlushJob]] = []
     for start in range(0, len(logs), _LOGS_AT_ONCE):
-        jobs: list[tuple[PartitionLog, FlushJob]] = []
+        prepared: list[tuple[PartitionLog, FlushJob]] = []
         for log in logs[start : start + _LOGS_AT_ONCE]:
             try:
                 job = log.prepare_close()
@@ -39,14 +42,19 @@ async def close_logs(
                 clean = False
                 continue
             if job is not None:
-                jobs.append((log, job))
-        for log, reason in await run_in_thread(_run_jobs, disk, directory.path, jobs):
+                prepared.append((log, job))
+        # In threads, while the next ones are prepared.
+        runs.append(asyncio.ensure_future(run_in_thread(_run_jobs, disk, directory.path, prepared)))
+        jobs += prepared
+        await asyncio.sleep(0)
+    for failed in await asyncio.gather(*runs):
+        for log, reason in failed:
             log.fail(f"flush: {reason}")  # passing or not: it is not closed cleanly
             clean = False
-        now_ms = clock.now_ms()
-        for log, job in jobs:
-            if log.failure is None:
-                log.complete_flush(job, now_ms)
+    now_ms = clock.now_ms()
+    for log, job in jobs:
+        if log.failure is None:
+            log.complete_flush(job, now_ms)
     return clean
 
 

@@ -262,11 +262,14 @@ class OsDisk:
         self._write(path, data, sync=False)
 
     def _write(self, path: str, data: bytes, *, sync: bool) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        # Not O_TRUNC: file systems take that for a replacement and write it out when it is closed.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
+            if os.fstat(fd).st_size > len(data):
+                os.ftruncate(fd, len(data))
             if sync:
                 os.fsync(fd)
         finally:

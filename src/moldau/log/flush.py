@@ -6,8 +6,14 @@ leader epochs are durable before the recovery point passes them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.log.disk import Disk, File
 from moldau.log.errors import is_passing
+
+_ATOMIC_BYTES: Final = 512
+"""So much a disk writes all or not at all: a small file may be overwritten where it is, which is
+several times faster than another file renamed to it. One that is torn nevertheless is noticed."""
 
 
 class FlushJob:
@@ -76,5 +82,8 @@ class FlushJob:
         """The same, except that the caller makes the whole file system durable after it."""
         if self.epochs is not None:
             path, data = self.epochs
-            self._disk.write(path + ".tmp", data)
-            self._disk.rename(path + ".tmp", path)
+            if len(data) <= _ATOMIC_BYTES:
+                self._disk.write(path, data)
+            else:
+                self._disk.write(path + ".tmp", data)
+                self._disk.rename(path + ".tmp", path)

@@ -16,6 +16,7 @@ from moldau.log.errors import CorruptCheckpointError
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+_HEADER_LINES: Final = 2
 
 
 class EpochEntry(NamedTuple):
@@ -109,6 +110,8 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> LeaderEpochs:
+        if not data.endswith(b"\n") or data.count(b"\n") < _HEADER_LINES:
+            raise CorruptCheckpointError(f"{path} is torn")
         try:
             return cls(
                 [EpochEntry(int(epoch), int(start)) for epoch, start in decode_lines(data, path)]

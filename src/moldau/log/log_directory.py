@@ -15,6 +15,7 @@ from moldau.errors import KafkaError
 from moldau.log.checkpoints import read_offsets, write_offsets
 from moldau.log.disk import DirectoryLock, Disk
 from moldau.log.errors import CorruptCheckpointError
+from moldau.log.moving.replaced import read_replaced
 from moldau.log.names import (
     CLEAN_SHUTDOWN_MARKER,
     CLUSTER_METADATA_TOPIC,
@@ -46,6 +47,8 @@ class DirectoryContent(NamedTuple):
     recovery_points: dict[TopicPartition, int]
     log_start_offsets: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
+    replaced: dict[TopicPartition, str]
+    """Partitions whose log here replaced one in another directory, if a crash left that there."""
 
 
 class LoadResult(NamedTuple):
@@ -89,6 +92,7 @@ class LogDirectory:
             self._read(RECOVERY_POINT_CHECKPOINT),
             self._read(LOG_START_OFFSET_CHECKPOINT),
             self._read(HIGH_WATERMARK_CHECKPOINT),
+            self._read_replaced(),
         )
 
     def _create(self) -> None:
@@ -125,6 +129,13 @@ class LogDirectory:
             return read_offsets(self._disk, f"{self.path}/{name}")
         except CorruptCheckpointError as error:
             _log.warning("%s is ignored: %s", name, error)
+            return {}
+
+    def _read_replaced(self) -> dict[TopicPartition, str]:
+        try:
+            return read_replaced(self._disk, self.path)
+        except CorruptCheckpointError as error:
+            _log.warning("ignored: %s", error)
             return {}
 
     def load(

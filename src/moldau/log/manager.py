@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 from moldau.clock import Clock
 from moldau.config import (
@@ -20,57 +18,46 @@ from moldau.config import (
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_INITIAL_TASK_DELAY_MS,
     LOG_RETENTION_CHECK_INTERVAL_MS,
+    NUM_REPLICA_ALTER_LOG_DIRS_THREADS,
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
     PRODUCER_ID_EXPIRATION_MS,
+    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
     REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
     BrokerConfig,
     TopicConfig,
 )
-from moldau.log.background import Background, RunInThread
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log.background import RunInThread
 from moldau.log.base_log import BaseLog
-from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
 from moldau.log.checkpointer import Checkpointer
 from moldau.log.cleaner.log_cleaner import LogCleaner
 from moldau.log.cleaner.runner import Runner
 from moldau.log.closing import close_logs
-from moldau.log.directories import LogDirectories
+from moldau.log.dir_info import LogDirInfo, ReplicaInfo
 from moldau.log.disk import Disk
-from moldau.log.errors import StorageError, is_full, is_passing
-from moldau.log.flusher import Flusher
-from moldau.log.loading import PARTITIONS_PER_JOB, load_partitions, open_directories
+from moldau.log.errors import StorageError, is_full
+from moldau.log.loading import load_partitions, open_directories
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
-from moldau.log.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, marked_dir_name
+from moldau.log.log_table import LogTable
+from moldau.log.moving.at_start import Futures, drop_replaced
+from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import RecoveryStats
 from moldau.log.retention_check import RetentionCheck
-from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS: Final = 1000
 
 
-class ReplicaInfo(NamedTuple):
-    topic_partition: TopicPartition
-    size: int
-    log_end_offset: int
-
-
-class LogDirInfo(NamedTuple):
-    """A log directory as DescribeLogDirs shows it."""
-
-    path: str
-    failure: str | None
-    replicas: list[ReplicaInfo]
-
-
-def _ignore(_: list[TopicPartition]) -> None: ...
+def _ignore(_: object) -> None: ...
 
 
 def _do_nothing() -> None: ...
 
 
-class LogManager:
+class LogManager(LogTable):
     """The broker's logs, by partition."""
 
     def __init__(
@@ -82,19 +69,11 @@ class LogManager:
         run_in_thread: RunInThread,
         new_cleaner: Callable[[], Runner] | None = None,
     ) -> None:
-        self._disk = disk
-        self._config = config
-        self._clock = clock
-        self._run_in_thread = run_in_thread
-        self._directories = LogDirectories(disk, log_dirs)
-        self._builder = LogBuilder(disk, clock, config[PRODUCER_ID_EXPIRATION_MS])
-        self._background = Background(clock)
-        self._flusher = Flusher(clock, run_in_thread, self._background)
+        super().__init__(disk, log_dirs, config, clock, run_in_thread)
         self._checkpointer = Checkpointer(
             self._directories, self._logs_by_directory, self.fail_dir, run_in_thread, clock.now_ms
         )
         self._retention = RetentionCheck(lambda: self.logs.values(), clock)
-        self.logs: dict[TopicPartition, PartitionLog] = {}
         self.cleaner = LogCleaner(
             disk,
             config,
@@ -107,8 +86,20 @@ class LogManager:
             fail_directory=self.fail_dir,
         )
         """Compacts logs, if there is a ``new_cleaner`` to do the work."""
-        self.offline: dict[TopicPartition, str] = {}
-        """Partitions that are on disk here but cannot be used, and why."""
+        self._moves = ReplicaMoves(
+            disk,
+            clock,
+            run_in_thread,
+            self._background,
+            self._flusher,
+            self._builder,
+            self,
+            at_once=config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(log_dirs),
+            rate=config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+        )
+        self._altering = asyncio.Lock()
+        self.on_replaced: Callable[[PartitionLog], None] = _ignore
+        """Called with a log that has taken another's place, in another directory."""
         self._unclean: set[str] = set()
         self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
         """Called with the partitions that went offline with their directory."""
@@ -133,6 +124,7 @@ class LogManager:
             )
             if not contents:
                 raise StorageError("none of the log directories can be used")
+            await self._run_in_thread(drop_replaced, self._disk, contents)
             await asyncio.gather(
                 *(
                     self._load(self._directories[path], content, topic_config)
@@ -143,6 +135,7 @@ class LogManager:
             self._let_go()
             raise
         self._schedule()
+        await self._resume_moves(contents)
         await self.cleaner.start(
             {
                 path: [log.topic_partition for log in logs]
@@ -182,27 +175,6 @@ class LogManager:
         for name in content.to_delete:
             self._background.spawn(self._remove_tree(directory, name))
 
-    def _adopt(self, log: PartitionLog, directory: LogDirectory) -> None:
-        topic_partition = log.topic_partition
-        other = self.logs.get(topic_partition)
-        if other is not None:
-            # A crash may have left an empty one where it could not be made.
-            if other.log_end_offset == 0:
-                self._set_aside(other, DELETE_DIR_SUFFIX)
-            elif log.log_end_offset:
-                raise StorageError(
-                    f"{topic_partition} is both in {other.directory} and in {log.directory}; "
-                    f"remove the one that is out of date"
-                )
-            else:
-                self._rename_away(log, directory, DELETE_DIR_SUFFIX)
-                return
-        log.on_roll = self._rolled
-        log.on_segments_removed = self._segments_removed
-        log.on_disk_error = self._disk_error
-        self.logs[topic_partition] = log
-        self._directories.add(topic_partition, directory)
-
     def _schedule(self) -> None:
         config, every = self._config, self._background.every
         flush_check_ms = min(config[LOG_FLUSH_SCHEDULER_INTERVAL_MS], _FLUSH_CHECK_MS)
@@ -231,158 +203,88 @@ class LogManager:
         self._config = config
         self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
         self.cleaner.config = config
+        self._moves.set_rate(config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND])
 
-    # Partitions --------------------------------------------------------------------------------
+    def _hook_up(self, log: PartitionLog) -> None:
+        log.on_roll = self._rolled
+        log.on_disk_error = self._disk_error
 
-    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        return self.logs.get(topic_partition)
+    def _unhook(self, log: PartitionLog, directory: LogDirectory) -> None:
+        self.cleaner.forget(log.topic_partition, directory.path)
 
-    def get_or_create(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: UUID,
-        config: TopicConfig,
-        *,
-        is_new: bool = False,
-    ) -> PartitionLog:
-        """The log of a partition, made in the directory with the fewest if there is none.
-
-        A log of the same name but another topic id is an older topic's: it is set aside. Raises
-        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are. If a directory
-        could not be read at the start, a log is made only for a partition that ``is_new``: others
-        may have their records there.
-        """
-        log = self._existing(topic_partition, topic_id, config)
-        if log is not None:
-            return log
-        directory = self._home_for(topic_partition, is_new=is_new)
-        log = self._builder.build(WantedLog(directory, topic_partition, topic_id, config))
-        self._adopt(log, directory)
-        return log
-
-    async def get_or_create_many(
-        self,
-        wanted: Sequence[tuple[TopicPartition, UUID, TopicConfig]],
-        *,
-        is_new: bool = False,
-    ) -> dict[TopicPartition, PartitionLog | StorageError]:
-        """As ``get_or_create`` for many at once: directories and files are made in a thread."""
-        results: dict[TopicPartition, PartitionLog | StorageError] = {}
-        missing: list[WantedLog] = []
-        for topic_partition, topic_id, config in wanted:
-            try:
-                log = self._existing(topic_partition, topic_id, config)
-                if log is not None:
-                    results[topic_partition] = log
-                else:
-                    directory = self._home_for(topic_partition, is_new=is_new)
-                    self._directories.reserve(directory)  # so that the next one goes elsewhere
-                    missing.append(WantedLog(directory, topic_partition, topic_id, config))
-            except StorageError as error:
-                results[topic_partition] = error
-        while missing:
-            chunk, missing = missing[:PARTITIONS_PER_JOB], missing[PARTITIONS_PER_JOB:]
-            built = await self._run_in_thread(self._builder.build_many, chunk)
-            for one, log_or_error in zip(chunk, built, strict=True):
-                self._directories.release(one.directory)
-                result = self.logs.get(one.topic_partition, log_or_error)
-                if isinstance(result, CannotCreateError):
-                    again = self._elsewhere(one, result)
-                    if again is not None:
-                        missing.append(again)
-                        continue
-                elif isinstance(result, PartitionLog) and result is log_or_error:
-                    self._adopt(result, one.directory)
-                results[one.topic_partition] = result
-        return results
-
-    def _elsewhere(self, failed: WantedLog, error: CannotCreateError) -> WantedLog | None:
-        """Where else to make a log, as Kafka does."""
-        directory, cause = failed.directory, error.cause
-        if is_full(cause):
-            directory.tell_full(error.message, self._clock.now_ms())
-        elif not is_passing(cause):
-            self.fail_dir(directory.path, error.message)
-        tried = failed.tried | {directory.path}
-        try:
-            other = self._directories.for_new(failed.topic_partition, is_new=True, tried=tried)
-        except StorageError:
-            return None
-        self._directories.reserve(other)
-        return failed._replace(directory=other, tried=tried)
-
-    def _existing(
-        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig
-    ) -> PartitionLog | None:
-        log = self.logs.get(topic_partition)
-        if log is None:
-            return None
-        if log.topic_id in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
-            log.config = config
-            if log.topic_id != topic_id and topic_id != NO_TOPIC_ID:
-                self._builder.write_topic_id(log, topic_id)
-            return log
-        _log.warning(
-            "%s has topic id %s, expected %s: set aside", log.directory, log.topic_id, topic_id
-        )
-        self._set_aside(log, STRAY_DIR_SUFFIX)
-        return None
-
-    def _home_for(self, topic_partition: TopicPartition, *, is_new: bool) -> LogDirectory:
-        """Where a log that is not there yet is to be made."""
-        if topic_partition in self.offline:
-            raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
-        return self._directories.for_new(topic_partition, is_new=is_new)
+    async def _before_creating(self, topic_partition: TopicPartition) -> None:
+        await self._moves.settled(topic_partition)
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
-        self.offline.pop(topic_partition, None)
-        log = self.logs.get(topic_partition)
-        if log is None:
-            return
-        delay_ms = log.config.file_delete_delay_ms
-        directory = self._directories.home(topic_partition)
-        name = self._set_aside(log, DELETE_DIR_SUFFIX)
-        self._background.later(delay_ms / 1000, partial(self._remove_tree, directory, name))
+        self._moves.cancel(topic_partition)
+        super().delete(topic_partition)
 
-    def _set_aside(self, log: PartitionLog, suffix: str) -> str:
-        """Rename a partition's directory; readers keep the files they have open."""
-        return self._rename_away(log, self._forget(log), suffix)
+    # Moves between directories -----------------------------------------------------------------
 
-    def _rename_away(self, log: PartitionLog, directory: LogDirectory, suffix: str) -> str:
-        name = marked_dir_name(log.topic_partition, suffix)
+    async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
+        """Move a replica to another directory, or take that back; returns when it has begun.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if the directory or the replica is offline,
+        or REPLICA_NOT_AVAILABLE; in that case the directory is remembered for when it is made.
+        """
+        if path not in self._directories:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+        directory = self._directories[path]
+        if directory.offline is not None:
+            raise StorageError(f"log directory {path} is offline: {directory.offline}")
+        if topic_partition in self.offline:
+            raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
+        async with self._altering:
+            move = self._moves.get(topic_partition)
+            if move is not None and move.directory is not directory:
+                self._moves.cancel(topic_partition)
+                move = None
+            log = self.logs.get(topic_partition)
+            if log is None:
+                self._directories.prefer(topic_partition, path)
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
+            home = self._directories.home(topic_partition)
+            if move is None and home is not directory:
+                await self._moves.begin(log, home, directory)
+
+    async def _resume_moves(self, contents: Mapping[str, DirectoryContent]) -> None:
+        expiration_ms = self._config[PRODUCER_ID_EXPIRATION_MS]
+        futures = Futures(self._disk, self._clock.now_ms(), expiration_ms)
+        for path, content in contents.items():
+            directory = self._directories[path]
+            self._moves.replaced.load(path, content.replaced)
+            try:
+                moves, outdated = await self._run_in_thread(
+                    futures.open, directory, content, self.logs, self._directories.home
+                )
+            except OSError as error:
+                self.fail_dir(path, str(error))
+                continue
+            for move in moves:
+                self._moves.resume(move)
+            for name in outdated:
+                self.remove_later(directory, name, 0)
+
+    def is_served(self, log: PartitionLog) -> bool:
+        return self.logs.get(log.topic_partition) is log
+
+    def replace(self, old: PartitionLog, new: PartitionLog, directory: LogDirectory) -> None:
+        """``new``, in another directory, is served instead of ``old`` from now on."""
+        self._forget(old)
+        self._adopt(new, directory)
+        old.replaced_by = new
+        self.on_replaced(new)
+        old.retire()
         try:
-            self._disk.rename(log.directory, f"{directory.path}/{name}")
-        except OSError as error:
-            raise StorageError(f"cannot rename {log.directory}: {error}") from error
-        log.renamed(f"{directory.path}/{name}")
-        log.retire()
-        return name
+            new.increment_log_start_offset(old.log_start_offset)
+        except StorageError as error:
+            _log.error("%s: %s", new.topic_partition, error.message)
 
-    def _forget(self, log: PartitionLog) -> LogDirectory:
-        """The log is served no more; answers where it is."""
-        del self.logs[log.topic_partition]
-        self._flusher.forget(log)
-        directory = self._directories.remove(log.topic_partition)
-        self.cleaner.forget(log.topic_partition, directory.path)
-        return directory
+    async def pause_cleaning(self, partition: TopicPartition) -> None:
+        await self.cleaner.abort_and_pause(partition)
 
-    async def _remove_tree(self, directory: LogDirectory, name: str) -> None:
-        await self._run_in_thread(directory.remove_tree, name)
-
-    def _segments_removed(self, log: BaseLog, paths: list[str]) -> None:
-        delay_ms = log.config.file_delete_delay_ms
-        self._background.later(delay_ms / 1000, partial(self._remove_files, paths))
-
-    async def _remove_files(self, paths: list[str]) -> None:
-        def remove() -> None:
-            for path in paths:
-                self._disk.remove(path)
-
-        try:
-            await self._run_in_thread(remove)
-        except OSError as error:
-            _log.warning("removed segments stay on disk until the next start: %s", error)
+    def resume_cleaning(self, partition: TopicPartition) -> None:
+        self.cleaner.resume(partition)
 
     # Durability --------------------------------------------------------------------------------
 
@@ -423,6 +325,7 @@ class LogManager:
         async with self.cleaner.paused(log):
             truncated = log.truncate_to(offset, self._clock.now_ms())
             if truncated:
+                self._moves.truncated(log)
                 await self._flusher.flush_truncation(log)
                 if not await self._checkpointer.write_recovery_points():
                     log.fail("its lower recovery point could not be written down")
@@ -431,6 +334,7 @@ class LogManager:
     async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
         async with self.cleaner.paused(log):
             log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+            self._moves.truncated(log)
             await self._checkpointer.recovery_points()
             await self._checkpointer.log_start_offsets()
 
@@ -482,6 +386,7 @@ class LogManager:
             log.close()
         if failed:
             self.on_offline([log.topic_partition for log in failed])
+        self._moves.directory_failed(path)
         if not self._directories.online:
             _log.critical("all log directories have failed")
             self.on_all_offline()
@@ -498,16 +403,17 @@ class LogManager:
             self.fail_dir(directory.path, what)
 
     def describe_dirs(self) -> list[LogDirInfo]:
-        logs = self._logs_by_directory()
-        return [
-            LogDirInfo(
-                directory.path,
-                directory.offline,
-                [
-                    ReplicaInfo(log.topic_partition, log.size, log.log_end_offset)
-                    for log in logs[directory.path]
-                ],
+        replicas: dict[str, list[ReplicaInfo]] = {
+            path: [ReplicaInfo(log.topic_partition, log.size, log.log_end_offset) for log in logs]
+            for path, logs in self._logs_by_directory().items()
+        }
+        for move in self._moves:
+            future = move.future
+            replicas[move.directory.path].append(
+                ReplicaInfo(move.topic_partition, future.size, future.log_end_offset, move.lag)
             )
+        return [
+            LogDirInfo(directory.path, directory.offline, replicas[directory.path])
             for directory in self._directories
         ]
 
@@ -520,8 +426,11 @@ class LogManager:
         at the next start.
         """
         await self.cleaner.close()
+        futures = self._moves.stop()
         await self._background.close()
         by_directory = self._logs_by_directory()
+        for path, future in futures:
+            by_directory[path].append(future)
         try:
             for path, logs in by_directory.items():
                 directory = self._directories[path]

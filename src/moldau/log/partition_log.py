@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
 from moldau.log.appendable_log import AppendableLog
 from moldau.log.errors import OffsetOutOfRangeError, StorageError, is_full, is_passing
@@ -18,6 +19,10 @@ from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.retention import count_deletable
 from moldau.log.segment import Segment
+
+_CHEAP_TO_REPLAY_BYTES: Final = 16_384
+"""Reading so much at the next start costs no more than a file that says that there is no producer.
+Ten thousand quiet partitions then need no such file."""
 
 
 class PartitionLog(AppendableLog):
@@ -300,7 +305,8 @@ class PartitionLog(AppendableLog):
             self._persist_indexes(active)
             if active.size and self._config.preallocate:
                 active.file.truncate(active.size)
-            self._take_snapshot()
+            if self.producers.producers or active.size > _CHEAP_TO_REPLAY_BYTES:
+                self._take_snapshot()
         except OSError as error:
             raise self._failed("close", error) from error
         return self.prepare_flush()
@@ -336,6 +342,8 @@ class PartitionLog(AppendableLog):
         self.producers = log.producers
         self.leader_epochs = LeaderEpochs(log.leader_epochs.entries)
         self.leader_epochs.dirty = True
+        # Until the new name is durable a power cut may bring the other log back.
+        self.recovery_point = min(self.recovery_point, log.recovery_point)
         self.last_flush_ms = log.last_flush_ms
         self.config = log.config
 

@@ -248,6 +248,7 @@ class _Loader:
         # of a producer, the better.
         self._snapshots.rebuild(self._state, self._segments, bases[0], end, self._now_ms)
         for segment in self._segments:
+            segment.trust_indexes()
             segment.close()  # opened again when it is used; most of ten thousand are not, for long
         return end
 

@@ -48,6 +48,7 @@ class Segment:
         "_disk",
         "_file",
         "_index_bytes",
+        "_indexed_size",
         "_max_timestamp",
         "_offset_index",
         "_time_index",
@@ -82,6 +83,7 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
         self._max_timestamp: TimestampOffset | None = None
+        self._indexed_size = -1
         self.directory = directory
         self.base_offset = base_offset
         self.max_offset = base_offset + MAX_RELATIVE_OFFSET
@@ -181,6 +183,7 @@ class Segment:
         self._offset_index = self._new_offset_index()
         self._time_index = self._new_time_index()
         self._max_timestamp = None
+        self._indexed_size = -1
         self.bytes_since_index_entry = 0
         return self._offset_index, self._time_index
 
@@ -190,6 +193,7 @@ class Segment:
         self._offset_index = offset_index
         self._time_index = time_index
         self._max_timestamp = None
+        self._indexed_size = -1
 
     # Appending -----------------------------------------------------------------------------------
 
@@ -333,12 +337,17 @@ class Segment:
 
     def seal_indexes(self) -> None:
         """The time index gets the largest timestamp; files are cut to their entries."""
-        if self.size:
+        if self.size and self.size != self._indexed_size:
             self.time_index.maybe_append(*self.max_timestamp)
             self.offset_index.seal()
             self.time_index.seal()
             if self._txn_index is not None:
                 self._txn_index.save()
+            self._indexed_size = self.size
+
+    def trust_indexes(self) -> None:
+        """The index files were complete when the log was closed: nothing to seal until it grows."""
+        self._indexed_size = self.size
 
     def seal(self) -> None:
         """Nothing will be appended any more."""
@@ -396,6 +405,7 @@ class Segment:
             self.size = found.position
         self._max_timestamp = self._largest_after(self.time_index.last)
         self.sealed = False
+        self._indexed_size = -1
         self.bytes_since_index_entry = 0
         if self.size == 0:
             self.rolling_timestamp = UNKNOWN_TIMESTAMP

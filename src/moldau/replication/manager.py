@@ -36,6 +36,7 @@ class ReplicaManager:
         self.on_offline: Callable[[list[TopicPartition]], None] | None = None
         """Called with the replicas that a failed disk took away: the controller has to know."""
         logs.on_offline = self._log_dir_failed
+        logs.on_replaced = self._log_replaced
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether the replica should be here but its disk failed."""
@@ -52,6 +53,12 @@ class ReplicaManager:
                 self.topics.pop(topic, None)
         if self.on_offline is not None:
             self.on_offline(lost)
+
+    def _log_replaced(self, new: PartitionLog) -> None:
+        topic, index = new.topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        if partition is not None:
+            partition.use_log(new)
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
         """What the high-watermark checkpoint stores."""

@@ -99,6 +99,12 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.apply(state)
 
+    def use_log(self, log: PartitionLog) -> None:
+        """The replica was moved to another directory: ``log`` has the same batches."""
+        self.log.on_failure = None
+        self.log = log
+        log.on_failure = self._log_failed
+
     @property
     def is_leader(self) -> bool:
         return self.leader_id == self.local_id

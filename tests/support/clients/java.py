@@ -27,5 +27,13 @@ class JavaClient(AgentClient):
     def producer_ids(self, topic: str) -> list[int]:
         return list(self._agent.call("producer_ids", topic=topic))
 
+    def move_replica(self, topic: str, directory: str) -> None:
+        """AlterReplicaLogDirs for the first partition."""
+        self._agent.call("move_replica", topic=topic, directory=directory)
+
+    def replica_directory(self, topic: str) -> str:
+        """Where DescribeLogDirs shows the first partition, its future replica aside."""
+        return str(self._agent.call("replica_directory", topic=topic))
+
     def max_timestamp_offset(self, topic: str) -> int:
         return int(self._agent.call("max_timestamp_offset", topic=topic))

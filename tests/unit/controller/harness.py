@@ -33,6 +33,7 @@ class Broker:
         self.brokers: list[int] = []
         self.topic_configs: dict[str, dict[str, str]] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.deleted: list[tuple[str, int]] = []
         self.failing: set[tuple[str, int]] = set()
         self.reachable = True
@@ -44,6 +45,7 @@ class Broker:
         self.updates.append(update)
         self.topic_configs |= update.topic_configs
         self.broker_configs |= update.broker_configs
+        self.group_configs |= update.group_configs
         errors: list[ReplicaError] = []
         for stop in update.stop_replicas:
             key = (stop.topic, stop.partition)

@@ -412,6 +412,21 @@ async def test_settings_of_unknown_topics_and_bad_settings_are_refused(
     assert cluster.brokers[1].topic_configs == {"a": {}}
 
 
+async def test_settings_of_groups_go_with_the_last_of_them(
+    cluster: Cluster, controller: Controller
+) -> None:
+    await controller.alter_group_configs("a/b", {"x": "1"})
+    await controller.alter_group_configs("a/b", {"x": "2"})
+    await controller.alter_group_configs("..", {"x": "3"})
+    await controller.alter_group_configs("never", {})
+    await controller.alter_group_configs("..", {})
+    assert cluster.brokers[1].group_configs == {"a/b": {"x": "2"}, "..": {}}
+    assert await cluster.store.session().children("/config/groups") == ["a%2Fb"]
+    cluster = await cluster.crash()
+    await cluster.start(1)
+    assert cluster.brokers[1].group_configs == {"a/b": {"x": "2"}}
+
+
 async def test_broker_settings_are_kept_per_broker_and_for_all(
     cluster: Cluster, controller: Controller
 ) -> None:

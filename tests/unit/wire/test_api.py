@@ -46,6 +46,7 @@ KAFKA_4_3_1 = {
     "OFFSET_FOR_LEADER_EPOCH": (2, 4),
     "DESCRIBE_CONFIGS": (1, 4),
     "ALTER_CONFIGS": (0, 2),
+    "ALTER_REPLICA_LOG_DIRS": (1, 2),
     "DESCRIBE_LOG_DIRS": (1, 5),
     "CREATE_PARTITIONS": (0, 3),
     "DELETE_GROUPS": (0, 2),

@@ -1,9 +1,9 @@
 """DescribeLogDirs (key 35, versions 1-5): what is in the log directories, how full disks are.
 
 Behaviour: without a topic list every partition is described. A failed directory is answered with
-KAFKA_STORAGE_ERROR.
-Known deviations: none; replicas do not move between directories yet, so there are no future
-replicas.
+KAFKA_STORAGE_ERROR. The copy of a replica that is being moved to another directory is shown there
+as a future one, with how far it is behind.
+Known deviations: none.
 """
 
 from __future__ import annotations
@@ -73,6 +73,14 @@ def _describe(
 
 def _describe_replica(broker: Broker, replica: ReplicaInfo) -> DescribeLogDirsPartition:
     topic, index = replica.topic_partition
+    if replica.future_lag is not None:
+        return make(
+            DescribeLogDirsPartition,
+            partition_index=index,
+            partition_size=replica.size,
+            offset_lag=replica.future_lag,
+            is_future_key=True,
+        )
     partition = broker.replicas.topics.get(topic, {}).get(index)
     high_watermark = replica.log_end_offset if partition is None else partition.high_watermark
     return make(

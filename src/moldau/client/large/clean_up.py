@@ -77,13 +77,20 @@ async def unreferenced_payloads(
     topics: Collection[str] | None = None,
     now_ms: int | None = None,
 ) -> list[Payload]:
-    """Payloads that no record of their topic points to; reads the topics from end to end."""
+    """Payloads that no record points to; reads all topics with payloads from end to end.
+
+    All, because dead letters that were sent back point to payloads of the dead-letter topic.
+    """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    payloads = [p for p in list_payloads(claims, topics) if now - p.created_ms > YOUNG_MS]
+    payloads = [p for p in list_payloads(claims) if now - p.created_ms > YOUNG_MS]
     needed: set[str] = set()
     for topic in sorted({payload.topic for payload in payloads}):
         needed |= await _addresses_in(cluster, admin, topic)
-    return [payload for payload in payloads if payload.address not in needed]
+    return [
+        payload
+        for payload in payloads
+        if payload.address not in needed and (topics is None or payload.topic in topics)
+    ]
 
 
 def delete_payloads(storage: Storage, payloads: Iterable[Payload]) -> int:

@@ -119,7 +119,9 @@ class AsyncListener:
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             stack.callback(self._call.close)
-            forwarding = await stack.enter_async_context(Forwarding(self._consumer_settings))
+            forwarding = await stack.enter_async_context(
+                Forwarding(self._consumer_settings, self._large_messages)
+            )
             recovery = Recovery(self.settings, self._group, forwarding.send)
             handling = Handling(self.settings, self._group, self._call, recovery, self)
             self._handling = handling
@@ -257,7 +259,10 @@ class AsyncListener:
     async def assigned(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:
         committed = None
         if self.settings.ordering is not Ordering.PARTITION and self._consumer is not None:
-            committed = await self._consumer.committed(partitions)
+            try:
+                committed = await self._consumer.committed(partitions)
+            except KafkaError as error:
+                logger.warning("What was finished ahead may be handled again: %s", error)
         handling.dispatcher.assign(partitions, committed)
 
     async def revoked(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:

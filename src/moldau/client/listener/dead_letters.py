@@ -16,6 +16,7 @@ from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.admin.types import raise_first_error
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
+from moldau.client.large.chunking import Chunking
 from moldau.client.listener.acks import AckTracker
 from moldau.client.listener.finished import read_finished
 from moldau.client.listener.headers import (
@@ -110,7 +111,8 @@ class DeadLetters:
         return left
 
     async def read(self) -> AsyncGenerator[DeadLetter, None]:
-        """All of them, in the order of each partition."""
+        """All of them, in the order of each partition; large ones whole."""
+        whole = Chunking(on_damage="skip").reader()
         done = {p: read_finished(committed) for p, committed in self.committed.items()}
         settings = ReaderSettings(out_of_range="earliest", read_committed=True)
         async with PartitionReader(
@@ -119,7 +121,7 @@ class DeadLetters:
             async for partition, records, _ in reader:
                 committed = self.committed.get(partition)
                 before = committed.offset if committed is not None else 0
-                for record in records:
+                for record in whole.read(partition, records, time.monotonic()):
                     redriven = record.offset < before or record.offset in done.get(partition, ())
                     failure = read_failure(record.headers)
                     yield DeadLetter(partition, record, failure, redriven)

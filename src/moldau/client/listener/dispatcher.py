@@ -56,6 +56,8 @@ class Dispatcher:
     ) -> None:
         """Take partitions; ``committed`` tells what earlier owners have finished ahead."""
         for partition in partitions:
+            if partition in self._partitions:
+                continue
             finished = read_finished((committed or {}).get(partition))
             work = PartitionWork(partition, self._ordering, finished)
             self._partitions[partition] = work

@@ -9,12 +9,16 @@ from moldau.client.listener.headers import Header
 from moldau.client.settings import CommonSettings, ConsumerSettings
 
 if TYPE_CHECKING:
+    from moldau.client.large import LargeMessageCodec
     from moldau.client.producer import AsyncProducer
 
 
 class Forwarding:
-    def __init__(self, settings: ConsumerSettings) -> None:
+    def __init__(
+        self, settings: ConsumerSettings, large_messages: LargeMessageCodec | None = None
+    ) -> None:
         self._settings = settings.given(CommonSettings)
+        self._large_messages = large_messages
         self._producer: AsyncProducer | None = None
 
     async def send(
@@ -29,7 +33,7 @@ class Forwarding:
         if self._producer is None:
             from moldau.client.producer import AsyncProducer
 
-            self._producer = AsyncProducer(self._settings)
+            self._producer = AsyncProducer(self._settings, large_messages=self._large_messages)
         stamp = None if timestamp < 0 else timestamp
         delivery = await self._producer.send(
             topic, value, key=key, headers=headers, timestamp=stamp

@@ -102,8 +102,11 @@ class _InThreads:
         def job() -> None:
             try:
                 self._call(record, ack)
-            except BaseException as error:
+            except Exception as error:
                 _tell(loop, done, error)
+            except BaseException as error:
+                # sys.exit() in a handler ends neither the thread nor the event loop.
+                _tell(loop, done, RuntimeError(f"the handler raised {error!r}"))
             else:
                 _tell(loop, done, None)
 
@@ -182,7 +185,7 @@ def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
 
 
 def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[None], error: BaseException | None
+    loop: asyncio.AbstractEventLoop, done: asyncio.Future[None], error: Exception | None
 ) -> None:
     def settle() -> None:
         if done.cancelled():

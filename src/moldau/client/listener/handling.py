@@ -49,6 +49,7 @@ class Handling:
         self._loop = asyncio.get_running_loop()
         self._retry_topics = frozenset(settings.retry_topics)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned = False
         self.counts = dict.fromkeys(("handled", "failed", "retry", "dead_letter", "skip"), 0)
         self.policy = CommitPolicy(
             settings.ack_mode, count=settings.ack_count, interval=settings.ack_time
@@ -71,6 +72,7 @@ class Handling:
 
     async def abandon(self) -> None:
         """Wait no longer for handlers."""
+        self._abandoned = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -81,7 +83,9 @@ class Handling:
                 self._finish(work)
             else:
                 await self._call_handler(work)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if self._abandoned:
+                raise
             self.counts["failed"] += 1
             if await self._will_be_retried(work, error):
                 return
@@ -97,7 +101,7 @@ class Handling:
             self._finish(work)
         self.counts["handled"] += 1
 
-    async def _will_be_retried(self, work: Work, error: Exception) -> bool:
+    async def _will_be_retried(self, work: Work, error: BaseException) -> bool:
         """Whether the record is to be handled again, now or after a restart; if not, it is over."""
         if work.finished:
             logger.warning("The handler of %r failed after acknowledging it", work, exc_info=error)

@@ -5,6 +5,8 @@ rules, for batches under way at the same time and retried in any order:
 
 - A number is given when a batch is first sent, and stays. A batch to be sent again goes alone,
   once all before it are settled.
+- The first batch of an epoch goes alone until it is acknowledged: a broker that knows nothing of a
+  producer takes any number, so a second batch could overtake a first one that has to be retried.
 - OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the first unsettled one says nothing: the
   one before it is being retried. For the first one it says that the broker misses something that
   this producer has given up. Then neither this batch nor a later one is stored, so when nothing is
@@ -57,7 +59,7 @@ class ProducerIdentity:
             return queue.in_flight[0] is batch
         if not queue.in_flight:
             return True
-        return len(queue.in_flight) < MOST_IN_FLIGHT and self._is_current(queue)
+        return queue.confirmed and len(queue.in_flight) < MOST_IN_FLIGHT and self._is_current(queue)
 
     def number(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Give a batch that is sent for the first time its place."""
@@ -69,6 +71,10 @@ class ProducerIdentity:
         batch.sequence = queue.next_sequence
         queue.next_sequence = _after(batch)
         queue.in_flight.append(batch)
+
+    def stored(self, queue: PartitionQueue) -> None:
+        """The broker knows this producer now."""
+        queue.confirmed = True
 
     def settled(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """This batch will not be sent again."""
@@ -117,6 +123,7 @@ class ProducerIdentity:
         queue.producer_id = self.producer_id
         queue.producer_epoch = self.epoch
         queue.next_sequence = 0
+        queue.confirmed = False
 
 
 def _after(batch: ProducerBatch) -> int:

@@ -51,8 +51,8 @@ class Interceptors:
         for interceptor in self._chain:
             try:
                 interceptor.on_acknowledgement(metadata, error)
-            except Exception as error:
-                _log_failure(interceptor, "on_acknowledgement", error)
+            except Exception as failure:
+                _log_failure(interceptor, "on_acknowledgement", failure)
 
     def close(self) -> None:
         for interceptor in self._chain:

@@ -70,6 +70,8 @@ class Outcomes:
     ) -> None:
         if batch.state != BatchState.PENDING:
             return  # it took too long and has failed
+        if self._identity is not None:
+            self._identity.stored(queue)
         self._leave(queue, batch)
         batch.acknowledge(base_offset, append_time)
         self._settled(batch)

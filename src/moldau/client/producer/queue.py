@@ -44,6 +44,8 @@ class PartitionQueue:
         self.producer_id: int = -1
         self.producer_epoch: int = -1
         self.next_sequence: int = 0
+        self.confirmed: bool = False
+        """Whether the broker has stored something of this producer in this epoch."""
         self.must_reset: bool = False
         """The broker misses a batch that this producer gave up: numbers have to start anew."""
         self.ratio: float = 1.0

@@ -54,6 +54,11 @@ class Transactor:
         core.outcomes.batch_failed = self._batch_failed
         self._set_refusal()
 
+    @property
+    def implicit(self) -> bool:
+        """Whether the cluster has transaction version 2."""
+        return self._state.implicit
+
     async def init(self) -> None:
         self._core.start()
         self._core.refuse_if_closed()

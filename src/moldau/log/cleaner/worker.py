@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 from typing import BinaryIO, Final
@@ -32,10 +33,19 @@ _decoder: Final = msgspec.msgpack.Decoder(CleanTask)
 class Pace:
     """Says once a second that work goes on, and sleeps where it went too fast."""
 
-    def __init__(self, bytes_per_second: float, output: BinaryIO) -> None:
+    def __init__(
+        self,
+        bytes_per_second: float,
+        output: BinaryIO,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = bytes_per_second
         self._output = output
-        self._started = self._reported = time.monotonic()
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._started = self._reported = monotonic()
         self._bytes = 0
         self._look_after = 0
 
@@ -45,14 +55,14 @@ class Pace:
             return
         self._look_after = self._bytes + 65_536
         while True:
-            now = time.monotonic()
+            now = self._monotonic()
             if now - self._reported >= _REPORT_S:
                 self._reported = now
                 send(self._output, Progress())
             ahead = self._started + self._bytes / self._rate - now
             if ahead <= 0:
                 return
-            time.sleep(min(ahead, _REPORT_S))
+            self._sleep(min(ahead, _REPORT_S))
 
 
 def send(output: BinaryIO, report: Report) -> None:

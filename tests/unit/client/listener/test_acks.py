@@ -103,6 +103,8 @@ def test_what_does_not_fit_into_the_metadata_is_left_out() -> None:
     assert len(found) > 500
 
 
-@pytest.mark.parametrize("metadata", ["", "somebody else's", "moldau:", "moldau:5:x-2", "moldau:x:1"])
+@pytest.mark.parametrize(
+    "metadata", ["", "somebody else's", "moldau:", "moldau:5:x-2", "moldau:x:1"]
+)
 def test_metadata_of_others_means_nothing(metadata: str) -> None:
     assert read_finished(OffsetAndMetadata(5, metadata)) == frozenset()

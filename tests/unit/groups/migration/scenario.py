@@ -57,10 +57,6 @@ DEVIATIONS: dict[tuple[str, str], list[Any]] = {
     # a target assignment. When they are among themselves nobody does: what the last one had would
     # be read by nobody.
     ("upgrade", "hb after"): ["REBALANCE_IN_PROGRESS"],
-    # Kafka fails over a group in its first rebalance (UNKNOWN_SERVER_ERROR, after which the Java
-    # client gives up); here it is upgraded like any other.
-    ("bidirectional", "upgrade too early"): ["NONE", "M1", 2, {"t": [2, 3]}],
-    ("upgrade", "upgrade too early"): ["NONE", "M1", 2, {"t": [2, 3]}],
 }
 
 
@@ -281,7 +277,6 @@ def run(script: Script) -> list[Answer]:
     cooperative_member(script)
     static_members(script)
     parked_requests(script)
-    first_generation(script)
     unfit_groups(script)
     newcomers(script)
     departures(script)
@@ -410,22 +405,13 @@ def parked_requests(s: Script) -> None:
     s.note("upgrade parked", s.consumer_join(g, "~c"))
     if s.answers[-1][1][0] != ErrorCode.NONE.name:
         s.note("hb parked", s.heartbeat(g, a, 1))
+        s.join(g, a, protocols=data).get()
+        waiting.get()
         return
     s.note("parked join", waiting)
     s.note("hb parked", s.heartbeat(g, b, 1))
     s.note("hb parked a", s.heartbeat(g, a, 1))
     s.note("parked rejoins", s.join(g, b, protocols=data))
-
-
-def first_generation(s: Script) -> None:
-    """A group that waits for its first members has no protocol yet."""
-    g = "first generation"
-    data = [(RANGE, metadata("t"))]
-    a = s.join(g, protocols=data).get().member_id
-    s.name(a)
-    waiting = s.join(g, a, protocols=data)
-    s.note("upgrade too early", s.consumer_join(g, "~c"))
-    s.note("first join", waiting)
 
 
 def unfit_groups(s: Script) -> None:

@@ -22,10 +22,10 @@ STICKY = "cooperative-sticky"
 
 
 class Rig:
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, initial_delay_ms: int = 0, **settings: Any) -> None:
         self.runner = ShardRunner(
             GroupSettings(
-                group_initial_rebalance_delay_ms=0,
+                group_initial_rebalance_delay_ms=initial_delay_ms,
                 group_consumer_assignment_interval_ms=0,
                 group_consumer_assignors=(RANGE,),
                 **settings,
@@ -77,6 +77,28 @@ def test_an_upgrade_is_one_batch(rig: Rig) -> None:
         "ConsumerGroupTargetAssignmentMetadata",
         "ConsumerGroupCurrentMemberAssignment",
     ]
+
+
+def test_a_group_is_upgraded_in_its_first_rebalance_too() -> None:
+    """It has no protocol yet, over which Kafka fails with UNKNOWN_SERVER_ERROR."""
+    rig = Rig(initial_delay_ms=3000)
+    protocols = [(RANGE, metadata("t"))]
+    a = rig.script.join(G, protocols=protocols).get().member_id
+    waiting = rig.script.join(G, a, protocols=protocols)
+    assert rig.script.consumer_join(G, "~c").get().error_code is ErrorCode.NONE
+    assert waiting.get().error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    answer = rig.script.join(G, a, protocols=protocols).get()
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
+    assert rig.script.sync(G, a, 2).get().assignment == write_assignment({"t": [0, 1]}, 1)
+
+
+def test_a_group_whose_members_never_came_is_upgraded() -> None:
+    rig = Rig(initial_delay_ms=3000)
+    a = rig.script.join(G, protocols=[(RANGE, metadata("t"))]).get().member_id
+    rig.script.join(G, a, protocols=[(RANGE, metadata("t"))])
+    rig.script.leave(G, (a, None)).get()
+    assert rig.script.consumer_join(G, "c").get().error_code is ErrorCode.NONE
+    assert rig.kind() == "consumer"
 
 
 def test_a_downgrade_is_one_batch(rig: Rig) -> None:

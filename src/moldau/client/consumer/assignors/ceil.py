@@ -6,7 +6,8 @@ shares are 2, 2, 2, 0. New groups do better with ``range``, which gives 2, 2, 1,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from moldau.client.consumer.assignors.base import (
     Assignor,
@@ -17,6 +18,19 @@ from moldau.client.consumer.assignors.base import (
     subscribers,
 )
 
+T = TypeVar("T")
+
+
+def ceil_shares(partitions: Sequence[T], consumers: Sequence[str]) -> dict[str, Sequence[T]]:
+    """The partitions of one topic for each of its consumers; both in order."""
+    if not consumers:
+        return {}
+    each = -(-len(partitions) // len(consumers))
+    return {
+        consumer: partitions[index * each : (index + 1) * each]
+        for index, consumer in enumerate(consumers)
+    }
+
 
 class CeilAssignor(Assignor):
     name = "ceil"
@@ -25,10 +39,6 @@ class CeilAssignor(Assignor):
         plan: Plan = {member: [] for member in members}
         for topic in layout:
             consumers = subscribers(members, topic)
-            if not consumers:
-                continue
-            partitions = partitions_of(topic, layout)
-            each = -(-len(partitions) // len(consumers))
-            for index, member in enumerate(consumers):
-                plan[member] += partitions[index * each : (index + 1) * each]
+            for member, share in ceil_shares(partitions_of(topic, layout), consumers).items():
+                plan[member] += share
         return plan

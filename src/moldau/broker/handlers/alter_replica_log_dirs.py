@@ -1,0 +1,68 @@
+"""AlterReplicaLogDirs (key 34, versions 1-2): move replicas between this broker's log directories.
+
+Behaviour: answers when the moves have begun; DescribeLogDirs shows them as future replicas with
+their lag until they take over. A move to where the replica already is cancels one that is under
+way. For a replica that is not here the directory is remembered, for when it is made, and the answer
+is REPLICA_NOT_AVAILABLE. A path that is not in ``log.dirs`` is LOG_DIR_NOT_FOUND, a directory or
+replica on a failed disk KAFKA_STORAGE_ERROR (KIP-113).
+Known deviations: a full disk makes a move wait, where Kafka takes the directory offline.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+from kio.schema.alter_replica_log_dirs.v2.response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
+from moldau.wire.make import make
+
+log = logging.getLogger(__name__)
+
+
+async def handle(
+    context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for topic_partition, path in wanted.items():
+        code = await _move(context.broker, topic_partition, path)
+        topics.setdefault(topic_partition.topic, []).append(
+            make(
+                AlterReplicaLogDirPartitionResult,
+                partition_index=topic_partition.partition,
+                error_code=code,
+            )
+        )
+    return make(
+        AlterReplicaLogDirsResponse,
+        throttle_time=NO_THROTTLE,
+        results=tuple(
+            make(AlterReplicaLogDirTopicResult, topic_name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+    )
+
+
+async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    try:
+        await broker.logs.alter_replica_dir(topic_partition, path)
+    except KafkaError as error:
+        log.info("%s is not moved to %s: %s", topic_partition, path, error)
+        unknown = error.code is ErrorCode.REPLICA_NOT_AVAILABLE and not (
+            broker.metadata.has_partition(*topic_partition)
+        )
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else error.code
+    return ErrorCode.NONE

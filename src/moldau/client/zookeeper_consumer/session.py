@@ -1,0 +1,84 @@
+"""One life of the consumer in ZooKeeper: a session, a membership, a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+from moldau.client.errors import ConfigError
+from moldau.client.zookeeper_consumer.lease import Lease
+from moldau.client.zookeeper_consumer.membership import Callbacks, Membership, Retries
+from moldau.client.zookeeper_consumer.settings import ZooKeeperConsumerSettings
+from moldau.client.zookeeper_consumer.topics import TopicSource
+from moldau.coordination.store import CoordinationStore
+
+
+async def open_store(settings: ZooKeeperConsumerSettings) -> CoordinationStore:
+    try:
+        from moldau.coordination.zookeeper import ZooKeeperStore
+    except ImportError:
+        raise ConfigError(
+            "The ZooKeeper consumer needs kazoo: pip install 'moldau[zookeeper]'"
+        ) from None
+    return await ZooKeeperStore.open(
+        settings.zookeeper_connect,
+        session_timeout_ms=settings.zookeeper_session_timeout_ms,
+        connection_timeout_ms=settings.zookeeper_connection_timeout_ms,
+    )
+
+
+def new_consumer_id(settings: ZooKeeperConsumerSettings) -> str:
+    """As Kafka makes them: unique in the group, and telling where the consumer runs."""
+    name = settings.consumer_id
+    if name is None:
+        name = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid4().hex[:8]}"
+    return f"{settings.group_id}_{name}"
+
+
+class Session:
+    def __init__(
+        self,
+        store: CoordinationStore,
+        settings: ZooKeeperConsumerSettings,
+        topics: TopicSource,
+        consumer: str,
+        subscription: Mapping[str, int],
+        callbacks: Callbacks,
+        on_renewal: Callable[[], object],
+    ) -> None:
+        self.store = store
+        self.membership = Membership(
+            store,
+            settings.group_id,
+            consumer,
+            subscription,
+            topics,
+            callbacks,
+            Retries(settings.rebalance_backoff_ms / 1000, settings.rebalance_max_retries),
+        )
+        self.lease = Lease(store, settings.zookeeper_session_timeout_ms / 1000, on_renewal)
+        self.expired = asyncio.Event()
+        store.on_expired(self._on_expired)
+
+    def _on_expired(self) -> None:
+        self.expired.set()
+
+    async def begin(self) -> None:
+        await self.lease.start()
+        await self.membership.join(time.time_ns() // 1_000_000)
+
+    async def leave(self) -> None:
+        """Give everything up, properly if the session lives."""
+        try:
+            if not self.expired.is_set():
+                await self.membership.leave()
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        await self.membership.stop()
+        await self.lease.stop()
+        await self.store.close()

@@ -1,0 +1,159 @@
+"""The cleaner as a process: the same result as in place, and what happens when it does not work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from io import BytesIO
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.unit.log.make import NOW_MS, PARTITION, make_batch
+
+from moldau.config import BrokerConfig, TopicConfig
+from moldau.log import PartitionLog
+from moldau.log.cleaner.cleanable import find_cleanable
+from moldau.log.cleaner.direct import DirectRunner
+from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanTask, GroupCleaned
+from moldau.log.cleaner.process import CleanerProcess
+from moldau.log.cleaner.runner import Runner, RunnerError
+from moldau.log.cleaner.tasks import make_task
+from moldau.log.cleaner.worker import Pace
+from moldau.log.disk import OsDisk
+from moldau.log.recovery import load_log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PartitionLog:
+    config = TopicConfig(cleanup_policy=("compact",), segment_bytes=10_000)
+    log = load_log(OsDisk(), str(tmp_path), PARTITION, config, now_ms=NOW_MS, clean=True)
+    for number in range(300):
+        batch = make_batch(
+            3, key=b"%d" % (number % 40), size=100, producer_id=5, sequence=3 * number
+        )
+        log.append_as_leader(batch, 0, NOW_MS)
+    return log
+
+
+@pytest.fixture
+def task(log: PartitionLog) -> CleanTask:
+    cleanable = find_cleanable(log, None, log.log_end_offset, NOW_MS)
+    return make_task(cleanable, BrokerConfig({}), 1, NOW_MS)
+
+
+def cleaned_files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.cleaned")}
+
+
+async def clean(runner: Runner, task: CleanTask) -> list[GroupCleaned | CleanDone | CleanFailed]:
+    return [report async for report in runner.run(task)]
+
+
+async def test_it_does_what_is_done_in_place(task: CleanTask, tmp_path: Path) -> None:
+    expected = await clean(DirectRunner(OsDisk()), task)
+    files = cleaned_files(tmp_path)
+    assert len(files) >= 3
+    process = CleanerProcess()
+    try:
+        assert await clean(process, task) == expected
+        assert cleaned_files(tmp_path) == files
+        pid = process.pid
+        assert await clean(process, task) == expected
+        assert process.pid == pid
+    finally:
+        await process.stop()
+    assert process.pid is None
+
+
+async def test_damage_and_missing_files_are_told_apart(task: CleanTask, tmp_path: Path) -> None:
+    process = CleanerProcess()
+    try:
+        first = tmp_path / f"{0:020d}.log"
+        data = bytearray(first.read_bytes())
+        data[300] ^= 1
+        first.write_bytes(data)
+        (failed,) = await clean(process, task)
+        assert isinstance(failed, CleanFailed)
+        assert failed.corrupt
+        first.unlink()
+        (failed,) = await clean(process, task)
+        assert isinstance(failed, CleanFailed)
+        assert not failed.corrupt
+    finally:
+        await process.stop()
+
+
+def slow(task: CleanTask) -> CleanTask:
+    return msgspec.structs.replace(task, max_bytes_per_second=1000.0)
+
+
+async def running(process: CleanerProcess) -> int:
+    while process.pid is None:  # noqa: ASYNC110 (a process has no event for it)
+        await asyncio.sleep(0.01)
+    return process.pid
+
+
+async def test_a_killed_process_is_an_error_and_the_next_task_starts_another(
+    task: CleanTask,
+) -> None:
+    process = CleanerProcess()
+    try:
+        cleaning = asyncio.create_task(clean(process, slow(task)))
+        os.kill(await running(process), signal.SIGKILL)
+        with pytest.raises(RunnerError, match="-9"):
+            await cleaning
+        reports = await clean(process, task)
+        assert isinstance(reports[-1], CleanDone)
+    finally:
+        await process.stop()
+
+
+async def test_a_stuck_process_is_killed(task: CleanTask) -> None:
+    process = CleanerProcess(silence_s=0.5)
+    try:
+        cleaning = asyncio.create_task(clean(process, slow(task)))
+        pid = await running(process)
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(RunnerError, match="-9"):
+            await cleaning
+        assert process.pid is None
+    finally:
+        await process.stop()
+
+
+async def test_it_ends_in_the_middle_of_its_work_when_the_broker_lets_go(task: CleanTask) -> None:
+    process = CleanerProcess()
+    cleaning = asyncio.create_task(clean(process, slow(task)))
+    await running(process)
+    await process.stop()
+    with pytest.raises(RunnerError, match="ended with 0"):
+        await cleaning
+
+
+def test_the_pace_is_what_the_setting_says() -> None:
+    now = 0.0
+    output = BytesIO()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        assert seconds > 0
+        now += seconds
+
+    pace = Pace(1_000_000.0, output, monotonic=lambda: now, sleep=sleep)
+    for _ in range(500):
+        pace.tick(10_000)
+    # Five megabytes, but for what is not looked at yet.
+    assert 4.8 < now <= 5.0
+    reports = output.getvalue()
+    assert reports.count(b"Progress") == 4
+
+
+def test_without_a_limit_nothing_sleeps() -> None:
+    def sleep(_: float) -> None:
+        raise AssertionError("no reason to sleep")
+
+    pace = Pace(float("inf"), BytesIO(), monotonic=lambda: 0.0, sleep=sleep)
+    for _ in range(100):
+        pace.tick(10**9)
