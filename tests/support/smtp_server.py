@@ -9,7 +9,7 @@ from collections.abc import Callable
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
@@ -37,7 +37,7 @@ class Inbox:
         return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Any, envelope: Any) -> str:  # noqa: N802
-        message = cast("EmailMessage", message_from_bytes(envelope.content, policy=policy.default))
+        message: EmailMessage = message_from_bytes(envelope.content, policy=policy.default)
         answer = self.on_text(message)
         if answer is not None:
             return answer
