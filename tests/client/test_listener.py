@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tests.client.conftest import NewTopicFactory
 from tests.support.listening import FOLDER, die_once, note_process
 from tests.support.target import Target
 
-from moldau.client.admin import Admin
+from moldau.client.admin import Admin, NewTopic
 from moldau.client.errors import ConfigError
 from moldau.client.listener import (
     AckMode,
@@ -33,6 +34,7 @@ from moldau.client.listener import (
     read_failure,
     source_of,
 )
+from moldau.client.listener.headers import Retry, failed, write_retry
 from moldau.client.producer import Producer
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -330,6 +332,42 @@ def test_retry_topics_delay_without_blocking_the_partition(case: Case) -> None:
     assert letter.timestamp()[1] == before
 
 
+def test_what_waits_in_a_retry_topic_is_not_lost_to_a_new_listener(case: Case) -> None:
+    """Even if the one that put it there died at once, and new groups start at the end."""
+    delay = 100
+    record = ConsumerRecord(case.topic, 0, 7, 1_000)
+    failure = failed(record, OSError("x"), group=case.group, attempts=1, now_ms=0)
+    seen = Seen()
+    retry_topic = f"{case.topic}.retry.{delay}"
+    with Admin(bootstrap_servers=case.cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(retry_topic, 1)])[0].get()
+    with Producer(bootstrap_servers=case.cluster.bootstrap) as producer:
+        headers = write_retry((), Retry(failure, delay, delay))
+        producer.send(retry_topic, b"left behind", headers=headers).result(30)
+    case.settings["auto_offset_reset"] = "latest"
+    with case.listener(seen, retries=Retries(topics_ms=(delay,))):
+        eventually(lambda: seen.values == [b"left behind"])
+
+
+def test_a_pattern_leaves_out_what_listeners_write(case: Case) -> None:
+    def handle(record: ConsumerRecord) -> None:
+        seen(record)
+        raise ValueError("always")
+
+    seen = Seen()
+    case.produce([b"x"])
+    pattern = re.compile(re.escape(case.topic) + ".*")
+    settings = {**case.settings, "metadata_max_age_ms": 200}
+    with Listener(pattern, handle, retries=Retries(attempts=1), **settings) as listener:
+        eventually(lambda: listener.metrics().get("records-dead-letter-total") == 1)
+        (letter,) = case.read(f"{case.topic}.dlq", 1)
+        # Seen after the dead letter, by a listener that would know of its topic by now.
+        case.produce([b"y"])
+        eventually(lambda: listener.metrics()["records-dead-letter-total"] == 2)
+    assert letter.value() == b"x"
+    assert {record.topic for record in seen.records} == {case.topic}
+
+
 def test_retries_of_another_group_are_left_to_it(case: Case) -> None:
     retries = Retries(attempts=1, topics_ms=(50,))
     failed_once = threading.Event()
@@ -577,6 +615,7 @@ def test_another_process_takes_over_from_a_killed_one(
         ({"ordering": "random"}, "ordering is one of 'partition', 'key', 'unordered'"),
         ({"ack_mode": "manual", "workers": "processes"}, "cannot go to another process"),
         ({"workers": "goblins"}, "workers is"),
+        ({"dead_letter_topic": "topic"}, "would never end"),
         ({"linger_ms": 5}, "is a setting of a producer"),
         ({"retries": None, "on_error": "cry"}, "on_error is one of"),
     ],

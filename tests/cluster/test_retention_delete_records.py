@@ -94,3 +94,28 @@ async def test_whole_segments_leave_the_disk(broker: InProcessBroker, client: Wi
     assert await delete_records(client, -1) == (OK, 9)
     await eventually(lambda: not list(directory.glob("*.deleted")), "the removal")
     assert len(list(directory.glob("*.log"))) == 1
+
+
+async def test_an_answer_under_way_outlives_its_files(
+    broker: InProcessBroker, client: WireClient
+) -> None:
+    """The reader takes nothing from its socket until the segments that it asked for are gone."""
+    await client.create_topic(
+        "t", configs={"segment.bytes": str(16 << 20), "file.delete.delay.ms": "0"}
+    )
+    values = [bytes([number]) * 900_000 for number in range(12)]
+    for value in values:
+        assert (await client.produce("t", one_batch(value))).error_code == 0
+    log = broker.partition("t").log
+    slow = await WireClient.connect(broker.address, limit=4096)
+    sent = slow.send_fetch({"t": {0: 0}}, max_bytes=1 << 24, partition_max_bytes=1 << 24)
+    assert values_of(await client.fetch("t", 11)) == values[-1:]  # the broker has seen the other
+    log.roll(0)
+    assert await delete_records(client, -1) == (OK, 12)
+    directory = broker.data_dir / "t-0"
+    await eventually(lambda: not list(directory.glob("*.deleted")), "the removal")
+    assert [path.stat().st_size for path in directory.glob("*.log")] == [0]
+    answer = await slow.receive_fetch(sent)
+    ((_, _, (fetched,)),) = answer.topics
+    assert values_of(fetched) == values
+    await slow.close()

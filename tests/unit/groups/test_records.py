@@ -1,7 +1,7 @@
 """Bytes of Apache Kafka 4.3.1's own classes, read and written by ours.
 
-Each line of the data file is a name, a key and a value in hex ("-" for a tombstone), printed by a
-program around ``GroupCoordinatorRecordHelpers`` and ``GroupCoordinatorRecordSerde``.
+Each line of the data file is a name, a key and a value in hex ("-" for a tombstone), printed by
+``tests/java/GroupRecords.java``.
 """
 
 from __future__ import annotations

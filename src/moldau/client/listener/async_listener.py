@@ -27,7 +27,7 @@ from moldau.client.listener.retries import OnError, Retries
 from moldau.client.listener.settings import ListenerSettings, Topics, member, read_topics
 from moldau.client.listener.work import Ordering, PartitionWork
 from moldau.client.settings import CommonSettings, ConsumerSettings
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class AsyncListener:
         - ``drain_timeout``: how many seconds running handlers have when the listener stops or a
           partition goes to another member
         """
-        names, pattern = read_topics(topics)
+        names, pattern = read_topics(topics, dead_letter_topic)
         self.settings = ListenerSettings(
             names,
             pattern,
@@ -204,9 +204,12 @@ class AsyncListener:
         try:
             await self._consumer.commit(offsets)
         except KafkaError as error:
-            if not isinstance(error, CommitFailedError) and not error.retriable:
+            if error.code == ErrorCode.OFFSET_METADATA_TOO_LARGE:
+                await self._commit({p: at._replace(metadata="") for p, at in offsets.items()})
+            elif isinstance(error, CommitFailedError) or error.retriable:
+                logger.warning("Offsets were not committed; records may be seen again: %s", error)
+            else:
                 raise
-            logger.warning("Offsets were not committed; records may be seen again: %s", error)
         else:
             self._handling.dispatcher.committed(offsets)
 
@@ -257,13 +260,19 @@ class AsyncListener:
             consumer.subscribe(names, listener=listener)
 
     async def assigned(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:
-        committed = None
-        if self.settings.ordering is not Ordering.PARTITION and self._consumer is not None:
-            try:
-                committed = await self._consumer.committed(partitions)
-            except KafkaError as error:
-                logger.warning("What was finished ahead may be handled again: %s", error)
+        assert self._consumer is not None
+        retry_topics = self.settings.retry_topics
+        known_needed = [
+            partition
+            for partition in partitions
+            if partition.topic in retry_topics or self.settings.ordering is not Ordering.PARTITION
+        ]
+        committed = await self._consumer.committed(known_needed) if known_needed else {}
         handling.dispatcher.assign(partitions, committed)
+        # Whatever auto.offset.reset says: what was put there is this group's and not handled yet.
+        fresh = [p for p in partitions if p.topic in retry_topics and committed[p] is None]
+        if fresh:
+            self._consumer.seek_to_beginning(*fresh)
 
     async def revoked(self, handling: Handling, partitions: Collection[TopicPartition]) -> None:
         gone = handling.dispatcher.revoke(partitions)

@@ -10,7 +10,14 @@ from typing import TypeVar
 
 from moldau.client.errors import ConfigError
 from moldau.client.listener.modes import AckMode
-from moldau.client.listener.retries import OnError, Retries, dead_letter_topic, retry_topic
+from moldau.client.listener.retries import (
+    DEAD_LETTER_SUFFIX,
+    RETRY_INFIX,
+    OnError,
+    Retries,
+    dead_letter_topic,
+    retry_topic,
+)
 from moldau.client.listener.work import Ordering
 
 E = TypeVar("E", bound=Enum)
@@ -46,6 +53,8 @@ class ListenerSettings:
             raise ConfigError("retry topics need the names of the topics, not a pattern")
         if self.pattern is None and not self.topics:
             raise ConfigError("there is no topic to listen to")
+        if self.dead_letter_topic in self.topics:
+            raise ConfigError("the dead-letter topic is one of the topics: it would never end")
 
     @property
     def retry_topics(self) -> dict[str, str]:
@@ -67,12 +76,24 @@ class ListenerSettings:
         return self.dead_letter_topic or dead_letter_topic(source)
 
 
-def read_topics(topics: Topics) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+def read_topics(
+    topics: Topics, dead_letters: str | None = None
+) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+    """Names, or a pattern that leaves out the topics that listeners write themselves."""
     if isinstance(topics, str):
         return (topics,), None
-    if isinstance(topics, re.Pattern):
-        return (), topics
-    return tuple(topics), None
+    if not isinstance(topics, re.Pattern):
+        return tuple(topics), None
+    own = [rf".*{re.escape(DEAD_LETTER_SUFFIX)}", rf".*{re.escape(RETRY_INFIX)}\d+"]
+    if dead_letters is not None:
+        own.append(re.escape(dead_letters))
+    without_own = rf"\A(?!(?:{'|'.join(own)})\Z)(?:{topics.pattern})"
+    try:
+        return (), re.compile(without_own, topics.flags)
+    except re.error:
+        raise ConfigError(
+            f"give flags to re.compile and not inside of the pattern {topics.pattern!r}"
+        ) from None
 
 
 def member(kind: type[E], value: E | str, name: str) -> E:
