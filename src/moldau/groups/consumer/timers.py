@@ -44,7 +44,7 @@ class MemberTimers:
 
     def heard(self, group_id: str, member: Member, now_ms: int, *, moved: bool = False) -> None:
         """A member was heard of. ``moved``: its reconciliation went on, or began."""
-        timeout_ms = self._settings.group_consumer_session_timeout_ms
+        timeout_ms = self._settings.of_group(group_id).consumer_session_timeout_ms
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._set(MemberDeadline.SESSION, group_id, member, now_ms + timeout_ms)
