@@ -55,7 +55,7 @@ class Load:
             self.sent[partition].append(delivery)
             number += 1
             if number % 50 == 0:
-                self._stop.wait(0.005)
+                self._stop.wait(0.02)
 
     def _done(self, delivery: Delivery) -> None:
         self.calls.append(delivery)

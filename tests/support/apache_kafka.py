@@ -144,6 +144,9 @@ class ApacheKafkaCluster:
             "offsets.topic.replication.factor": "3",
             "transaction.state.log.replication.factor": "3",
             "transaction.state.log.min.isr": "2",
+            # Tests kill brokers and wait for other leaders.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
             **(settings or {}),
         }
         self.nodes = {

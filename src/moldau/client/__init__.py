@@ -11,6 +11,10 @@ import moldau.wire.schema  # noqa: F401
 # isort: split
 from typing import TYPE_CHECKING, Any
 
+from moldau.records.source import prefer_source_if_asked
+
+prefer_source_if_asked(__name__)
+
 if TYPE_CHECKING:
     from moldau.client.admin import Admin as Admin
     from moldau.client.admin import AlterOperation as AlterOperation

@@ -246,7 +246,7 @@ class Accumulator:
         batch = queue.open
         if batch is None:
             return NEVER
-        if self.flushing or self.starving:
+        if self.flushing or self.starving or batch.builder.size >= queue.limit:
             return 0.0
         return batch.created + self.linger
 
