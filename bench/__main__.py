@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, groups, partitions, report
+from bench import broker, compaction, groups, partitions, report
 from moldau import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +28,8 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=10_000, metavar="N")
     parser.add_argument("--members", type=int, default=1000, metavar="N")
     parser.add_argument("--groups", type=int, default=2000, metavar="N")
-    parser.add_argument("--only", choices=["broker", "partitions", "groups"])
+    parser.add_argument("--megabytes", type=int, default=400, metavar="N", help="to compact")
+    parser.add_argument("--only", choices=["broker", "partitions", "groups", "compaction"])
     options = parser.parse_args()
     console = Console(stderr=True)
     sections = []
@@ -46,6 +47,11 @@ def main() -> int:
         runs = groups.run(options.members, options.groups, console.log)
         rows = groups.rows(options.members, options.groups)
         sections.append(("Consumer groups, one round", rows, runs))
+    if options.only in (None, "compaction"):
+        megabytes = 40 if options.quick else options.megabytes
+        runs = compaction.run(megabytes, console.log)
+        title = f"Log compaction, medians of {compaction.ROUNDS} rounds"
+        sections.append((title, compaction.rows(megabytes), runs))
     text = []
     for title, rows, figures in sections:
         lines = report.table(rows, figures)

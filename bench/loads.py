@@ -112,6 +112,12 @@ def _produce_result(answer: bytes, topic: str) -> tuple[int, int]:
     return code, base_offset
 
 
+def check_produced(answer: bytes, topic: str) -> None:
+    code, _ = _produce_result(answer, topic)
+    if code:
+        raise LoadError(f"error {code}")
+
+
 def produce(
     address: str, topic: str, batch: bytes, *, requests: int, in_flight: int, records: int
 ) -> Outcome:

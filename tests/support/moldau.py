@@ -51,6 +51,11 @@ class MoldauOnConfig:
         self.bootstrap = ""
         self._process: ServerProcess | None = None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         command = [sys.executable, "-m", "moldau.cli", "broker", "--config", str(self.config)]
         self._process = ServerProcess(command, self.config.with_suffix(".moldau.log"))

@@ -85,8 +85,17 @@ def compress(codec: int, data: bytes | bytearray | memoryview, level: int | None
     raise InvalidRecordError(f"unknown compression type id {codec}")
 
 
-def decompress(codec: int, data: bytes | bytearray | memoryview, limit: int | None = None) -> bytes:
-    """What ``data`` holds; InvalidRecordError if it is damaged or holds more than ``limit``."""
+def decompress(
+    codec: int,
+    data: bytes | bytearray | memoryview,
+    limit: int | None = None,
+    *,
+    expected: int = 0,
+) -> bytes:
+    """What ``data`` holds; InvalidRecordError if it is damaged or holds more than ``limit``.
+
+    Who knows about how many bytes to expect spares a buffer for the worst.
+    """
     ceiling = DEFAULT_LIMIT if limit is None else limit
     if codec == Compression.NONE:
         if len(data) > ceiling:
@@ -95,11 +104,11 @@ def decompress(codec: int, data: bytes | bytearray | memoryview, limit: int | No
     if codec == Compression.SNAPPY:
         return _decompress_snappy(data, ceiling)
     if codec == Compression.GZIP:
-        return _decompress_bounded(cramjam.gzip, "gzip", data, ceiling)
+        return _decompress_bounded(cramjam.gzip, "gzip", data, ceiling, 0)
     if codec == Compression.LZ4:
-        return _decompress_bounded(cramjam.lz4, "lz4", data, ceiling)
+        return _decompress_bounded(cramjam.lz4, "lz4", data, ceiling, expected)
     if codec == Compression.ZSTD:
-        return _decompress_bounded(cramjam.zstd, "zstd", data, ceiling)
+        return _decompress_bounded(cramjam.zstd, "zstd", data, ceiling, expected)
     raise InvalidRecordError(f"unknown compression type id {codec}")
 
 
@@ -162,14 +171,14 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _decompress_bounded(
-    codec: Any, name: str, data: bytes | bytearray | memoryview, limit: int
+    codec: Any, name: str, data: bytes | bytearray | memoryview, limit: int, expected: int
 ) -> bytes:
     """Decompresses into a buffer of the probable size, a larger one if need be, up to the limit.
 
     Nothing the data says about its size is believed beyond what its length makes plausible.
     """
     length = len(data)
-    guess = _gzip_size(data) if codec is cramjam.gzip else length * _FIRST_GUESS
+    guess = _gzip_size(data) if codec is cramjam.gzip else expected or length * _FIRST_GUESS
     capacity = min(max(min(guess, length * _TRUSTED_RATIO), 512), limit)
     while True:
         output = bytearray(capacity)
