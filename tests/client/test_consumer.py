@@ -712,20 +712,30 @@ def test_partitions_that_are_added_are_found(
 # -- what surrounds it
 
 
+FIRST_LINES = """
+from moldau import Consumer, Producer
+
+with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
+    future = producer.send("greetings", key=b"en", value=b"hello")
+    print(future.result(timeout=10).offset)
+
+with Consumer(bootstrap_servers="127.0.0.1:9092", group_id="readers", auto_offset_reset="earliest") as consumer:
+    consumer.subscribe(["greetings"])
+    for partition, records in consumer.poll(timeout=1.0).items():
+        for record in records:
+            print(record.offset, record.key, record.value)
+"""  # noqa: E501
+
+
 def test_the_first_lines_that_a_user_writes(
     cluster: Target, new_topic: NewTopicFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic = new_topic()
-    write(cluster, topic, b"hello", key=b"en")
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap, group_id=a_group(), auto_offset_reset="earliest"
-    ) as consumer:
-        consumer.subscribe([topic])
-        for partition, records in consumer.poll(timeout=WAIT_S).items():
-            assert partition == (topic, 0)
-            for record in records:
-                print(record.offset, record.key, record.value)
-    assert capsys.readouterr().out == "0 b'en' b'hello'\n"
+    lines = FIRST_LINES.replace("127.0.0.1:9092", cluster.bootstrap)
+    lines = lines.replace("greetings", new_topic()).replace("readers", a_group())
+    if cluster.name != "Moldau":  # a group's first rebalance may take longer there
+        lines = lines.replace("timeout=1.0", f"timeout={WAIT_S}")
+    exec(lines, {})
+    assert capsys.readouterr().out == "0\n0 b'en' b'hello'\n"
 
 
 def test_deserializers_and_the_record_they_fail_on(

@@ -51,6 +51,14 @@ class RecordColumns:
         self.values: list[bytes | None] = []
         self.headers: list[Headers] = []
 
+    def extend(self, other: RecordColumns) -> None:
+        """Put the records of another batch behind these."""
+        self.offsets += other.offsets
+        self.timestamps += other.timestamps
+        self.keys += other.keys
+        self.values += other.values
+        self.headers += other.headers
+
 
 class _ConsumerTarget:
     """Takes the records of a batch as those of one consumer's partition."""

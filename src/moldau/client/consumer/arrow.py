@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def to_table(found: list[tuple[TopicPartition, RecordColumns]]) -> pa.Table:
+def to_table(found: Mapping[TopicPartition, RecordColumns]) -> pa.Table:
     """Columns topic, partition, offset, timestamp, key, value, headers."""
     try:
         import pyarrow as pa
@@ -30,15 +31,12 @@ def to_table(found: list[tuple[TopicPartition, RecordColumns]]) -> pa.Table:
             ("headers", pa.list_(header)),
         ]
     )
-    topics = sorted({partition.topic for partition, _ in found})
+    topics = sorted({partition.topic for partition in found})
     names = pa.array(topics, pa.string())
     batches = []
-    for (topic, number), columns in found:
+    for (topic, number), columns in found.items():
         count = len(columns.offsets)
         index = pa.repeat(pa.scalar(topics.index(topic), pa.int32()), count)
-        headers = [
-            [{"key": name, "value": value} for name, value in one] for one in columns.headers
-        ]
         batches.append(
             pa.RecordBatch.from_arrays(
                 [
@@ -48,9 +46,19 @@ def to_table(found: list[tuple[TopicPartition, RecordColumns]]) -> pa.Table:
                     pa.array(columns.timestamps, pa.int64()).cast(schema.field("timestamp").type),
                     pa.array(columns.keys, pa.binary()),
                     pa.array(columns.values, pa.binary()),
-                    pa.array(headers, pa.list_(header)),
+                    _headers(columns, schema.field("headers").type),
                 ],
                 schema=schema,
             )
         )
     return pa.Table.from_batches(batches, schema)
+
+
+def _headers(columns: RecordColumns, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if not any(columns.headers):  # as nearly always: no list per record for nothing
+        starts = pa.repeat(pa.scalar(0, pa.int32()), len(columns.headers) + 1)
+        return pa.ListArray.from_arrays(starts, pa.array([], kind.value_type), kind)
+    rows = [[{"key": name, "value": value} for name, value in one] for one in columns.headers]
+    return pa.array(rows, kind)

@@ -172,7 +172,7 @@ class AsyncConsumer:
         found = await self._poll(
             timeout, lambda: core.buffer.take_columns(self._deliverable, self._consumed, limit)
         )
-        return to_table(found or [])
+        return to_table(found or {})
 
     async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
         """Up to ``count`` records; fewer when no more come within ``timeout`` seconds."""
@@ -398,6 +398,7 @@ class AsyncConsumer:
                 await core.commits.close(within)
         finally:
             await core.close()
+            self._interceptors.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -445,8 +446,8 @@ class AsyncConsumer:
                 await self._rebalances.carry_out(self._api_timeout)
                 core.raise_failure()
                 found = take()
+                core.fetcher.step(self._now())  # there is room for more now
                 if found:
-                    core.fetcher.step(self._now())
                     return found
                 left = deadline - self._now()
                 if left <= 0:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from moldau.client.errors import SerializationError
+from moldau.client.serializers import Deserialize, deserializer_of
 from moldau.client.settings import ConsumerSettings
 from moldau.records.consumer_record import ConsumerRecord
-
-Deserialize = Callable[[str, bytes], Any]
-"""Topic and bytes → value. None stays None and is not asked about."""
 
 
 class Deserialization:
@@ -23,7 +20,8 @@ class Deserialization:
     @classmethod
     def of(cls, settings: ConsumerSettings) -> Deserialization | None:
         """None if keys and values are left as they are."""
-        key, value = _resolve(settings.key_deserializer), _resolve(settings.value_deserializer)
+        key = deserializer_of(settings.key_deserializer, "key.deserializer")
+        value = deserializer_of(settings.value_deserializer, "value.deserializer")
         return None if key is None and value is None else cls(key, value)
 
     def __call__(self, records: list[ConsumerRecord]) -> int:
@@ -53,17 +51,3 @@ class Deserialization:
                 f"deserialized: {error}; seek past it to go on"
             ) from error
         return key, value
-
-
-def _resolve(setting: Any) -> Deserialize | None:
-    if setting == "bytes":
-        return None
-    if setting == "str":
-        return lambda _topic, data: data.decode()
-    if setting == "json":
-        import msgspec
-
-        return lambda _topic, data: msgspec.json.decode(data)
-    made = setting() if isinstance(setting, type) else setting
-    found: Deserialize = getattr(made, "deserialize", made)
-    return found

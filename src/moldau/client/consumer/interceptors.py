@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from moldau.client.components import load
 from moldau.client.consumer.records import ConsumerRecords
 from moldau.model import OffsetAndMetadata, TopicPartition
 
@@ -22,10 +23,13 @@ class ConsumerInterceptor:
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These offsets were committed."""
 
+    def close(self) -> None:
+        """The consumer is closed."""
+
 
 class ConsumerInterceptors:
     def __init__(self, interceptors: tuple[Any, ...]) -> None:
-        self._chain = [one() if isinstance(one, type) else one for one in interceptors]
+        self._chain = [load(one, "interceptor.classes") for one in interceptors]
 
     def __bool__(self) -> bool:
         return bool(self._chain)
@@ -44,3 +48,10 @@ class ConsumerInterceptors:
                 interceptor.on_commit(offsets)
             except Exception:
                 logger.exception("interceptor %r failed and is passed over", interceptor)
+
+    def close(self) -> None:
+        for interceptor in self._chain:
+            try:
+                interceptor.close()
+            except Exception:
+                logger.exception("interceptor %r failed while closing", interceptor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from moldau.client.components import load
 from moldau.client.consumer.assignors.base import Assignor, RebalanceProtocol
 from moldau.client.consumer.assignors.ceil import CeilAssignor
 from moldau.client.consumer.assignors.range import RangeAssignor
@@ -49,15 +50,18 @@ def _make(strategy: str | type[Assignor] | Assignor) -> Assignor:
         return strategy
     if isinstance(strategy, type):
         return strategy()
-    name = strategy
+    name = strategy.strip()
     if name.startswith(_JAVA_PACKAGE):
         name = _java_name(name.removeprefix(_JAVA_PACKAGE))
     kind = _KNOWN.get(name)
+    if kind is None and ("." in name or ":" in name):
+        found: Assignor = load(name, "partition.assignment.strategy")
+        return found
     if kind is None:
         known = ", ".join(_KNOWN)
         raise ValueError(
             f"partition.assignment.strategy {strategy!r} is none of {known}; "
-            "an assignor of your own is given as its class"
+            "an assignor of your own is given as its class, or as package.module:Class"
         )
     return kind()
 

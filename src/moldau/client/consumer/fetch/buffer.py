@@ -85,9 +85,9 @@ class FetchBuffer:
 
     def take_columns(
         self, deliverable: Deliverable, consumed: Consumed, limit: int
-    ) -> list[tuple[TopicPartition, RecordColumns]]:
+    ) -> dict[TopicPartition, RecordColumns]:
         """Whole batches until there are that many records."""
-        taken: list[tuple[TopicPartition, RecordColumns]] = []
+        taken: dict[TopicPartition, RecordColumns] = {}
         count = 0
         for partition in [one for one in self._waiting if deliverable(one)]:
             while count < limit and (fetched := self._first(partition)) is not None:
@@ -96,8 +96,11 @@ class FetchBuffer:
                 if columns is None:
                     self._finish_first(partition)
                 elif columns.offsets:
-                    taken.append((partition, columns))
                     count += len(columns.offsets)
+                    if partition in taken:
+                        taken[partition].extend(columns)
+                    else:
+                        taken[partition] = columns
             self._move_to_end(partition)
         return taken
 
