@@ -1,0 +1,42 @@
+"""The per-record modules of the producer run compiled and plain, and are tested both ways."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.records.native import is_compiled
+from moldau.records.source import VARIABLE
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+MODULES = re.findall(r'"src/(moldau/client/producer/\w+)\.py"', (ROOT / "setup.py").read_text())
+INNER_RUN = "MOLDAU_TESTED_THE_OTHER_WAY"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_modules_run_the_way_the_others_do(module: str) -> None:
+    file = importlib.import_module(module.replace("/", ".")).__file__
+    assert file is not None
+    assert file.endswith(".py") is not is_compiled()
+
+
+@pytest.mark.skipif(INNER_RUN in os.environ, reason="this is the run the other way")
+@pytest.mark.skipif(not is_compiled(), reason="there is only one way here")
+def test_the_tests_pass_the_other_way() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", str(HERE)],
+        env={**os.environ, VARIABLE: "1", INNER_RUN: "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
