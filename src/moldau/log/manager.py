@@ -270,6 +270,7 @@ class LogManager(LogTable):
 
     def replace(self, old: PartitionLog, new: PartitionLog, directory: LogDirectory) -> None:
         """``new``, in another directory, is served instead of ``old`` from now on."""
+        self.cleaner.moved(old, directory.path)
         self._forget(old)
         self._adopt(new, directory)
         old.replaced_by = new

@@ -61,13 +61,6 @@ class CleanerCheckpoints:
         if self._offsets.get(directory, {}).pop(partition, None) is not None:
             await self._write(directory)
 
-    async def move(self, partition: TopicPartition, source: str, target: str) -> None:
-        """The partition lives in another directory now."""
-        offset = self.get(source, partition)
-        if offset is not None:
-            await self.put(target, partition, offset)
-            await self.remove(source, partition)
-
     async def truncate(self, directory: str, partition: TopicPartition, end_offset: int) -> None:
         """The log has become shorter: what follows is dirty."""
         offset = self.get(directory, partition)

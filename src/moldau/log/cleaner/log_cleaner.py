@@ -304,6 +304,12 @@ class LogCleaner:
         if self.checkpoints.get(directory, partition) is not None:
             self._background.spawn(self.checkpoints.remove(directory, partition))
 
+    def moved(self, log: PartitionLog, directory: str) -> None:
+        """Another log directory will have the partition: it is as clean there."""
+        offset = self.checkpoints.get(_home(log), log.topic_partition)
+        if offset is not None:
+            self._background.spawn(self.checkpoints.put(directory, log.topic_partition, offset))
+
     async def close(self) -> None:
         """Nothing is cleaned any more; swaps that had begun are finished."""
         self._closed = True

@@ -288,3 +288,15 @@ async def test_a_map_that_is_too_small_cleans_what_it_can(broker: Broker) -> Non
     assert len(broker.runner.tasks) > 2
     headers = [header for _, header in iter_headers(read_batches(log))]
     assert sum(h.records_count for h in headers if h.base_offset < end) == 30
+
+
+async def test_a_log_that_moves_is_as_clean_where_it_goes(broker: Broker) -> None:
+    log = broker.fill(A)
+    await broker.cleaner.clean_all()
+    end = broker.checkpoint()[A]
+    broker.disk.makedirs("/other")
+    broker.cleaner.moved(log, "/other")
+    broker.cleaner.forget(A, "/data")
+    await broker.advance(0)
+    assert broker.checkpoint() == {}
+    assert read_offsets(broker.disk, f"/other/{CLEANER_OFFSET_CHECKPOINT}") == {A: end}
