@@ -1,4 +1,4 @@
-"""``moldau log``: look into log files, without a broker."""
+"""``moldau log``: log files without a broker, and log directories of brokers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli.exit_codes import CommandError, UsageError
+from moldau.cli.log_dirs import dirs, move
+from moldau.cli.log_verify import verify
 from moldau.cli.options import Json, group_app
 from moldau.cli.output import warn
 
 if TYPE_CHECKING:
     from moldau.log.dump import FileDump
 
-app = group_app("Look into log directories and segment files.")
+app = group_app("Look into log directories and segment files, check them, move replicas.")
+app.command()(verify)
+app.command()(dirs)
+app.command()(move)
 
 
 @app.command()
