@@ -15,14 +15,16 @@ CLASSIC = "classic"
 _FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
-def described(group_id: str, group: GroupDescription | None, version: int) -> DescribedGroup:
+def described(
+    group_id: str, group: GroupDescription | None, version: int, missing_because: str = "not found"
+) -> DescribedGroup:
     """A group, or that there is none: dead, and an error where clients know it (KIP-1043)."""
     if group is None:
         missing = version >= _FIRST_VERSION_WITH_NOT_FOUND
         return make(
             DescribedGroup,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-            error_message=f"Group {group_id} not found." if missing else None,
+            error_message=f"Group {group_id} {missing_because}." if missing else None,
             group_id=group_id,
             group_state=ClassicGroupState.DEAD.value,
             protocol_type="",

@@ -245,8 +245,9 @@ class GroupShard:
 
     def describe_group(self, group_id: str, token: object, version: int) -> Outcome:
         """One group's part of a DescribeGroups."""
+        reason = "is not a classic group" if group_id in self._consumer else "not found"
         described: DescribedGroup = listings.described(
-            group_id, self._classic.describe(group_id), version
+            group_id, self._classic.describe(group_id), version, reason
         )
         return Outcome.reply(token, described)
 
