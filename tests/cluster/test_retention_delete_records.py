@@ -6,6 +6,7 @@ import asyncio
 import errno
 from pathlib import Path
 
+import pytest
 from tests.cluster.test_broker_offsets import EARLIEST, EARLIEST_LOCAL, delete_records, list_offset
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.in_process import InProcessBroker, eventually
@@ -94,6 +95,36 @@ async def test_whole_segments_leave_the_disk(broker: InProcessBroker, client: Wi
     assert await delete_records(client, -1) == (OK, 9)
     await eventually(lambda: not list(directory.glob("*.deleted")), "the removal")
     assert len(list(directory.glob("*.log"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "offset", "code", "low_watermark"),
+    [
+        ("t", 0, 0, OK, 3),
+        ("t", 0, 3, OK, 3),
+        ("t", 0, 4, OK, 4),
+        ("t", 0, 11, ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+        ("t", 0, -2, ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+        ("t", 1, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ("nowhere", 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ("compacted", 0, 0, ErrorCode.POLICY_VIOLATION, -1),
+        ("compacted", 0, 99, ErrorCode.POLICY_VIOLATION, -1),
+        ("kept", 0, 1, OK, 1),
+        ("both", 0, 1, OK, 1),
+    ],
+)
+async def test_what_may_be_deleted(
+    client: WireClient, topic: str, partition: int, offset: int, code: ErrorCode, low_watermark: int
+) -> None:
+    policies = {"compacted": "compact", "kept": "", "both": "compact,delete"}
+    await client.create_topic("t")
+    await fill(client, 10)
+    assert await delete_records(client, 3) == (OK, 3)
+    if topic in policies:
+        await client.create_topic(topic, configs={"cleanup.policy": policies[topic]})
+        await fill(client, 2, topic)
+    found = await delete_records(client, offset, topic=topic, partition=partition)
+    assert found == (code, low_watermark)
 
 
 async def test_an_answer_under_way_outlives_its_files(

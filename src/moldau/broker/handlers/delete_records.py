@@ -68,7 +68,7 @@ class _Deletion:
         partition = broker.partition(topic, self._index)
         partition.check_leader()
         log = partition.log
-        if not log.config.delete:
+        if log.config.compact and not log.config.delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         before = log.log_start_offset
         self._low_watermark = partition.delete_records(offset)
