@@ -123,13 +123,18 @@ class Dispatcher:
             self._make_ready(following, now)
 
     def finished(self, work: Work) -> int:
-        """Nothing more will happen to a record; gives how far the committable offset moved."""
+        """Nothing more will happen to a record; gives by how many records commits move ahead."""
         if work.finished:
             return 0
         work.finished = True
         if work.handled:
             work.owner.unacknowledged -= 1
-        return work.owner.tracker.finished(work.record.offset)
+        tracker = work.owner.tracker
+        if not self._whole_batches:
+            return tracker.finished(work.record.offset)
+        before = tracker.committable_batches
+        tracker.finished(work.record.offset)
+        return int(tracker.committable_batches is not before)
 
     def retry(self, work: Work, due: float, now: float) -> None:
         """Handle a record again later; its lane waits for it, its place at work is free."""

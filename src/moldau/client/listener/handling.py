@@ -18,6 +18,8 @@ from moldau.records.consumer_record import ConsumerRecord
 
 logger: Final = logging.getLogger(__name__)
 
+_TIME_SLICE: Final = 0.005
+
 
 class Owner(Protocol):
     """Who is told what the handlers bring about."""
@@ -66,7 +68,7 @@ class Handling:
     def begin(self) -> None:
         """Start all handlers that may start."""
         while (work := self.dispatcher.next(self._loop.time())) is not None:
-            task = asyncio.create_task(self._handle(work), name=f"handler of {work!r}")
+            task = asyncio.create_task(self._handle_on(work), name=f"handler of {work!r}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -76,6 +78,18 @@ class Handling:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _handle_on(self, work: Work | None) -> None:
+        """One record after the other: a task for each would cost as much as handling it."""
+        yielded = self._loop.time()
+        while work is not None:
+            await self._handle(work)
+            now = self._loop.time()
+            if now - yielded > _TIME_SLICE:
+                # Coroutines that never wait leave heartbeats and polls no other moment.
+                await asyncio.sleep(0)
+                yielded = self._loop.time()
+            work = self.dispatcher.next(now)
 
     async def _handle(self, work: Work) -> None:
         try:
@@ -90,7 +104,6 @@ class Handling:
             if await self._will_be_retried(work, error):
                 return
         self.dispatcher.handled(work, self._loop.time())
-        self.begin()
         self._owner.progressed()
 
     async def _call_handler(self, work: Work) -> None:
@@ -112,7 +125,6 @@ class Handling:
             logger.warning("%r failed, again in %.1f s: %r", work, pause, error)
             now = self._loop.time()
             self.dispatcher.retry(work, now + pause, now)
-            self.begin()
             self._owner.delayed()
             return True
         try:
