@@ -7,12 +7,13 @@ import datetime as dt
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, compaction, groups, partitions, report
+from bench import broker, client, compaction, groups, partitions, report
 from moldau import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +30,9 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=1000, metavar="N")
     parser.add_argument("--groups", type=int, default=2000, metavar="N")
     parser.add_argument("--megabytes", type=int, default=400, metavar="N", help="to compact")
-    parser.add_argument("--only", choices=["broker", "partitions", "groups", "compaction"])
+    parser.add_argument(
+        "--only", choices=["broker", "client", "partitions", "groups", "compaction"]
+    )
     options = parser.parse_args()
     console = Console(stderr=True)
     sections = []
@@ -57,6 +60,8 @@ def main() -> int:
         lines = report.table(rows, figures)
         _show(title, lines)
         text.append(f"## {title}\n\n{report.markdown(lines)}")
+    if options.only in (None, "client"):
+        text.append(_clients(client.QUICK if options.quick else client.FULL, console))
     if not options.quick and options.only is None:
         PAGE.write_text(_page("\n".join(text)))
         before, _, rest = README.read_text().partition(BEGIN)
@@ -66,9 +71,23 @@ def main() -> int:
     return 0
 
 
-def _show(title: str, lines: list[tuple[str, ...]]) -> None:
+def _clients(scale: client.Scale, console: Console) -> str:
+    """Clients beside each other, and what that says about our goals."""
+    runs = client.run(scale, console.log)
+    title = f"Python clients on a Moldau broker, medians of {scale.rounds} rounds"
+    lines, goals = client.lines(runs), client.goals(runs)
+    _show(title, lines, client.HEADINGS)
+    _show("Goals", goals, client.GOAL_HEADINGS)
+    first = report.markdown(lines, client.HEADINGS)
+    second = report.markdown(goals, client.GOAL_HEADINGS)
+    return f"## {title}\n\n{first}\n{second}"
+
+
+def _show(
+    title: str, lines: list[tuple[str, ...]], headings: Sequence[str] = report.HEADINGS
+) -> None:
     table = Table(title=title, title_justify="left")
-    for heading in report.HEADINGS:
+    for heading in headings:
         table.add_column(heading)
     for line in lines:
         table.add_row(*line)

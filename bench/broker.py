@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bench import loads
 from bench.report import Goal, Row
@@ -72,13 +72,18 @@ ROWS: list[Row] = [
 ]
 
 
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
 class Runs:
-    """Figures by row and broker, one per round."""
+    """Figures by row and broker (or client), one per round."""
 
     def __init__(self) -> None:
         self._figures: dict[tuple[str, str], list[float]] = defaultdict(list)
 
-    def add(self, row: str, target: Target, figure: float) -> None:
+    def add(self, row: str, target: Named, figure: float) -> None:
         self._figures[row, target.name].append(figure)
 
     def median(self, row: str, target_name: str) -> float | None:
