@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer as OtherConsumer
-from tests.client.conftest import NewTopicFactory
+from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.support.cli import CommandLine
 from tests.support.target import Target
 
@@ -123,6 +123,37 @@ def test_records_without_a_key_keep_their_chunks_together(
         consumer.subscribe([topic])
         found = take(consumer, 20)
     assert sorted(record.value for record in found) == sorted(values)
+
+
+def test_many_values_of_which_some_are_large(cluster: Target, new_topic: NewTopicFactory) -> None:
+    topic = new_topic()
+    values = [b"1", b"2" * 2500, b"3", b"4" * 5000]
+    with Producer(bootstrap_servers=cluster.bootstrap, large_messages=CHUNKS) as producer:
+        placed = producer.send_many(topic, values, keys=[b"k"] * 4).result(30)
+    with consumer_of(cluster, large_messages=CHUNKS) as consumer:
+        consumer.subscribe([topic])
+        found = take(consumer, 4)
+    assert [record.value for record in found] == values
+    assert [where.offset for where in placed] == list(range(10)), "chunks count as records"
+
+
+def test_an_aborted_transaction_takes_its_chunks_with_it(kafka: Target) -> None:
+    topic = topic_factory(kafka.bootstrap)()
+    with Producer(
+        bootstrap_servers=kafka.bootstrap, transactional_id=topic, large_messages=CHUNKS
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"aborted" * 1000)
+        producer.flush()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send(topic, b"committed" * 1000)
+    with consumer_of(kafka, large_messages=CHUNKS, isolation_level="read_committed") as consumer:
+        consumer.subscribe([topic])
+        (record,) = take(consumer, 1)
+        assert record.value == b"committed" * 1000
+        assert not consumer.poll(0.2)
 
 
 def interleaved(cluster: Target, topic: str) -> None:

@@ -70,7 +70,13 @@ class Handling:
         while (work := self.dispatcher.next(self._loop.time())) is not None:
             task = asyncio.create_task(self._handle_on(work), name=f"handler of {work!r}")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._owner.give_up(error)
 
     async def abandon(self) -> None:
         """Wait no longer for handlers."""
