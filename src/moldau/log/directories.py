@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
-from moldau.log.disk import Disk
+from moldau.log.disk import Disk, DiskUsage
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import LogDirectory
 from moldau.log.partition_log import PartitionLog
@@ -76,13 +77,15 @@ class LogDirectories:
     def look_for_room(self) -> None:
         """Ask the disks how much is free (blocks a little); it decides between equals."""
         if len(self._by_path) > 1:
-            self._free = {one.path: self._free_bytes(one.path) for one in self.online}
+            self._free = {path: usage.free for path, usage in self.usage().items()}
 
-    def _free_bytes(self, path: str) -> int:
-        try:
-            return self._disk.usage(path).free
-        except OSError:
-            return 0
+    def usage(self) -> dict[str, DiskUsage]:
+        """Of those directories that can be asked (blocks a little)."""
+        found = {}
+        for directory in self.online:
+            with suppress(OSError):
+                found[directory.path] = self._disk.usage(directory.path)
+        return found
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Make the partition there, should it ever be made here."""

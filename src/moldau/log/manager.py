@@ -34,7 +34,7 @@ from moldau.log.cleaner.log_cleaner import LogCleaner
 from moldau.log.cleaner.runner import Runner
 from moldau.log.closing import close_logs
 from moldau.log.dir_info import LogDirInfo, ReplicaInfo
-from moldau.log.disk import Disk
+from moldau.log.disk import Disk, DiskUsage
 from moldau.log.errors import StorageError, is_full
 from moldau.log.loading import load_partitions, open_directories
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
@@ -402,6 +402,10 @@ class LogManager(LogTable):
             directory.tell_full(what, self._clock.now_ms())
         else:
             self.fail_dir(directory.path, what)
+
+    async def disk_usage(self) -> dict[str, DiskUsage]:
+        """Size and free space of the disks under the directories that can be asked."""
+        return await self._run_in_thread(self._directories.usage)
 
     def describe_dirs(self) -> list[LogDirInfo]:
         replicas: dict[str, list[ReplicaInfo]] = {

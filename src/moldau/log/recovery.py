@@ -210,7 +210,9 @@ class _Loader:
         path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
         if LEADER_EPOCH_CHECKPOINT in self._names:
             try:
-                return LeaderEpochs.decode(self._disk.read(path), path)
+                data = self._disk.read(path)
+                if data:  # a crash or a full disk may have left nothing of it
+                    return LeaderEpochs.decode(data, path)
             except CorruptCheckpointError as error:
                 _log.warning("leader epochs are read from the log again: %s", error)
         self._epochs_lost = True

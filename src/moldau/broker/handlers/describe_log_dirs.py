@@ -8,7 +8,6 @@ Known deviations: none.
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
@@ -22,28 +21,35 @@ from kio.schema.describe_log_dirs.v5.response import (
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
 from moldau.errors import ErrorCode
 from moldau.log import LogDirInfo, ReplicaInfo
+from moldau.log.disk import DiskUsage
 from moldau.wire.make import make
 
-UNKNOWN_SIZE = -1
+UNKNOWN = DiskUsage(-1, -1)
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def handle(
+    context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    usage = await context.broker.logs.disk_usage()
     return make(
         DescribeLogDirsResponse,
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.NONE,
         results=tuple(
-            _describe(context.broker, directory, wanted)
+            _describe(context.broker, directory, wanted, usage.get(directory.path, UNKNOWN))
             for directory in context.broker.logs.describe_dirs()
         ),
     )
 
 
 def _describe(
-    broker: Broker, directory: LogDirInfo, wanted: set[tuple[str, int]] | None
+    broker: Broker,
+    directory: LogDirInfo,
+    wanted: set[tuple[str, int]] | None,
+    usage: DiskUsage,
 ) -> DescribeLogDirsResult:
     if directory.failure is not None:
         return make(
@@ -57,7 +63,6 @@ def _describe(
         topic, _ = replica.topic_partition
         if wanted is None or replica.topic_partition in wanted:
             topics[topic].append(_describe_replica(broker, replica))
-    total, usable = _disk_space(directory.path)
     return make(
         DescribeLogDirsResult,
         error_code=ErrorCode.NONE,
@@ -66,8 +71,8 @@ def _describe(
             make(DescribeLogDirsTopic, name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
         ),
-        total_bytes=total,
-        usable_bytes=usable,
+        total_bytes=usage.total,
+        usable_bytes=usage.free,
     )
 
 
@@ -90,11 +95,3 @@ def _describe_replica(broker: Broker, replica: ReplicaInfo) -> DescribeLogDirsPa
         offset_lag=max(high_watermark - replica.log_end_offset, 0),
         is_future_key=False,
     )
-
-
-def _disk_space(path: str) -> tuple[int, int]:
-    try:
-        usage = shutil.disk_usage(path)
-    except OSError:
-        return UNKNOWN_SIZE, UNKNOWN_SIZE
-    return usage.total, usage.free
