@@ -1,7 +1,8 @@
 """From records to the bytes of a record batch.
 
-Each record is encoded at the end of one growing buffer whose first 61 bytes wait for the header, so
-an uncompressed batch is never copied. Compiled by mypyc where a compiler was at hand.
+Records are kept as pieces, large values as they came, and joined behind room for the header when
+the batch is complete: one allocation of the right size, one copy. (A buffer that grows record by
+record is moved many times.) Compiled by mypyc where a compiler was at hand.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ MAX_RECORD_OVERHEAD: Final = 31
 """Most bytes a record takes beside its key, its value and its headers."""
 
 _ESTIMATE_MARGIN: Final = 1.05
+_LARGE_VALUE: Final = 512
+"""From here on a value is not copied into its record's piece."""
+
+
+_HEADER_ROOM: Final = bytes(HEADER_SIZE)
 
 
 class BatchBuilder:
@@ -45,7 +51,6 @@ class BatchBuilder:
 
     __slots__ = (
         "_base_timestamp",
-        "_buffer",
         "_closed",
         "_compression",
         "_compression_ratio",
@@ -53,6 +58,8 @@ class BatchBuilder:
         "_last_offset_delta",
         "_level",
         "_max_timestamp",
+        "_pieces",
+        "_size",
     )
 
     def __init__(
@@ -65,7 +72,8 @@ class BatchBuilder:
         self._compression = int(compression)
         self._level = level
         self._compression_ratio = compression_ratio
-        self._buffer = bytearray(HEADER_SIZE)
+        self._pieces: list[bytes] = [_HEADER_ROOM]
+        self._size = HEADER_SIZE
         self._count = 0
         self._last_offset_delta = -1
         self._base_timestamp = NO_TIMESTAMP
@@ -88,12 +96,12 @@ class BatchBuilder:
     @property
     def size(self) -> int:
         """Bytes the batch takes without compression."""
-        return len(self._buffer)
+        return self._size
 
     @property
     def estimated_size(self) -> int:
         """Bytes the batch will probably take; exact without a codec."""
-        size = len(self._buffer)
+        size = self._size
         if self._compression == Compression.NONE:
             return size
         payload = (size - HEADER_SIZE) * self._compression_ratio * _ESTIMATE_MARGIN
@@ -131,8 +139,8 @@ class BatchBuilder:
             self._max_timestamp = timestamp
         elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
-        _append_record(
-            self._buffer, timestamp - self._base_timestamp, offset_delta, key, value, headers
+        self._size += _append_record(
+            self._pieces, timestamp - self._base_timestamp, offset_delta, key, value, headers
         )
         self._last_offset_delta = offset_delta
         self._count += 1
@@ -153,11 +161,13 @@ class BatchBuilder:
         if self._closed or self._count == 0:
             raise ValueError("a batch is built once, and not without records")
         self._closed = True
-        batch = self._buffer
-        if self._compression != Compression.NONE:
-            payload = compress(self._compression, memoryview(batch)[HEADER_SIZE:], self._level)
-            batch = self._buffer = bytearray(HEADER_SIZE)
-            batch += payload
+        pieces = self._pieces
+        self._pieces = []
+        if self._compression == Compression.NONE:
+            batch = bytearray().join(pieces)
+        else:
+            payload = compress(self._compression, b"".join(pieces[1:]), self._level)
+            batch = bytearray().join((_HEADER_ROOM, payload))
         size = len(batch)
         if size > MAX_BATCH_SIZE:
             raise InvalidRecordError(f"a batch of {size} bytes is more than the format can hold")
@@ -242,13 +252,14 @@ def record_size_bound(
 
 
 def _append_record(
-    buffer: bytearray,
+    pieces: list[bytes],
     timestamp_delta: int,
     offset_delta: int,
     key: bytes | None,
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
-) -> None:
+) -> int:
+    """Adds the record's pieces and returns their size."""
     timestamp_bytes = encode_varint(timestamp_delta)
     offset_bytes = encode_varint(offset_delta)
     if key is None:
@@ -272,17 +283,30 @@ def _append_record(
         + len(value)
         + len(header_bytes)
     )
-    # One formatting operation costs less than appending the parts one after the other.
-    buffer += b"%b\x00%b%b%b%b%b%b%b" % (
-        encode_varint(size),
-        timestamp_bytes,
-        offset_bytes,
-        key_size,
-        key,
-        value_size,
-        value,
-        header_bytes,
-    )
+    size_bytes = encode_varint(size)
+    # One formatting operation costs less than joining the parts one after the other.
+    if len(value) < _LARGE_VALUE:
+        pieces.append(
+            b"%b\x00%b%b%b%b%b%b%b"
+            % (
+                size_bytes,
+                timestamp_bytes,
+                offset_bytes,
+                key_size,
+                key,
+                value_size,
+                value,
+                header_bytes,
+            )
+        )
+    else:
+        pieces.append(
+            b"%b\x00%b%b%b%b%b"
+            % (size_bytes, timestamp_bytes, offset_bytes, key_size, key, value_size)
+        )
+        pieces.append(value)
+        pieces.append(header_bytes)
+    return len(size_bytes) + size
 
 
 def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
