@@ -1,5 +1,5 @@
 """The time index agrees with the batches, whatever happened to the log: appended by a leader or a
-follower, rolled, truncated, closed, crashed, its oldest segments deleted.
+follower, rolled, truncated, closed, crashed, compacted, its oldest segments deleted.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.simulation.test_log_cleaner import Table
 from tests.unit.log.make import (
     DIRECTORY,
     NOW_MS,
@@ -151,6 +152,22 @@ def test_the_time_index_is_exact_whatever_happened(seed: int) -> None:
     for _ in range(25):
         life.step()
         check(life.log)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_time_index_is_exact_after_compaction(seed: int) -> None:
+    table = Table(seed)
+    await table.prepare()
+    sizes = [segment.size for segment in table.log.segments]
+    await table.manager.cleaner.clean_all()
+    assert [segment.size for segment in table.log.segments] != sizes
+    for segment in table.log.segments:
+        complete = segment is not table.log.segments[-1]
+        entries = segment.time_index.entries()
+        assert not list(check_time_entries(segment.file, entries, complete=complete))
+        largest = max((h.max_timestamp for _, h in segment.headers()), default=-1)
+        assert segment.max_timestamp.timestamp == largest
+    await table.manager.shutdown()
 
 
 def test_a_wrong_or_missing_entry_is_told(disk: MemoryDisk) -> None:
