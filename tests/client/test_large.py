@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.support.cli import CommandLine
 from tests.support.target import Target
 
-from moldau.client.admin import Admin, ConfigChange, ConfigResource, ResourceType
+from moldau.client.admin import ConfigChange, ConfigResource, ResourceType
+from moldau.client.client import Client
 from moldau.client.consumer import AsyncConsumer, Consumer
 from moldau.client.errors import LargeMessageError, RecordTooLargeError
 from moldau.client.large import Chunking, ClaimCheck
@@ -26,7 +28,7 @@ from moldau.client.large.clean_up import (
 )
 from moldau.client.listener import Listener, Retries
 from moldau.client.producer import AsyncProducer, Producer
-from moldau.model import TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
 CHUNKS = Chunking(threshold=1000)
@@ -195,8 +197,6 @@ def test_a_crash_in_the_middle_reads_the_whole_message_again(
 def test_a_commit_by_hand_does_not_cut_a_message_in_two(
     cluster: Target, new_topic: NewTopicFactory
 ) -> None:
-    from moldau.model import OffsetAndMetadata
-
     topic = new_topic()
     partition = TopicPartition(topic, 0)
     interleaved(cluster, topic)
@@ -308,30 +308,30 @@ async def test_payloads_are_cleaned_up_when_no_record_needs_them(
     ) as producer:
         for _ in range(3):
             await producer.send(topic, bytes(100))
+            # Payloads are listed by the millisecond; each gets one of its own.
+            created = list_payloads(claims)[-1].created_ms
+            while time.time() * 1000 <= created + 1:
+                await asyncio.sleep(0.001)
     claims.storage.put("no-such-topic", b"orphan")
     kept = list_payloads(claims, [topic])
     assert len(kept) == 3
-    later = kept[-1].created_ms + YOUNG_MS + 1000
-    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        assert admin.delete_records({TopicPartition(topic, 0): 2})[0].get() == 2
-        from moldau.client.client import Client
-
-        async with Client(cluster.bootstrap) as client:
-            found = await unreferenced_payloads(claims, client.cluster, client.admin)
-            assert found == [], "young ones stay"
-            found = await unreferenced_payloads(claims, client.cluster, client.admin, now_ms=later)
-            assert [p.topic for p in found] == [topic, topic, "no-such-topic"] or [
-                p.topic for p in found
-            ] == ["no-such-topic", topic, topic]
-            assert {p for p in found if p.topic == topic} == set(kept[:2])
-            expired = await expired_payloads(claims, client.admin, now_ms=later)
-            assert [p.topic for p in expired] == ["no-such-topic"], "the topic keeps a week"
-            short = [ConfigChange("retention.ms", "1000"), ConfigChange("segment.ms", "1000")]
-            await client.admin.alter_configs({ConfigResource(ResourceType.TOPIC, topic): short})
-            expired = await expired_payloads(claims, client.admin, topics=[topic], now_ms=later)
-            assert expired == kept
-        assert delete_payloads(claims.storage, found) == 3
-        assert delete_payloads(claims.storage, found) == 0
+    later = max(payload.created_ms for payload in list_payloads(claims)) + YOUNG_MS + 1
+    async with Client(cluster.bootstrap) as client:
+        admin = client.admin
+        assert (await admin.delete_records({TopicPartition(topic, 0): 2}))[0].get() == 2
+        found = await unreferenced_payloads(claims, client.cluster, admin)
+        assert found == [], "young ones stay"
+        found = await unreferenced_payloads(claims, client.cluster, admin, now_ms=later)
+        assert sorted(p.topic for p in found) == [topic, topic, "no-such-topic"]
+        assert [p for p in found if p.topic == topic] == kept[:2]
+        expired = await expired_payloads(claims, admin, now_ms=later)
+        assert [p.topic for p in expired] == ["no-such-topic"], "the topic keeps a week"
+        short = [ConfigChange("retention.ms", "1000"), ConfigChange("segment.ms", "1000")]
+        await admin.alter_configs({ConfigResource(ResourceType.TOPIC, topic): short})
+        expired = await expired_payloads(claims, admin, topics=[topic], now_ms=later)
+        assert expired == kept
+    assert delete_payloads(claims.storage, found) == 3
+    assert delete_payloads(claims.storage, found) == 0
     assert list_payloads(claims) == kept[2:]
 
 
