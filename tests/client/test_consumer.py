@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from confluent_kafka import Producer as OtherProducer
 from tests.client.conftest import NewTopicFactory
 from tests.support.target import Target
 
+from moldau import Producer
 from moldau.client.consumer import (
     Assignor,
     Consumer,
@@ -35,6 +37,7 @@ from moldau.client.errors import (
 )
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.testing.broker import MoldauProcess
 
 WAIT_S = 30.0
 
@@ -728,12 +731,11 @@ with Consumer(bootstrap_servers="127.0.0.1:9092", group_id="readers", auto_offse
 
 
 def test_the_first_lines_that_a_user_writes(
-    cluster: Target, new_topic: NewTopicFactory, capsys: pytest.CaptureFixture[str]
+    cluster: Target, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = FIRST_LINES.replace("127.0.0.1:9092", cluster.bootstrap)
-    lines = lines.replace("greetings", new_topic()).replace("readers", a_group())
-    if cluster.name != "Moldau":  # a group's first rebalance may take longer there
-        lines = lines.replace("timeout=1.0", f"timeout={WAIT_S}")
+    lines = lines.replace("greetings", f"greetings-{uuid.uuid4().hex[:8]}")
+    lines = lines.replace("readers", a_group())
     exec(lines, {})
     assert capsys.readouterr().out == "0\n0 b'en' b'hello'\n"
 
@@ -861,3 +863,17 @@ def test_settings_that_make_no_sense_are_refused_at_once() -> None:
         )
     with pytest.raises(ConfigError, match="duration"):
         Consumer(bootstrap_servers="127.0.0.1:1", auto_offset_reset="by_duration:1h")
+
+
+def test_the_first_poll_waits_until_the_group_has_formed(tmp_path: Path) -> None:
+    """With the delay that brokers have by default, longer than the timeout of the poll."""
+    delay = {"group.initial.rebalance.delay.ms": "1500", "offsets.topic.num.partitions": "1"}
+    with MoldauProcess(tmp_path, overrides=delay) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("late", b"hello").result(30)
+        with Consumer(
+            bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.subscribe(["late"])
+            assert not consumer.poll(timeout=0)
+            assert values(consumer.poll(timeout=0.5).records()) == [b"hello"]

@@ -79,6 +79,9 @@ def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str
         "node.id": "1",
         "listeners": f"PLAINTEXT://{shown_host}:{port}",
         "log.dirs": str(data_dir.absolute()),
+        # As in the server.properties that Kafka ships: the first consumer of a group need not
+        # wait three seconds for others, of whom there are none here.
+        "group.initial.rebalance.delay.ms": "0",
     }
 
     def on_ready(config: BrokerConfig, addresses: list[str]) -> None:

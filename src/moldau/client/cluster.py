@@ -87,6 +87,11 @@ class Cluster:
         """The connection to a broker if there is one now."""
         return self._connections.open_one((node_id, lane))
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether some broker is there to talk to, as far as one can tell without asking."""
+        return self._connections.least_loaded("main") is not None
+
     async def any_connection(self) -> BrokerConnection:
         """A connection to some broker: an open one, else a known node, else a bootstrap server."""
         open_one = self._connections.least_loaded("main")

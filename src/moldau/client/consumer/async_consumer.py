@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -69,6 +70,8 @@ class AsyncConsumer:
         self._polling = False
         self._wakeup = False
         self._closed = False
+        self._before_poll: dict[TopicPartition, Position | None] = {}
+        """Where the last poll took records from, for a poll whose result got lost."""
 
     # -- what to read
 
@@ -135,7 +138,10 @@ class AsyncConsumer:
     async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
         """Records that were fetched, or that come within ``timeout`` seconds.
 
-        Rebalances are carried out, and automatic commits made, in here.
+        Rebalances are carried out, and automatic commits made, in here. The time counts from the
+        first assignment on: joining a group takes as long as it takes (the coordinator may wait
+        for more members), at most ``default.api.timeout.ms``. With a timeout of 0 nothing is
+        waited for.
         """
         limit = self.settings.max_poll_records if max_records is None else max_records
         core = self._core
@@ -158,6 +164,33 @@ class AsyncConsumer:
             )
             return seen
         return records
+
+    def poll_buffered(self, max_records: int | None = None) -> ConsumerRecords | None:
+        """What is here already, if there is nothing else to do first; None means: ``poll()``.
+
+        For the thread of a blocking consumer: a poll that needs no other thread costs a fraction.
+        """
+        core, now = self._core, time.monotonic()
+        busy = self._closed or self._polling or self._wakeup or self._interceptors
+        if busy or not core.is_quiet(now):
+            return None
+        limit = self.settings.max_poll_records if max_records is None else max_records
+        self._before_poll = {}
+        found = core.buffer.take(limit, self._deliverable, self._consumed, self._convert)
+        if not found:
+            return None
+        core.taken_aside(found, now)
+        self._metrics.consumed(found.values())
+        return ConsumerRecords(found)
+
+    def rewind(self) -> None:
+        """What the last poll gave did not reach the user: give it again."""
+        for partition, position in self._before_poll.items():
+            state = self._core.subscription.partitions.get(partition)
+            if state is not None and position is not None:
+                state.seek(position)
+                self._core.moved(partition)
+        self._before_poll = {}
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
         """The same as a table, built without an object per record; needs ``moldau[arrow]``.
@@ -389,12 +422,11 @@ class AsyncConsumer:
         core = self._core
         try:
             if core.commits is not None and core.driver is not None:
-                core.commits.store_positions()
                 if core.subscription.uses_group:
                     await self._rebalances.give_up_all(within)
                     await core.driver.leave(within)
                 else:
-                    await core.commits.commit_stored(within)
+                    await core.commits.commit_before_leaving(within)
                 await core.commits.close(within)
         finally:
             await core.close()
@@ -434,7 +466,9 @@ class AsyncConsumer:
         core = self._core
         try:
             self._begin_poll()
-            deadline = self._now() + timeout
+            began = self._now()
+            deadline = began + timeout
+            first_join = timeout > 0 and self._joins_for_the_first_time()
             # Gives the work in the background a turn even if everything is here already.
             await asyncio.sleep(0)
             while True:
@@ -445,11 +479,16 @@ class AsyncConsumer:
                     raise WakeupError
                 await self._rebalances.carry_out(self._api_timeout)
                 core.raise_failure()
+                self._before_poll = {}
                 found = take()
                 core.fetcher.step(self._now())  # there is room for more now
                 if found:
                     return found
-                left = deadline - self._now()
+                now = self._now()
+                if first_join and now - began < self._api_timeout and core.cluster.is_connected:
+                    deadline = now + timeout
+                    first_join = self._joins_for_the_first_time()
+                left = deadline - now
                 if left <= 0:
                     return None
                 try:
@@ -489,6 +528,11 @@ class AsyncConsumer:
             self._core.commits.committable = large.committable
         return large
 
+    def _joins_for_the_first_time(self) -> bool:
+        """Whether the group has not given us a share yet."""
+        in_group = self._core.driver is not None and self._core.subscription.uses_group
+        return in_group and not self._rebalances.count
+
     def _begin_poll(self) -> None:
         core = self._core
         if not core.subscription.uses_group and not core.subscription.partitions:
@@ -497,7 +541,6 @@ class AsyncConsumer:
             )
         core.poll_started()
         if core.commits is not None:
-            core.commits.store_positions()
             core.commits.auto_commit(self._now())
 
     def _deliverable(self, partition: TopicPartition) -> bool:
@@ -505,7 +548,9 @@ class AsyncConsumer:
         return state is not None and state.deliverable
 
     def _consumed(self, partition: TopicPartition, position: Position) -> None:
-        self._core.subscription.partitions[partition].consumed(position)
+        state = self._core.subscription.partitions[partition]
+        self._before_poll.setdefault(partition, state.position)
+        state.consumed(position)
         self._core.fetcher.consumed(partition)
 
     def _committed(self, offsets: Offsets) -> None:
