@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,6 +79,8 @@ def move(
     wanted = [_parse(text) for text in partitions]
 
     async def work(client: Client) -> None:
+        import asyncio
+
         from moldau.client.admin import Replica
 
         node = await _only_broker(client) if broker is None else broker

@@ -26,7 +26,7 @@ LOG_DIR = LOG.names(
 LOG_DIRS = LOG.optional_names(
     "log.dirs",
     "Directories for partition data, between commas; `log.dir` when not set. New partitions go to "
-    "the directory that holds the fewest.",
+    "the directory that holds the fewest, and among those to the disk with most room.",
 )
 LOG_DIR_FAILURE_TIMEOUT_MS = LOG.long(
     "log.dir.failure.timeout.ms",

@@ -98,8 +98,8 @@ NUM_REPLICA_FETCHERS = REPLICATION.integer(
 )
 NUM_REPLICA_ALTER_LOG_DIRS_THREADS = REPLICATION.optional_integer(
     "num.replica.alter.log.dirs.threads",
-    "How many threads move partitions between data directories.",
-    inert=True,
+    "How many partitions move between data directories at once; as many as there are directories "
+    "when not set.",
 )
 AUTO_LEADER_REBALANCE_ENABLE = REPLICATION.boolean(
     "auto.leader.rebalance.enable",

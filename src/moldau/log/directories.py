@@ -28,8 +28,6 @@ class LogDirectories:
         self._preferred: dict[TopicPartition, str] = {}
         self.unread: list[str] = []
         """Those that could not be read at the start: nobody knows what is in them."""
-        self.cordoned: Collection[str] = ()
-        """Those that get no new partitions (KIP-1066)."""
 
     def __iter__(self) -> Iterator[LogDirectory]:
         return iter(self._by_path.values())
@@ -119,5 +117,4 @@ class LogDirectories:
         for directory in online:
             if directory.path == preferred:
                 return directory
-        usable = [one for one in online if one.path not in self.cordoned] or online
-        return min(usable, key=lambda one: (self._counts[one.path], -self._free.get(one.path, 0)))
+        return min(online, key=lambda one: (self._counts[one.path], -self._free.get(one.path, 0)))
