@@ -182,8 +182,15 @@ def test_the_segments_are_those_that_kafka_leaves(by_kafka: Cleaned, by_target: 
         else:
             assert my_bytes == raw
     assert horizons > 3
+    assert transaction_indexes(by_target) == transaction_indexes(by_kafka)
     assert by_target.uncommitted == by_kafka.uncommitted
     assert by_target.committed == by_kafka.committed
+
+
+def transaction_indexes(cleaned: Cleaned) -> dict[str, bytes]:
+    """Kafka makes one for every segment, Moldau where there is something to say."""
+    files = {file.name: file.read_bytes() for file in cleaned.partition.glob("*.txnindex")}
+    return {name: content for name, content in files.items() if content}
 
 
 @pytest.mark.compat("Log compaction", "Storage")
