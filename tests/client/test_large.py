@@ -310,7 +310,7 @@ async def test_payloads_are_cleaned_up_when_no_record_needs_them(
             await producer.send(topic, bytes(100))
             # Payloads are listed by the millisecond; each gets one of its own.
             created = list_payloads(claims)[-1].created_ms
-            while time.time() * 1000 <= created + 1:
+            while time.time() * 1000 <= created + 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
     claims.storage.put("no-such-topic", b"orphan")
     kept = list_payloads(claims, [topic])

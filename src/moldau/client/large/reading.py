@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from moldau.client.consumer.positions import Position
 from moldau.client.large.codec import Convert, LargeMessageCodec
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -35,6 +36,11 @@ class LargeReading:
             offset = self._reader.committable(partition, wanted.offset)
             safe[partition] = wanted if offset == wanted.offset else wanted._replace(offset=offset)
         return safe
+
+    def start(self, partition: TopicPartition, position: Position) -> Position:
+        """Where to read from to see all again that a poll gave which began at this position."""
+        offset = self._reader.committable(partition, position.offset)
+        return position if offset == position.offset else Position(offset)
 
     def _read(self, fetched: ByPartition) -> ByPartition:
         now = time.monotonic()
