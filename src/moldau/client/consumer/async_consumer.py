@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 30.0
+_FIRST_JOIN_FACTOR = 5.0
+"""How many times its timeout the first poll may take. Not as long as it likes: two members that one
+thread polls in turn would wait for each other."""
 
 
 class AsyncConsumer:
@@ -138,10 +141,9 @@ class AsyncConsumer:
     async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
         """Records that were fetched, or that come within ``timeout`` seconds.
 
-        Rebalances are carried out, and automatic commits made, in here. The time counts from the
-        first assignment on: joining a group takes as long as it takes (the coordinator may wait
-        for more members), at most ``default.api.timeout.ms``. With a timeout of 0 nothing is
-        waited for.
+        Rebalances are carried out, and automatic commits made, in here. The first poll of a member
+        may take five times as long, until its group has formed: by default a coordinator gives the
+        first member its partitions only after three seconds, in which others may come.
         """
         limit = self.settings.max_poll_records if max_records is None else max_records
         core = self._core
@@ -172,7 +174,7 @@ class AsyncConsumer:
         """
         core, now = self._core, time.monotonic()
         busy = self._closed or self._polling or self._wakeup or self._interceptors
-        if busy or not core.is_quiet(now):
+        if busy or self._large is not None or not core.is_quiet(now):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
         self._before_poll = {}
@@ -188,6 +190,8 @@ class AsyncConsumer:
         for partition, position in self._before_poll.items():
             state = self._core.subscription.partitions.get(partition)
             if state is not None and position is not None:
+                if self._large is not None:
+                    position = self._large.start(partition, position)
                 state.seek(position)
                 self._core.moved(partition)
         self._before_poll = {}
@@ -468,7 +472,8 @@ class AsyncConsumer:
             self._begin_poll()
             began = self._now()
             deadline = began + timeout
-            first_join = timeout > 0 and self._joins_for_the_first_time()
+            patience = min(_FIRST_JOIN_FACTOR * timeout, self._api_timeout)
+            first_join = self._joins_for_the_first_time()
             # Gives the work in the background a turn even if everything is here already.
             await asyncio.sleep(0)
             while True:
@@ -485,7 +490,7 @@ class AsyncConsumer:
                 if found:
                     return found
                 now = self._now()
-                if first_join and now - began < self._api_timeout and core.cluster.is_connected:
+                if first_join and now - began < patience and core.cluster.is_connected:
                     deadline = now + timeout
                     first_join = self._joins_for_the_first_time()
                 left = deadline - now
