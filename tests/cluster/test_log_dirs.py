@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from tests.support.in_process import InProcessBroker, eventually
 from tests.support.small_disk import small_disk
 from tests.support.wire import WireClient, one_batch, values_of
 
+from moldau.client.admin import Admin, NewTopic
 from moldau.errors import ErrorCode
+from moldau.testing.broker import MoldauProcess
 from moldau.wire.api import ApiKey
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
@@ -186,3 +190,20 @@ async def test_a_move_into_a_full_disk_waits_for_room(tmp_path: Path) -> None:
         assert produced.base_offset == 1
         answer = await small.client.call(ApiKey.DESCRIBE_LOG_DIRS, topics=None)
         assert {one.error_code for one in answer.results} == {0}
+
+
+def test_a_broker_without_any_directory_left_ends_and_says_why(tmp_path: Path) -> None:
+    """As Kafka does. The directory is taken from under the broker, which a roll notices."""
+    broker = MoldauProcess(tmp_path / "broker")
+    broker.start()
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        (outcome,) = admin.create_topics([NewTopic("t", 1, configs=SMALL_SEGMENTS)])
+        outcome.get()
+    shutil.rmtree(broker.data_dir)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    while broker.alive:
+        producer.produce("t", os.urandom(VALUE_BYTES))
+        producer.flush(0.2)
+    assert broker.terminate() == 1, "what it ended with by itself"
+    assert "all log directories have failed" in broker.logs()
+    producer.purge()

@@ -30,6 +30,14 @@ class PartitionLog(AppendableLog):
 
     __slots__ = ()
 
+    @property
+    def current(self) -> PartitionLog:
+        """This log, or the one that has taken its place since: for who holds it over an await."""
+        log = self
+        while log.replaced_by is not None:
+            log = log.replaced_by
+        return log
+
     # Start and end move ------------------------------------------------------------------------
 
     def increment_log_start_offset(self, offset: int) -> bool:

@@ -25,7 +25,7 @@ async def load(
     loader = _Loader(replay)
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end and still_wanted():
-        found = log.read(offset, slice_bytes, end)
+        found = log.current.read(offset, slice_bytes, end)
         if found is None:
             break
         following = loader.take(found.read(), offset)

@@ -76,7 +76,7 @@ class _Deletion:
             self.moved = log
 
     def result(self) -> DeleteRecordsPartitionResult:
-        if self.moved is not None and self.moved.failure is not None:
+        if self.moved is not None and self.moved.current.failure is not None:
             self._code, self._low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
         return make(
             DeleteRecordsPartitionResult,

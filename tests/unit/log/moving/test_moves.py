@@ -406,3 +406,14 @@ async def test_several_replicas_move_at_once(broker: Broker) -> None:
         assert log.directory == f"/d3/a-{partition.partition}"
         assert log.log_end_offset == 20
     assert replace(CONFIG) == log.config
+
+
+async def test_who_holds_a_log_over_a_move_finds_the_current_one(broker: Broker) -> None:
+    first = create(broker)
+    for path in ("/d2", "/d3"):
+        old = broker.manager.logs[A0]
+        await broker.manager.alter_replica_dir(A0, path)
+        await moved(broker.manager, old)
+    assert first.current is broker.manager.logs[A0]
+    assert first.current.current is first.current
+    assert read_batches(first.current)
