@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -122,6 +124,22 @@ def test_headers_timestamps_and_nulls_arrive_under_every_codec(
     assert last.timestamp == 1_600_000_000_000
 
 
+def test_more_than_the_socket_takes_is_sent_without_acknowledgements_too(
+    cluster: Target, new_topic: NewTopicFactory, producer_with: Callable[..., Producer]
+) -> None:
+    topic = new_topic()
+    with producer_with(acks=0, buffer_memory=1 << 20) as producer:
+        for number in range(300):
+            producer.send(topic, b"%d" % number + b"x" * 50_000)
+        last = producer.send(topic, b"last")
+        producer.flush()
+        assert last.done()
+        # Closing waits until all has left; the broker may still be reading.
+    while (found := values_of(cluster.bootstrap, topic))[-1:] != [b"last"]:
+        pass
+    assert len(found) == 301
+
+
 def test_the_brokers_time_is_told_where_the_topic_has_it(
     new_topic: NewTopicFactory, producer_with: Callable[..., Producer]
 ) -> None:
@@ -237,6 +255,10 @@ def test_what_cannot_be_sent_is_refused_at_once(
             producer.send(topic, "text")
         with pytest.raises(SerializationError, match="key must be bytes, not int"):
             producer.send(topic, b"", key=5)
+        with pytest.raises(SerializationError, match="value must be bytes, not bytearray"):
+            producer.send(topic, bytearray(b"may change"))
+        with pytest.raises(ValueError, match="milliseconds since 1970"):
+            producer.send(topic, b"", timestamp=-5)
         with pytest.raises(ValueError, match="3 values and 1 keys"):
             producer.send_many(topic, [b"", b"", b""], keys=[b""])
 
@@ -275,6 +297,64 @@ def test_closing_at_once_fails_what_waits(
     assert isinstance(delivery.exception(0), ClosedError)
     assert seen == [delivery]
     assert values_of(cluster.bootstrap, topic) == []
+
+
+FORKING = """
+import os, sys
+from moldau import ClosedError, Producer
+
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60000)
+producer.send(sys.argv[2], b"from the parent")
+child = os.fork()
+if child == 0:
+    for call in (lambda: producer.send(sys.argv[2], b"from the child"), producer.flush):
+        try:
+            call()
+        except ClosedError as error:
+            assert "before a fork" in str(error), error
+        else:
+            os._exit(1)
+    producer.close()
+    with Producer(bootstrap_servers=sys.argv[1]) as own:
+        own.send(sys.argv[2], b"from the child")
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+producer.close()
+"""
+
+UNCLOSED = """
+import sys
+from moldau import Producer
+
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60000)
+producer.send(sys.argv[2], b"lost")
+"""
+
+
+def run_script(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stderr
+
+
+def test_a_fork_leaves_the_records_to_the_parent(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    assert run_script(FORKING, cluster.bootstrap, topic) == ""
+    assert values_of(cluster.bootstrap, topic) == [b"from the child", b"from the parent"]
+
+
+def test_a_producer_that_nobody_closes_lets_the_program_end_and_says_what_is_lost(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    said = run_script(UNCLOSED, cluster.bootstrap, new_topic())
+    assert said == "a producer ends without close(): 1 records may not be stored\n"
 
 
 def test_flush_gives_up_after_its_timeout(new_topic: NewTopicFactory, cluster: Target) -> None:

@@ -93,6 +93,11 @@ class BrokerConnection:
         return self._channel.is_closed
 
     @property
+    def congested(self) -> bool:
+        """Whether more is queued than the broker takes; ``drain`` waits for the end of that."""
+        return self._channel.is_congested
+
+    @property
     def in_flight(self) -> int:
         """Requests without an answer yet."""
         return self._channel.in_flight
@@ -184,6 +189,10 @@ class BrokerConnection:
     async def send_oneway(self, api: ApiKey, encode: EncodeRequest) -> None:
         """Send a request that gets no answer; waits while the broker takes no more."""
         self.post_oneway(api, encode)
+        await self.drain()
+
+    async def drain(self) -> None:
+        """Wait while the broker takes no more."""
         try:
             await self._channel.drain()
         except OSError as error:

@@ -135,6 +135,11 @@ class Channel:
             raise self._failure
 
     @property
+    def is_congested(self) -> bool:
+        """Whether more is queued than the broker takes; ``drain`` waits for the end of that."""
+        return not self._drained.is_set()
+
+    @property
     def in_flight(self) -> int:
         """Requests without an answer yet."""
         return len(self._sent)

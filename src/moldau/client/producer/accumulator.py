@@ -90,6 +90,8 @@ class Accumulator:
         """Add a record. None when the topic is not known yet or there is no room now."""
         if timestamp is None:
             timestamp = time_ns() // 1_000_000
+        elif timestamp < 0:
+            raise ValueError(f"a timestamp is in milliseconds since 1970, not {timestamp}")
         size: i64 = record_size_bound(key, value, headers)
         if size > self._largest_record:
             raise self._too_large(size)
@@ -212,6 +214,7 @@ class Accumulator:
             self.home, queue.topic, queue.partition, queue.next_number, builder, now
         )
         queue.next_number += 1
+        queue.last_used = now
         queue.open = batch
         self.active[queue] = None
         self.track(batch)

@@ -101,7 +101,7 @@ class AsyncProducer:
     async def close(self, timeout: float | None = None) -> None:
         """Flush for at most ``timeout`` seconds; what is not acknowledged by then fails."""
         if self._transactor is not None:
-            await self._transactor.close()
+            await self._transactor.close(timeout)
         await self._core.close(timeout)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:

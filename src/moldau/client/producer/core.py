@@ -35,6 +35,7 @@ from moldau.client.producer.transaction_requests import new_producer_id
 from moldau.client.serializers import Serialize, serializer_of
 from moldau.client.settings import ProducerSettings
 from moldau.records.compression import Compression
+from moldau.records.native import is_compiled
 
 if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
@@ -72,6 +73,8 @@ class ProducerCore:
             and self._partitioner is None
             and large_messages is None
         )
+        # Compiled code checks the types of its arguments by itself.
+        self._must_check = not is_compiled()
         self._max_block = settings.max_block_ms / 1000
         self.cluster = Cluster(settings)
         self.cluster.allow_auto_creation = True
@@ -128,10 +131,13 @@ class ProducerCore:
     ) -> Delivery | Prepared:
         """Add a record; what comes back if that has to wait is for ``send_slowly``."""
         if self._plain:
+            if self._must_check:
+                _check_bytes(key, value)
             try:
                 delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
-            except TypeError as error:
-                raise _not_bytes(key, value) or error from None
+            except TypeError:
+                _check_bytes(key, value)
+                raise
             if delivery is None:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp)
                 return Prepared(record, key, value, on_delivery)
@@ -210,6 +216,9 @@ class ProducerCore:
             raise ValueError(f"there are {len(values)} values and {len(keys)} keys")
         if not self._plain:
             return start
+        if self._must_check:
+            for position in range(start, len(values)):
+                _check_bytes(None if keys is None else keys[position], values[position])
         try:
             return self.accumulator.send_many(
                 topic, values, keys, headers, partition, timestamp, start, ranges
@@ -416,7 +425,9 @@ class ProducerCore:
             self.sender.wake_from_thread()
 
     def _topics_of_interest(self) -> list[str]:
-        return list(self.accumulator.topics)
+        """What is kept up to date: not what nothing was sent to for metadata.max.idle.ms."""
+        since = time.monotonic() - self.settings.metadata_max_idle_ms / 1000
+        return [name for name, state in self.accumulator.topics.items() if state.used_since(since)]
 
     # Identity
 
@@ -473,11 +484,10 @@ def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) 
     raise _needs_bytes(what, given)
 
 
-def _not_bytes(key: Any, value: Any) -> SerializationError | None:
+def _check_bytes(key: Any, value: Any) -> None:
     for what, given in (("key", key), ("value", value)):
         if given is not None and not isinstance(given, bytes):
-            return _needs_bytes(what, given)
-    return None
+            raise _needs_bytes(what, given)
 
 
 def _needs_bytes(what: str, given: Any) -> SerializationError:

@@ -41,6 +41,8 @@ class PartitionQueue:
         self.outstanding: int = 0
         """Batches whose request is under way."""
         self.next_number: int = 0
+        self.last_used: float = 0.0
+        """When the last batch was begun."""
         self.producer_id: int = -1
         self.producer_epoch: int = -1
         self.next_sequence: int = 0
@@ -110,7 +112,6 @@ class TopicState:
         self.queues: list[PartitionQueue] = []
         self.leaders: list[int] = []
         self.available: list[int] = []
-        self.last_used: float = 0.0
         self._batch_size = batch_size
         self._largest = largest
         self._adaptive = adaptive
@@ -129,6 +130,9 @@ class TopicState:
         sticky = self._sticky
         if sticky is not None and sticky.partition not in self.available:
             self._sticky = None
+
+    def used_since(self, when: float) -> bool:
+        return max(queue.last_used for queue in self.queues) >= when
 
     def by_number(self, partition: int) -> PartitionQueue:
         if not 0 <= partition < len(self.leaders):

@@ -62,11 +62,12 @@ Load = list[tuple[PartitionQueue, ProducerBatch]]
 class NodeState:
     """A broker, as the sender sees it."""
 
-    __slots__ = ("connecting", "in_flight", "muted_until", "node_id")
+    __slots__ = ("in_flight", "muted_until", "node_id", "waiting")
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.connecting: asyncio.Task[None] | None = None
+        self.waiting: asyncio.Task[None] | None = None
+        """For a connection, or for room in its socket."""
         self.in_flight = 0
         self.muted_until = 0.0
 
@@ -120,8 +121,8 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
         for node in self._nodes.values():
-            if node.connecting is not None:
-                node.connecting.cancel()
+            if node.waiting is not None:
+                node.waiting.cancel()
         self._cluster.on_update.remove(self._cluster_updated)
 
     def wake_from_thread(self) -> None:
@@ -154,6 +155,8 @@ class Sender:
         accumulator = self._accumulator
         by_leader: dict[int, list[PartitionQueue]] = {}
         with accumulator.home.lock:
+            # A batch that is begun while this runs calls the sender again, whatever it finds now.
+            accumulator.wake_at = NEVER
             accumulator.wake_pending = False
             accumulator.filled = False
             for queue in accumulator.active:
@@ -204,14 +207,31 @@ class Sender:
             self._connect(node)
             return NEVER
         while node.in_flight < self._most_in_flight:
-            load, size = self._collect(queues, now)
+            if self._settings.acks == 0 and connection.congested:
+                self._drain(node, connection)
+                break
+            load = self._collect(queues, now)
             if not load:
                 break
-            self._send(node, connection, load, size, now)
+            self._send(node, connection, load, now)
         return NEVER
 
+    def _drain(self, node: NodeState, connection: BrokerConnection) -> None:
+        """Without answers, only a full socket says that the broker has enough for now."""
+        if node.waiting is not None and not node.waiting.done():
+            return
+
+        async def drain() -> None:
+            try:
+                await connection.drain()
+            except KafkaError as error:
+                logger.debug("%s", error.message)
+            self.schedule()
+
+        node.waiting = asyncio.create_task(drain(), name=f"drain {node.node_id}")
+
     def _connect(self, node: NodeState) -> None:
-        if node.connecting is not None and not node.connecting.done():
+        if node.waiting is not None and not node.waiting.done():
             return
 
         async def connect() -> None:
@@ -220,13 +240,14 @@ class Sender:
             except ClosedError:
                 return
             except KafkaError:
-                # Somebody else may lead by now. The connection is tried again after its pause.
+                # Somebody else may lead by now.
                 self._cluster.request_update()
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
             self.schedule()
 
-        node.connecting = asyncio.create_task(connect(), name=f"connect to {node.node_id}")
+        node.waiting = asyncio.create_task(connect(), name=f"connect to {node.node_id}")
 
-    def _collect(self, queues: list[PartitionQueue], now: float) -> tuple[Load, int]:
+    def _collect(self, queues: list[PartitionQueue], now: float) -> Load:
         """At most one batch of each queue, as much as a request may hold."""
         accumulator = self._accumulator
         limit = self._settings.max_request_size
@@ -252,7 +273,7 @@ class Sender:
             # Whoever came first this time comes last next time.
             taken = {queue for queue, _ in load}
             queues[:] = [q for q in queues if q not in taken] + [q for q, _ in load]
-        return load, size
+        return load
 
     def _may_send(self, queue: PartitionQueue) -> bool:
         identity = self._identity
@@ -268,9 +289,7 @@ class Sender:
                 return False
         return self.admits(queue)
 
-    def _send(
-        self, node: NodeState, connection: BrokerConnection, load: Load, size: int, now: float
-    ) -> None:
+    def _send(self, node: NodeState, connection: BrokerConnection, load: Load, now: float) -> None:
         settings = self._settings
         topics: dict[str, tuple[str, UUID, list[tuple[int, bytearray]]]] = {}
         records = size = 0
@@ -312,7 +331,10 @@ class Sender:
                 self._refused(queue, batch, error, now)
             return
         node.in_flight += 1
-        answer.add_done_callback(partial(self._answered, node, connection, version, load, now))
+        names = {topic_id: name for name, topic_id, _ in topics.values()}
+        answer.add_done_callback(
+            partial(self._answered, node, connection, version, load, names, now)
+        )
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch, now: float) -> bytearray:
         builder = batch.builder
@@ -342,6 +364,7 @@ class Sender:
         connection: BrokerConnection,
         version: int,
         load: Load,
+        names: dict[UUID, str],
         sent_at: float,
         answer: asyncio.Future[memoryview],
     ) -> None:
@@ -352,7 +375,7 @@ class Sender:
         try:
             frame = answer.result()
             _, response = decode_produce_response(version, frame)
-            results = self._results(response)
+            results = _results(response, names)
         except ProtocolError as error:
             self._all_refused(load, connection.failure(error), now)
             connection.abandon()
@@ -372,19 +395,6 @@ class Sender:
                 self._settle(queue, batch, results, response, now)
         self.schedule()
 
-    def _results(self, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResult]:
-        names = {
-            state.topic_id: name
-            for name, state in self._accumulator.topics.items()
-            if state.topic_id != NO_TOPIC_ID
-        }
-        found = {}
-        for name, topic_id, results in response.topics:
-            topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
-            for result in results:
-                found[topic, result.index] = result
-        return found
-
     def _settle(
         self,
         queue: PartitionQueue,
@@ -395,9 +405,8 @@ class Sender:
     ) -> None:
         result = results.get((queue.topic, queue.partition))
         if result is None:
-            # The topic was deleted and created again meanwhile, and its id is another one now.
             error: KafkaError | None = KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_ID, "The answer does not speak of the topic"
+                ErrorCode.UNKNOWN_SERVER_ERROR, "The broker's answer does not speak of the batch"
             )
         else:
             error = _error_in(result)
@@ -452,6 +461,18 @@ class Sender:
         for number, partition in info.partitions.items():
             leaders[number] = partition.leader
         state.update(info.topic_id, leaders, info.with_leader)
+
+
+def _results(
+    response: ProduceResponse, names: dict[UUID, str]
+) -> dict[tuple[str, int], PartitionProduceResult]:
+    """The results by topic and partition; ``names`` are those of the request's topic ids."""
+    found = {}
+    for name, topic_id, results in response.topics:
+        topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
+        for result in results:
+            found[topic, result.index] = result
+    return found
 
 
 def _error_in(result: PartitionProduceResult) -> KafkaError | None:

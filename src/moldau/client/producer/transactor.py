@@ -164,9 +164,13 @@ class Transactor:
         except KafkaError as error:
             logger.warning("the transaction could not be aborted: %s", error.message)
 
-    async def close(self) -> None:
-        """An open transaction is aborted, so that nobody waits for its timeout."""
-        await self.abort_after_failure()
+    async def close(self, timeout: float | None) -> None:
+        """An open transaction is aborted, if there is time: nobody has to wait for its timeout."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self.abort_after_failure()
+        except TimeoutError:
+            logger.warning("closing with an open transaction; the cluster will abort it")
         if self._adding is not None:
             self._adding.cancel()
 

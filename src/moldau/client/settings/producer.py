@@ -96,7 +96,7 @@ class ProducerSettings(CommonSettings):
         True, "Give partitions of slow brokers fewer of the records without a key."
     )
     partitioner_availability_timeout_ms = long(
-        0, "A partition whose broker takes no batch for so long gets none; 0 is off.", at_least=0
+        0, "Taken, without effect: partitions with long queues get less anyway.", at_least=0
     )
     partitioner_ignore_keys = boolean(False, "Choose partitions as if records had no keys.")
     receive_buffer_bytes = integer(
