@@ -1,8 +1,7 @@
 """Committing: which offsets, as whom, how often, and what an error means.
 
 Positions may be committed once the user has come back for more: what the last poll gave is done by
-then. So they are *stored* when poll begins (or by ``store_offset``), and that is what automatic
-commits write; ``commit()`` takes the positions as they are.
+then. So automatic commits are made where a poll begins, and before it lets partitions go.
 """
 
 from __future__ import annotations
@@ -75,20 +74,20 @@ class Commits:
             self._subscription.state(partition)
         self._stored.update(offsets)
 
-    def store_positions(self) -> None:
-        """The user has come back: everything handed out so far is done."""
-        if self._settings.enable_auto_offset_store:
-            self._stored.update(self._positions())
-
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self._stored.pop(partition, None)
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What ``commit()`` without offsets commits."""
+        """The positions, or what was stored instead."""
+        mine = self._subscription.partitions
         if self._settings.enable_auto_offset_store:
-            return self._positions()
-        return dict(self._stored)
+            return {
+                partition: _committable(state.position)
+                for partition, state in mine.items()
+                if state.position is not None
+            }
+        return {key: offset for key, offset in self._stored.items() if key in mine}
 
     # -- committing
 
@@ -115,21 +114,24 @@ class Commits:
         """One attempt, in the background."""
         self._tasks.start(self._commit_once(offsets, callback))
 
+    def auto_commit_is_due(self, now: float) -> bool:
+        return self._settings.enable_auto_commit and now >= self._auto_at and not self._auto_running
+
     def auto_commit(self, now: float) -> None:
-        """Commit what is stored, when it is time to."""
-        if not self._settings.enable_auto_commit or now < self._auto_at or self._auto_running:
+        """Commit in the background, when it is time to."""
+        if not self.auto_commit_is_due(now):
             return
         self._auto_at = now + self._settings.auto_commit_interval_ms / 1000
-        offsets = self._stored_now()
+        offsets = self.to_commit()
         if offsets:
             self._auto_running = True
             self._tasks.start(self._auto_commit(offsets))
 
-    async def commit_stored(self, within: float) -> None:
+    async def commit_before_leaving(self, within: float) -> None:
         """Before partitions are given away: with automatic commits, as far as that goes."""
         if not self._settings.enable_auto_commit:
             return
-        offsets = self._stored_now()
+        offsets = self.to_commit()
         try:
             await self.commit(offsets, within)
         except KafkaError as error:
@@ -169,17 +171,6 @@ class Commits:
         await self._tasks.cancel()
 
     # -- parts
-
-    def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {
-            partition: _committable(state.position)
-            for partition, state in self._subscription.partitions.items()
-            if state.position is not None
-        }
-
-    def _stored_now(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        mine = self._subscription.partitions
-        return {key: offset for key, offset in self._stored.items() if key in mine}
 
     def _identity(self) -> Identity:
         if not self._subscription.uses_group:

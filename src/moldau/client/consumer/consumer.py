@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from moldau.client.blocking import BlockingClient
 from moldau.client.consumer.async_consumer import AsyncConsumer
+from moldau.client.consumer.records import ConsumerRecords
 from moldau.client.errors import ClosedError, ConcurrentAccessError
 from moldau.client.settings import ConsumerSettings
 from moldau.records.consumer_record import ConsumerRecord
@@ -97,7 +98,21 @@ class Consumer(BlockingClient[AsyncConsumer]):
     subscription = _plain(AsyncConsumer.subscription)
     assignment = _plain(AsyncConsumer.assignment)
 
-    poll = _blocking(AsyncConsumer.poll)
+    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
+        """Records that were fetched, or that come within ``timeout`` seconds.
+
+        Rebalances are carried out, and automatic commits made, in here.
+        """
+        try:
+            with self._one_thread():
+                found = self._inner.poll_buffered(max_records)
+            if found is not None:
+                return found
+            return self._run(self._inner.poll(timeout, max_records))
+        except KeyboardInterrupt:
+            self._thread.loop.call_soon_threadsafe(self._inner.rewind)
+            raise
+
     poll_arrow = _blocking(AsyncConsumer.poll_arrow)
     consume_batch = _blocking(AsyncConsumer.consume_batch)
     consume_callback = _blocking(AsyncConsumer.consume_callback)

@@ -10,7 +10,7 @@ import asyncio
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from moldau.client.cluster import Cluster
@@ -79,17 +79,21 @@ class ConsumerCore:
         self._engine: asyncio.Task[None] | None = None
         self._failure: KafkaError | None = None
         self._polled = False
+        self._changed_since_poll = True
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- what the user does
 
     def start(self) -> None:
         """Begin to work in the background; the first call decides the event loop."""
         if self._engine is None:
+            self._loop = asyncio.get_running_loop()
             self._engine = asyncio.create_task(self._run(), name="moldau consumer")
             self.cluster.request_update()
 
     def poll_started(self) -> None:
         self._polled = True
+        self._changed_since_poll = False
         self.start()
         if self.driver is not None and self.subscription.uses_group:
             self.driver.member.poll_started()
@@ -101,6 +105,7 @@ class ConsumerCore:
 
     def subscription_changed(self) -> None:
         """Topics or partitions to read are others now."""
+        self._changed_since_poll = True
         if self._engine is not None:
             self.cluster.request_update()
             self.kick()
@@ -113,6 +118,22 @@ class ConsumerCore:
         """A partition goes on from another place: what was fetched for it is void."""
         self.buffer.drop(partition)
         self.kick()
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether a poll would have nothing to do but to take records; asked from any thread."""
+        if self._loop is None or self._failure is not None or self._changed_since_poll:
+            return False
+        if self.commits is not None and self.commits.auto_commit_is_due(now):
+            return False
+        driver = self.driver
+        return driver is None or (not driver.callbacks and driver.member.is_content)
+
+    def taken_aside(self, partitions: Iterable[TopicPartition], now: float) -> None:
+        """Records were taken without a poll on the loop, perhaps in another thread."""
+        if self.driver is not None:
+            self.driver.member.poll_ended(now)
+        if self._loop is not None and self.fetcher.has_room_again(partitions):
+            self._loop.call_soon_threadsafe(self._kicked.set)
 
     def raise_failure(self) -> None:
         """What went wrong in the background and is the user's business, once."""

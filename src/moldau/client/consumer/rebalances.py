@@ -65,7 +65,7 @@ class Rebalances:
         try:
             if callback.kind is CallbackKind.REVOKED:
                 if core.commits is not None:
-                    await core.commits.commit_stored(commit_within)
+                    await core.commits.commit_before_leaving(commit_within)
                 await self._tell(lambda one: one.on_revoked, mine)
             else:
                 await self._tell(lambda one: one.on_lost, mine)

@@ -3,10 +3,14 @@
 Each ``take`` begins with another partition than the last, so one with much to read does not keep
 the others waiting. ``room`` says how much more may be fetched; a partition is asked for more as
 long as less than one full answer of its is waiting.
+
+Records are added by the event loop and may be taken by another thread (``Consumer.poll``): hence
+the lock, which nobody holds for longer than it takes to decode what one poll gives.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -26,6 +30,8 @@ class FetchBuffer:
         self._max_bytes = max_bytes
         self._waiting: dict[TopicPartition, deque[FetchedRecords]] = {}
         """In the order in which partitions are served."""
+        self._sizes: dict[TopicPartition, int] = {}
+        self._lock = threading.Lock()
         self._failed: TopicPartition | None = None
         """Its failure was kept back for the records before it, and is raised next."""
         self.size = 0
@@ -38,19 +44,19 @@ class FetchBuffer:
         return max(0, self._max_bytes - self.size)
 
     def size_of(self, partition: TopicPartition) -> int:
-        return sum(one.size for one in self._waiting.get(partition, ()))
+        return self._sizes.get(partition, 0)
 
     def add(self, fetched: FetchedRecords) -> None:
-        self._waiting.setdefault(fetched.partition, deque()).append(fetched)
-        self.size += fetched.size
+        with self._lock:
+            self._waiting.setdefault(fetched.partition, deque()).append(fetched)
+            self._count(fetched.partition, fetched.size)
 
     def drop(self, partition: TopicPartition) -> None:
         """After a jump, or when the partition is somebody else's now."""
-        self.size -= sum(one.size for one in self._waiting.pop(partition, ()))
+        with self._lock:
+            for fetched in self._waiting.pop(partition, ()):
+                self._count(partition, -fetched.size)
         self.dropped(partition)
-
-    def has_any(self, deliverable: Deliverable) -> bool:
-        return any(deliverable(partition) for partition in self._waiting)
 
     def take(
         self,
@@ -63,6 +69,16 @@ class FetchBuffer:
 
         A failure is raised only if nothing was taken before it; else it comes with the next call.
         """
+        with self._lock:
+            return self._take(limit, deliverable, consumed, convert)
+
+    def _take(
+        self,
+        limit: int,
+        deliverable: Deliverable,
+        consumed: Consumed,
+        convert: Convert | None,
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
         if self._failed is not None and self._failed in self._waiting:
             self._move_to_front(self._failed)
         self._failed = None
@@ -87,6 +103,12 @@ class FetchBuffer:
         self, deliverable: Deliverable, consumed: Consumed, limit: int
     ) -> dict[TopicPartition, RecordColumns]:
         """Whole batches until there are that many records."""
+        with self._lock:
+            return self._take_columns(deliverable, consumed, limit)
+
+    def _take_columns(
+        self, deliverable: Deliverable, consumed: Consumed, limit: int
+    ) -> dict[TopicPartition, RecordColumns]:
         taken: dict[TopicPartition, RecordColumns] = {}
         count = 0
         for partition in [one for one in self._waiting if deliverable(one)]:
@@ -127,9 +149,17 @@ class FetchBuffer:
 
     def _finish_first(self, partition: TopicPartition) -> None:
         queue = self._waiting[partition]
-        self.size -= queue.popleft().size
+        self._count(partition, -queue.popleft().size)
         if not queue:
             del self._waiting[partition]
+
+    def _count(self, partition: TopicPartition, size: int) -> None:
+        self.size += size
+        of_partition = self._sizes.get(partition, 0) + size
+        if of_partition:
+            self._sizes[partition] = of_partition
+        else:
+            self._sizes.pop(partition, None)
 
     def _move_to_end(self, partition: TopicPartition) -> None:
         queue = self._waiting.pop(partition, None)

@@ -44,6 +44,7 @@ class FetchedRecords:
         "partition",
         "position",
         "size",
+        "timestamp_type",
     )
 
     def __init__(
@@ -58,6 +59,8 @@ class FetchedRecords:
         self.partition = partition
         self.position = Position(offset)
         self.size = len(data)
+        self.timestamp_type = 0
+        """Of the records that take_columns gave last."""
         self._data = data
         self._check_crcs = check_crcs
         self._transactions = None if aborted is None else AbortedTransactions(aborted)
@@ -96,6 +99,7 @@ class FetchedRecords:
             keep = next((i for i, o in enumerate(columns.offsets) if o >= first), None)
             _drop(columns, len(columns.offsets) if keep is None else keep)
         self.position = Position(header.next_offset, header.partition_leader_epoch)
+        self.timestamp_type = header.timestamp_type
         return columns
 
     def end_offset(self) -> int:

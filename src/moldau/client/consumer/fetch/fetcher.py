@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from moldau.client.cluster import Cluster
@@ -92,17 +92,26 @@ class Fetcher:
         self._pause_until: dict[int, float] = {}
         self._emptying: set[TopicPartition] = set()
         """Partitions that records were taken of since their broker was last asked."""
+        self._short_of_room = False
         self._tasks = Tasks()
 
     def consumed(self, partition: TopicPartition) -> None:
         self._emptying.add(partition)
+
+    def has_room_again(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether there is something to fetch that there was no room for before."""
+        if not self._short_of_room:
+            return False
+        limit = self._settings.max_partition_fetch_bytes
+        return any(self._buffer.size_of(partition) < limit for partition in partitions)
 
     def step(self, now: float) -> None:
         """Send a fetch to every broker that is idle and has something for us."""
         wanted: dict[int, dict[TopicPartition, Wanted]] = {}
         full: dict[int, bool] = {}
         settings, buffer = self._settings, self._buffer
-        if buffer.room <= 0:
+        self._short_of_room = buffer.room <= 0
+        if self._short_of_room:
             return
         for partition, state in self._subscription.partitions.items():
             if not state.deliverable or now < state.retry_at:
@@ -118,6 +127,7 @@ class Fetcher:
                 continue
             if buffer.size_of(partition) >= settings.max_partition_fetch_bytes:
                 full[node] = full.get(node, False) or partition in self._emptying
+                self._short_of_room = True
                 continue
             wanted.setdefault(node, {})[partition] = Wanted(
                 topic_id, state.fetch_from, epoch, settings.max_partition_fetch_bytes

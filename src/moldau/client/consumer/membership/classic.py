@@ -103,6 +103,10 @@ class ClassicMember(Member):
     def rebalancing(self) -> bool:
         return self.state not in (ClassicState.STABLE, ClassicState.LEFT, ClassicState.FAILED)
 
+    @property
+    def is_content(self) -> bool:
+        return self.state is ClassicState.STABLE
+
     # -- what the user does
 
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:

@@ -94,6 +94,10 @@ class ConsumerProtocolMember(Member):
         )
 
     @property
+    def is_content(self) -> bool:
+        return self.state is ConsumerState.STABLE
+
+    @property
     def unknown_topics(self) -> frozenset[UUID]:
         """Topics of the assignment whose names have to be looked up."""
         return frozenset(topic for topic in self._target or {} if topic not in self._names)

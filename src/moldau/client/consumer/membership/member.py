@@ -53,6 +53,11 @@ class Member(ABC):
     def rebalancing(self) -> bool:
         """Whether partitions are about to change hands."""
 
+    @property
+    @abstractmethod
+    def is_content(self) -> bool:
+        """Whether nothing about the membership needs the user's poll."""
+
     @abstractmethod
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:
         """What is wanted now; the same as before changes nothing."""
