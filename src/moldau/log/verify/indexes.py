@@ -31,6 +31,7 @@ class IndexChecks:
         self._by_time = self._read(self._time_path, time_index.ENTRY)[::-1]
         self._aborted = self._read_transactions()
         self._largest = -1
+        self._last_time = self._by_time[0][0] if self._by_time else -1
         self._check_order()
 
     def _read(self, path: str, entry: struct.Struct) -> list[tuple[int, int]]:
@@ -109,8 +110,13 @@ class IndexChecks:
                 problem = f"{entry} ends at a batch that is no marker"
                 self._add(self._txn_path, problem, at, entry.last_offset)
 
-    def end(self, end_offset: int, size: int) -> Iterator[Finding]:
-        """Entries beyond the last batch, and all that was found before."""
+    def end(self, end_offset: int, size: int, *, complete: bool) -> Iterator[Finding]:
+        """Entries beyond the last batch, and all that was found before.
+
+        If the index is ``complete`` its last entry is the largest timestamp of all.
+        """
+        if complete and self._largest > self._last_time:
+            self._add(self._time_path, f"the largest timestamp, {self._largest}, is missing")
         if self._by_position:
             relative, position = self._by_position[-1]
             self._add(

@@ -55,7 +55,9 @@ class SegmentCheck:
         finally:
             file.close()
         self._totals.bytes += file.size
-        yield from indexes.end(self.end_offset, file.size)
+        expected = self._expected
+        closed = not self._is_last and self._base_offset < expected.recovery_point
+        yield from indexes.end(self.end_offset, file.size, complete=expected.clean or closed)
 
     def _check(self, batch: Walked, size: int) -> Iterator[Finding]:
         header = batch.header

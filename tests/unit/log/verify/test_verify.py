@@ -171,6 +171,13 @@ def wrong_timestamp(data: Path) -> Path:
     return path
 
 
+def largest_timestamp_missing(data: Path) -> Path:
+    path = index(data, ".timeindex", 1)
+    entries = path.read_bytes()
+    path.write_bytes(entries[:-12])
+    return path
+
+
 def time_index_beyond_the_end(data: Path) -> Path:
     path = index(data, ".timeindex")
     path.write_bytes(path.read_bytes() + struct.pack(">qi", NOW_MS + 9999, 5000))
@@ -281,6 +288,7 @@ FAULTS: list[tuple[Callable[[Path], Path], str]] = [
     (index_missing, "is missing"),
     (index_without_a_segment, "belongs to no segment"),
     (wrong_timestamp, "the largest timestamp is"),
+    (largest_timestamp_missing, "is missing"),
     (time_index_beyond_the_end, "is not in the log"),
     (broken_transaction_index, "are no entry"),
     (transaction_that_ends_nowhere, "ends beyond the segment"),
