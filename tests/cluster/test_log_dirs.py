@@ -162,13 +162,17 @@ async def test_nothing_is_lost_when_the_broker_ends_with_a_full_disk(
         assert await small.read(client) == small.acknowledged
 
 
-@MOUNT
-async def test_a_replica_moves_away_from_a_full_disk(tmp_path: Path, mount: bool) -> None:
+@pytest.mark.parametrize(("mount", "version"), [(True, 1), (False, 2)], ids=["tmpfs", "quota"])
+async def test_a_replica_moves_away_from_a_full_disk(
+    tmp_path: Path, mount: bool, version: int
+) -> None:
     async with running(tmp_path, mount=mount) as small:
         await small.fill_up()
         large = tmp_path / "large-disk"
         wanted = [{"path": str(large), "topics": [{"name": "small", "partitions": [0]}]}]
-        answer = await small.client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=wanted)
+        answer = await small.client.call(
+            ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=wanted, version=version
+        )
         assert answer.results[0].partitions[0].error_code == 0
         partition = small.broker.partition("small")
         await eventually(lambda: Path(partition.log.directory).parent == large)
