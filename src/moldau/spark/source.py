@@ -1,0 +1,75 @@
+"""The data source ``moldau``, as Spark's planner sees it.
+
+Options are checked here, on the driver, before anything runs. Readers and writers are made from
+the options alone and travel to the executors as pickles: they open no connection before they are
+used.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from moldau.spark.options import OptionError, read_options, write_options
+from moldau.spark.schema import check_schema, full_schema
+
+
+class MoldauDataSource(DataSource):
+    """``spark.read.format("moldau")``, ``.readStream``, ``.write`` and ``.writeStream``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "moldau"
+
+    def schema(self) -> StructType:
+        return full_schema(read_options(self._as_batch(), streaming=True))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from moldau.spark.batch_reader import batch_reader
+
+        options = read_options(self.options, streaming=False)
+        return batch_reader(options, check_schema(schema, options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from moldau.spark.stream_reader import stream_reader
+
+        options = read_options(self.options, streaming=True)
+        return stream_reader(options, check_schema(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from moldau.spark.writer import MoldauWriter
+
+        options = write_options(self.options)
+        if overwrite:
+            raise OptionError("Topics cannot be overwritten, only appended to: use mode('append')")
+        if options.exactly_once is not None:
+            raise OptionError("Option exactlyOnce is for streaming queries")
+        return MoldauWriter(options, schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from moldau.spark.writer import MoldauStreamWriter
+
+        options = write_options(self.options)
+        if overwrite:
+            raise OptionError(
+                "A topic takes rows of outputMode append or update, not complete: what is written "
+                "cannot be replaced"
+            )
+        if options.exactly_once is not None:
+            raise OptionError("Option exactlyOnce is not available")
+        return MoldauStreamWriter(options, schema)
+
+    def _as_batch(self) -> dict[str, str]:
+        """Options without those that only one kind of query takes: a schema is asked for before
+        Spark says which kind it will be.
+        """
+        ending = ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp")
+        return {name: value for name, value in self.options.items() if name not in ending}
