@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -240,7 +243,7 @@ def test_a_pattern_finds_topics_that_come_later(
     write(cluster, first, b"old")
     consumer = new_consumer(group_id=a_group(), metadata_max_age_ms=200)
     prefix = first[:15]
-    consumer.subscribe(pattern=re.compile(f"^{prefix}"))
+    consumer.subscribe(pattern=re.compile(f"{prefix}.*"))
     assert values(read(consumer, 1)) == [b"old"]
     later = f"{prefix}-later"
     write(cluster, later, b"new")  # creates the topic
@@ -797,6 +800,52 @@ def test_wakeup_ends_a_poll(new_topic: NewTopicFactory, new_consumer: NewConsume
     consumer.wakeup()
     with pytest.raises(WakeupError):
         consumer.poll(WAIT_S)
+
+
+def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic()
+    consumer = new_consumer()
+    consumer.assign([TopicPartition(topic, 0)])
+    assert not consumer.poll(0.0)
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.2, signal.pthread_kill, [main, signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(WAIT_S)
+    write(cluster, topic, b"after")
+    assert values(read(consumer, 1)) == [b"after"]
+
+
+def test_what_an_interrupted_poll_took_is_given_again(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic()
+    write(cluster, topic, *[b"%d" % number for number in range(10)])
+    consumer = new_consumer(max_poll_records=4)
+    consumer.assign([TopicPartition(topic, 0)])
+    assert values(read(consumer, 4)) == [b"0", b"1", b"2", b"3"]
+    assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
+    consumer._inner.rewind()
+    assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
+
+
+def test_a_consumer_that_nobody_closed_does_not_keep_a_program_from_ending(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    program = (
+        "from moldau import Consumer\n"
+        f"consumer = Consumer(bootstrap_servers={cluster.bootstrap!r}, group_id={a_group()!r})\n"
+        f"consumer.subscribe([{new_topic()!r}])\n"
+        "while not consumer.assignment():\n"
+        "    consumer.poll(0.1)\n"
+        "print('done')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 def test_two_threads_at_once_are_told_so(

@@ -55,7 +55,7 @@ class SubscriptionState:
         """Tells which topics there are; whether the pattern now stands for others than before."""
         if self.pattern is None:
             return False
-        found = frozenset(topic for topic in topics if self.pattern.search(topic))
+        found = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
         changed = found != self.topics
         self.topics = found
         return changed

@@ -50,7 +50,7 @@ def test_the_last_subscription_wins() -> None:
 
 def test_a_pattern_stands_for_the_topics_there_are() -> None:
     state = SubscriptionState()
-    state.subscribe_pattern(re.compile("^log-"))
+    state.subscribe_pattern(re.compile("log-.*"))
     assert state.matched(["log-a", "other", "my-log-b"])
     assert state.topics == {"log-a"}
     assert not state.matched(["log-a", "another"])
