@@ -187,10 +187,11 @@ class Dispatcher:
             return {partition: found for partition, found in last.items() if found is not None}
         offsets = {}
         for partition, work in self._partitions.items():
-            tracker = work.tracker
-            found = tracker.committable_batches if self._whole_batches else tracker.committable
-            if found is not None and found.offset > self._committed.get(partition, -1):
-                offsets[partition] = found
+            tracker, before = work.tracker, self._committed.get(partition, -1)
+            if tracker.lowest_unfinished > before:
+                found = tracker.committable_batches if self._whole_batches else tracker.committable
+                if found is not None and found.offset > before:
+                    offsets[partition] = found
         return offsets
 
     def committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
