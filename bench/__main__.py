@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, client, compaction, groups, partitions, report
+from bench import broker, client, compaction, consumers, groups, partitions, report
 from moldau import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +62,7 @@ def main() -> int:
         text.append(f"## {title}\n\n{report.markdown(lines)}")
     if options.only in (None, "client"):
         text.append(_clients(client.QUICK if options.quick else client.FULL, console))
+        text.append(_consumers(consumers.QUICK if options.quick else consumers.FULL, console))
     if not options.quick and options.only is None:
         PAGE.write_text(_page("\n".join(text)))
         before, _, rest = README.read_text().partition(BEGIN)
@@ -79,6 +80,18 @@ def _clients(scale: client.Scale, console: Console) -> str:
     _show(title, lines, client.HEADINGS)
     _show("Goals", goals, client.GOAL_HEADINGS)
     first = report.markdown(lines, client.HEADINGS)
+    second = report.markdown(goals, client.GOAL_HEADINGS)
+    return f"## {title}\n\n{first}\n{second}"
+
+
+def _consumers(scale: consumers.Scale, console: Console) -> str:
+    """The other half: reading."""
+    runs = consumers.run(scale, console.log)
+    title = f"Python consumers on a Moldau broker, medians of {scale.rounds} rounds"
+    lines, goals = consumers.lines(runs), consumers.goals(runs)
+    _show(title, lines, consumers.HEADINGS)
+    _show("Goals", goals, client.GOAL_HEADINGS)
+    first = report.markdown(lines, consumers.HEADINGS)
     second = report.markdown(goals, client.GOAL_HEADINGS)
     return f"## {title}\n\n{first}\n{second}"
 
