@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogTable:
-    """What ``LogManager`` is built on; that adds the start, the end and what happens by itself."""
+    """The first step to ``LogManager``, which adds start, end and what happens by itself."""
 
     def __init__(
         self,

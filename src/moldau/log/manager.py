@@ -18,7 +18,6 @@ from moldau.config import (
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_INITIAL_TASK_DELAY_MS,
     LOG_RETENTION_CHECK_INTERVAL_MS,
-    NUM_REPLICA_ALTER_LOG_DIRS_THREADS,
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
     PRODUCER_ID_EXPIRATION_MS,
     REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
@@ -26,7 +25,6 @@ from moldau.config import (
     BrokerConfig,
     TopicConfig,
 )
-from moldau.errors import ErrorCode, KafkaError
 from moldau.log.background import RunInThread
 from moldau.log.base_log import BaseLog
 from moldau.log.checkpointer import Checkpointer
@@ -38,9 +36,8 @@ from moldau.log.disk import Disk, DiskUsage
 from moldau.log.errors import StorageError, is_full
 from moldau.log.loading import load_partitions, open_directories
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
-from moldau.log.log_table import LogTable
-from moldau.log.moving.at_start import Futures, drop_replaced
-from moldau.log.moving.moves import ReplicaMoves
+from moldau.log.movable_logs import MovableLogs
+from moldau.log.moving.at_start import drop_replaced
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import RecoveryStats
 from moldau.log.retention_check import RetentionCheck
@@ -57,7 +54,7 @@ def _ignore(_: object) -> None: ...
 def _do_nothing() -> None: ...
 
 
-class LogManager(LogTable):
+class LogManager(MovableLogs):
     """The broker's logs, by partition."""
 
     def __init__(
@@ -86,20 +83,6 @@ class LogManager(LogTable):
             fail_directory=self.fail_dir,
         )
         """Compacts logs, if there is a ``new_cleaner`` to do the work."""
-        self._moves = ReplicaMoves(
-            disk,
-            clock,
-            run_in_thread,
-            self._background,
-            self._flusher,
-            self._builder,
-            self,
-            at_once=config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(log_dirs),
-            rate=config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
-        )
-        self._altering = asyncio.Lock()
-        self.on_replaced: Callable[[PartitionLog], None] = _ignore
-        """Called with a log that has taken another's place, in another directory."""
         self._unclean: set[str] = set()
         self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
         """Called with the partitions that went offline with their directory."""
@@ -212,80 +195,14 @@ class LogManager(LogTable):
     def _unhook(self, log: PartitionLog, directory: LogDirectory) -> None:
         self.cleaner.forget(log.topic_partition, directory.path)
 
-    async def _before_creating(self, topic_partition: TopicPartition) -> None:
-        await self._moves.settled(topic_partition)
-
-    def delete(self, topic_partition: TopicPartition) -> None:
-        self._moves.cancel(topic_partition)
-        super().delete(topic_partition)
-
-    # Moves between directories -----------------------------------------------------------------
-
-    async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
-        """Move a replica to another directory, or take that back; returns when it has begun.
-
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if the directory or the replica is offline,
-        or REPLICA_NOT_AVAILABLE; in that case the directory is remembered for when it is made.
-        """
-        if path not in self._directories:
-            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
-        directory = self._directories[path]
-        if directory.offline is not None:
-            raise StorageError(f"log directory {path} is offline: {directory.offline}")
-        if topic_partition in self.offline:
-            raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
-        async with self._altering:
-            move = self._moves.get(topic_partition)
-            if move is not None and move.directory is not directory:
-                self._moves.cancel(topic_partition)
-                move = None
-            log = self.logs.get(topic_partition)
-            if log is None:
-                self._directories.prefer(topic_partition, path)
-                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
-            home = self._directories.home(topic_partition)
-            if move is None and home is not directory:
-                await self._moves.begin(log, home, directory)
-
-    async def _resume_moves(self, contents: Mapping[str, DirectoryContent]) -> None:
-        expiration_ms = self._config[PRODUCER_ID_EXPIRATION_MS]
-        futures = Futures(self._disk, self._clock.now_ms(), expiration_ms)
-        for path, content in contents.items():
-            directory = self._directories[path]
-            self._moves.replaced.load(path, content.replaced)
-            try:
-                moves, outdated = await self._run_in_thread(
-                    futures.open, directory, content, self.logs, self._directories.home
-                )
-            except OSError as error:
-                self.fail_dir(path, str(error))
-                continue
-            for move in moves:
-                self._moves.resume(move)
-            for name in outdated:
-                self.remove_later(directory, name, 0)
-
-    def is_served(self, log: PartitionLog) -> bool:
-        return self.logs.get(log.topic_partition) is log
-
-    def replace(self, old: PartitionLog, new: PartitionLog, directory: LogDirectory) -> None:
-        """``new``, in another directory, is served instead of ``old`` from now on."""
-        self.cleaner.moved(old, directory.path)
-        self._forget(old)
-        self._adopt(new, directory)
-        old.replaced_by = new
-        self.on_replaced(new)
-        old.retire()
-        try:
-            new.increment_log_start_offset(old.log_start_offset)
-        except StorageError as error:
-            _log.error("%s: %s", new.topic_partition, error.message)
-
     async def pause_cleaning(self, partition: TopicPartition) -> None:
         await self.cleaner.abort_and_pause(partition)
 
     def resume_cleaning(self, partition: TopicPartition) -> None:
         self.cleaner.resume(partition)
+
+    def _moving_over(self, log: PartitionLog, directory: LogDirectory) -> None:
+        self.cleaner.moved(log, directory.path)
 
     # Durability --------------------------------------------------------------------------------
 
