@@ -28,6 +28,9 @@ from moldau import (
     TransactionAbortableError,
     TransactionStateError,
 )
+from moldau.client.client import Client
+from moldau.client.producer.prepared import PreparedTransaction, end_prepared
+from moldau.errors import ErrorCode
 
 SECONDS = 30
 
@@ -236,3 +239,42 @@ def test_transaction_version_1(old_kafka: ApacheKafka, transactional_id: str) ->
     assert committed(old_kafka, topic) == [b"0", b"0", b"0", b"2", b"2", b"2", b"9"]
     with Consumer(bootstrap_servers=old_kafka.bootstrap, group_id=group) as consumer:
         assert consumer.committed([where])[where] == OffsetAndMetadata(2)
+
+
+async def test_a_prepared_transaction_is_ended_by_somebody_else(
+    kafka: Target, topic: str, transactional_id: str
+) -> None:
+    async def prepare(name: str, value: bytes) -> PreparedTransaction:
+        async with AsyncProducer(
+            bootstrap_servers=kafka.bootstrap, transactional_id=name
+        ) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send(topic, value)
+            prepared = await producer.prepare_transaction()
+            with pytest.raises(TransactionStateError, match="producer is prepared"):
+                await producer.commit_transaction()
+        assert prepared is not None
+        return prepared
+
+    kept = await prepare(f"{transactional_id}-kept", b"kept")
+    dropped = await prepare(f"{transactional_id}-dropped", b"dropped")
+    async with Client(kafka.bootstrap) as client:
+        for transaction, commit in ((kept, True), (dropped, False)):
+            for _ in range(2):
+                await end_prepared(client.cluster, transaction, commit=commit, within=SECONDS)
+            with pytest.raises(KafkaError) as refused:
+                await end_prepared(client.cluster, transaction, commit=not commit, within=SECONDS)
+            assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+    assert committed(kafka, topic) == [b"kept"]
+
+
+async def test_preparing_without_records_leaves_no_transaction(
+    kafka: Target, transactional_id: str
+) -> None:
+    async with AsyncProducer(
+        bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id
+    ) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        assert await producer.prepare_transaction() is None

@@ -32,6 +32,8 @@ class TransactionState(Enum):
     """Records and offsets can be sent."""
     COMMITTING = "committing"
     """What was sent is waited for; then the coordinator is told to commit."""
+    PREPARED = "prepared"
+    """All that was sent is stored and the transaction is open; somebody else will end it."""
     ABORTING = "aborting"
     """What waits is dropped; then the coordinator is told to abort."""
     ABORTABLE_ERROR = "failed"
@@ -48,6 +50,7 @@ LEGAL: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.READY: frozenset({_S.INITIALIZING, _S.COMMITTING, _S.ABORTING}),
     _S.IN_TRANSACTION: frozenset({_S.READY}),
     _S.COMMITTING: frozenset({_S.IN_TRANSACTION}),
+    _S.PREPARED: frozenset({_S.COMMITTING}),
     _S.ABORTING: frozenset({_S.IN_TRANSACTION, _S.ABORTABLE_ERROR}),
     _S.ABORTABLE_ERROR: frozenset(
         {_S.INITIALIZING, _S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR}

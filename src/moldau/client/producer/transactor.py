@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from moldau.client.errors import TransactionAbortableError
 from moldau.client.producer.batch import ProducerBatch
 from moldau.client.producer.core import ProducerCore
+from moldau.client.producer.prepared import PreparedTransaction
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.transaction_requests import (
     PRODUCE_BEFORE_2,
@@ -123,6 +124,23 @@ class Transactor:
             raise
         state.ended()
         self._set_refusal()
+
+    async def prepare(self) -> PreparedTransaction | None:
+        state = self._state
+        state.expect(TransactionState.IN_TRANSACTION, what="prepare_transaction()")
+        state.move(TransactionState.COMMITTING)
+        self._set_refusal()
+        await self._core.flush()
+        state.expect(TransactionState.COMMITTING, what="prepare_transaction()")
+        state.move(TransactionState.PREPARED)
+        self._set_refusal()
+        if not state.started:
+            return None
+        identity = self._core.identity
+        assert identity is not None
+        return PreparedTransaction(
+            state.transactional_id, identity.producer_id, identity.epoch, state.implicit
+        )
 
     async def abort(self) -> None:
         state = self._state

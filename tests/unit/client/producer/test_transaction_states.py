@@ -17,7 +17,7 @@ from moldau.model import TopicPartition
 
 S = TransactionState
 
-# As in Kafka's client, but for leaving an initialized state for UNINITIALIZED.
+# As in Kafka's client, but for leaving an initialized state for UNINITIALIZED, and for PREPARED.
 ALLOWED = {
     (S.UNINITIALIZED, S.INITIALIZING),
     (S.ABORTING, S.INITIALIZING),
@@ -27,6 +27,7 @@ ALLOWED = {
     (S.READY, S.IN_TRANSACTION),
     (S.IN_TRANSACTION, S.COMMITTING),
     (S.IN_TRANSACTION, S.ABORTING),
+    (S.COMMITTING, S.PREPARED),
     (S.ABORTABLE_ERROR, S.ABORTING),
     (S.INITIALIZING, S.ABORTABLE_ERROR),
     (S.IN_TRANSACTION, S.ABORTABLE_ERROR),
