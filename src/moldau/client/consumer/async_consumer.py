@@ -323,7 +323,10 @@ class AsyncConsumer:
     def commit_async(
         self, offsets: Offsets | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """The same in the background and without a second attempt; the callback gets the error."""
+        """The same in the background and without a second attempt.
+
+        A later poll, or ``close``, calls the callback with the offsets and the error or None.
+        """
         commits = self._group("commit_async()")
         self._core.start()
         commits.commit_async(commits.to_commit() if offsets is None else dict(offsets), callback)
@@ -432,6 +435,7 @@ class AsyncConsumer:
                 else:
                     await core.commits.commit_before_leaving(within)
                 await core.commits.close(within)
+                await self._report_commits()
         finally:
             await core.close()
             self._interceptors.close()
@@ -483,6 +487,7 @@ class AsyncConsumer:
                     self._wakeup = False
                     raise WakeupError
                 await self._rebalances.carry_out(self._api_timeout)
+                await self._report_commits()
                 core.raise_failure()
                 self._before_poll = {}
                 found = take()
@@ -547,6 +552,11 @@ class AsyncConsumer:
         core.poll_started()
         if core.commits is not None:
             core.commits.auto_commit(self._now())
+
+    async def _report_commits(self) -> None:
+        commits = self._core.commits
+        while commits is not None and commits.outcomes:
+            await self._call_user(commits.outcomes.popleft())
 
     def _deliverable(self, partition: TopicPartition) -> bool:
         state = self._core.subscription.partitions.get(partition)

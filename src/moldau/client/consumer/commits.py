@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
@@ -53,6 +54,7 @@ class Commits:
         coordinator: GroupCoordinator,
         driver: GroupDriver,
         committed: Callable[[Offsets], None],
+        changed: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -60,7 +62,10 @@ class Commits:
         self._coordinator = coordinator
         self._driver = driver
         self._on_committed = committed
+        self._changed = changed
         self._tasks = Tasks()
+        self.outcomes: deque[Callable[[], object]] = deque()
+        """Callbacks of finished commits, to be called by the user's next poll."""
         self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_at = 0.0
         self._auto_running = False
@@ -213,9 +218,8 @@ class Commits:
                     error.message,
                 )
         if callback is not None:
-            result = callback(offsets, failure)
-            if asyncio.iscoroutine(result):
-                await result
+            self.outcomes.append(lambda: callback(offsets, failure))
+            self._changed()
 
     async def _auto_commit(self, offsets: Offsets) -> None:
         try:

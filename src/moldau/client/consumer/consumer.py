@@ -200,6 +200,8 @@ class Consumer(BlockingClient[AsyncConsumer]):
         try:
             with self._one_thread():
                 loop = self._thread.loop
+                if asyncio._get_running_loop() is loop:
+                    raise RuntimeError("a blocking consumer was called from its own event loop")
                 started = True
                 return self._run_alone(work, loop)
         finally:

@@ -123,7 +123,8 @@ class ConsumerCore:
         """Whether a poll would have nothing to do but to take records; asked from any thread."""
         if self._loop is None or self._failure is not None or self._changed_since_poll:
             return False
-        if self.commits is not None and self.commits.auto_commit_is_due(now):
+        commits = self.commits
+        if commits is not None and (commits.outcomes or commits.auto_commit_is_due(now)):
             return False
         driver = self.driver
         return driver is None or (not driver.callbacks and driver.member.is_content)
@@ -225,7 +226,13 @@ class ConsumerCore:
             _make_member(settings), self.cluster, coordinator, settings, self.kick
         )
         self.commits = Commits(
-            self.cluster, settings, self.subscription, coordinator, self.driver, on_committed
+            self.cluster,
+            settings,
+            self.subscription,
+            coordinator,
+            self.driver,
+            on_committed,
+            self.kick,
         )
 
     def _now(self) -> float:

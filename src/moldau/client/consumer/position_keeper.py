@@ -13,7 +13,7 @@ from moldau.client.consumer.positions import NO_EPOCH, FetchState, PartitionStat
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import NoOffsetForPartitionError
+from moldau.client.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from moldau.client.offsets import epoch_ends, offsets_or_errors
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -179,7 +179,13 @@ class PositionKeeper:
         described = f"{partition}: the new leader's log ends at {end}, before {position.offset}"
         if self._policy.timestamp(0) is None:
             state.retry_later(float("inf"))
-            self._failed(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{described}; seek to go on"))
+            self._failed(
+                OffsetOutOfRangeError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{described}, and auto.offset.reset is none",
+                    {partition: position.offset},
+                )
+            )
         elif epoch < 0 or end < 0:
             logger.warning("%s: the new leader knows nothing of what was read; reset", partition)
             state.request_reset(self._policy)

@@ -1,0 +1,110 @@
+"""Positions after a change of leaders: what the new leader says about where its log ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from moldau.client.cluster import Cluster
+from moldau.client.consumer import position_keeper
+from moldau.client.consumer.position_keeper import PositionKeeper
+from moldau.client.consumer.positions import FetchState, Position
+from moldau.client.consumer.reset import ResetKind
+from moldau.client.consumer.subscription import SubscriptionState
+from moldau.client.errors import KafkaError, OffsetOutOfRangeError
+from moldau.client.settings import ConsumerSettings
+from moldau.errors import ErrorCode
+from moldau.model import TopicPartition
+
+PARTITION = TopicPartition("t", 0)
+
+
+class Script:
+    """A partition at offset 100 of epoch 3, whose leader has changed to epoch 4."""
+
+    def __init__(self, reset: str = "earliest") -> None:
+        self.subscription = SubscriptionState()
+        self.subscription.assign([PARTITION])
+        self.state = self.subscription.state(PARTITION)
+        self.state.seek(Position(100, 3), 3)
+        assert self.state.leader_changed(4)
+        self.dropped: list[TopicPartition] = []
+        self.failures: list[KafkaError] = []
+        self.asked: list[Mapping[TopicPartition, tuple[int, int]]] = []
+        self.keeper = PositionKeeper(
+            cast("Cluster", self),
+            ConsumerSettings(bootstrap_servers="localhost:9092", auto_offset_reset=reset),
+            self.subscription,
+            None,
+            self.dropped.append,
+            lambda: None,
+            self.failures.append,
+            lambda: 0,
+        )
+
+    def request_update(self, *topics: str) -> None:
+        """As a cluster does."""
+
+    async def validate(self, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+        async def epoch_ends(_: Any, epochs: Any, *, within: float) -> dict[TopicPartition, Any]:
+            self.asked.append(epochs)
+            return {PARTITION: answer}
+
+        monkeypatch.setattr(position_keeper, "epoch_ends", epoch_ends)
+        await self.keeper._validate({PARTITION: self.state})
+
+
+async def test_a_leader_that_has_everything_is_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    await script.validate(monkeypatch, (3, 100))
+    assert script.asked == [{PARTITION: (3, 4)}]
+    assert (script.state.state, script.state.position) == (FetchState.FETCHING, Position(100, 3))
+    assert script.dropped == []
+
+
+async def test_a_truncated_log_is_read_on_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    await script.validate(monkeypatch, (2, 90))
+    assert (script.state.state, script.state.position) == (FetchState.FETCHING, Position(90, 2))
+    assert script.dropped == [PARTITION]
+
+
+async def test_without_a_policy_truncation_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script("none")
+    await script.validate(monkeypatch, (2, 90))
+    (failure,) = script.failures
+    assert isinstance(failure, OffsetOutOfRangeError)
+    assert failure.partitions == {PARTITION: 100}
+    assert not script.state.deliverable
+
+
+async def test_a_leader_that_knows_nothing_means_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    await script.validate(monkeypatch, (-1, -1))
+    assert script.state.state is FetchState.AWAIT_RESET
+    assert script.state.reset_policy is not None
+    assert script.state.reset_policy.kind is ResetKind.EARLIEST
+
+
+async def test_a_leader_that_does_not_answer_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script()
+    await script.validate(monkeypatch, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert script.state.state is FetchState.AWAIT_VALIDATION
+    assert script.state.retry_at > 0
+    assert script.failures == []
+
+
+async def test_a_seek_meanwhile_counts_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+
+    async def epoch_ends(*_: Any, **__: Any) -> dict[TopicPartition, Any]:
+        script.state.seek(Position(5))
+        return {PARTITION: (2, 90)}
+
+    monkeypatch.setattr(position_keeper, "epoch_ends", epoch_ends)
+    await script.keeper._validate({PARTITION: script.state})
+    assert script.state.position == Position(5)
