@@ -12,7 +12,9 @@ from moldau.client.errors import TransactionStateError
 from moldau.client.metadata import PartitionInfo
 from moldau.client.producer.accumulator import Headers
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
-from moldau.client.producer.core import OnDelivery, Prepared, ProducerCore, many, now_ms
+from moldau.client.producer.core import ProducerCore, many, now_ms
+from moldau.client.producer.prepared import PreparedTransaction
+from moldau.client.producer.preparing import OnDelivery, Prepared
 from moldau.client.producer.transaction_requests import GroupMetadata
 from moldau.client.producer.transactor import Transactor
 from moldau.client.settings import ProducerSettings
@@ -137,6 +139,13 @@ class AsyncProducer:
     async def commit_transaction(self) -> None:
         """Wait for all that was sent, then make it visible; raises if anything failed."""
         await self._transactions.commit()
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all that was sent and leave the transaction open, for another process to end.
+
+        None if nothing was sent: there is no transaction then. The producer can only be closed.
+        """
+        return await self._transactions.prepare()
 
     async def abort_transaction(self) -> None:
         """Drop what was sent; the next transaction can begin."""

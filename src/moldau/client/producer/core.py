@@ -10,8 +10,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.errors import (
@@ -25,14 +25,12 @@ from moldau.client.metadata import PartitionInfo, TopicInfo
 from moldau.client.producer.accumulator import Accumulator, Headers
 from moldau.client.producer.batch import Delivery, LargeDelivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.identity import ProducerIdentity
-from moldau.client.producer.interceptors import Interceptors
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.outcomes import Outcomes
-from moldau.client.producer.partitioners import partitioner_of
+from moldau.client.producer.preparing import OnDelivery, Preparation, Prepared, check_bytes
 from moldau.client.producer.record import ProducerRecord
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_requests import new_producer_id
-from moldau.client.serializers import Serialize, serializer_of
 from moldau.client.settings import ProducerSettings
 from moldau.records.compression import Compression
 from moldau.records.native import is_compiled
@@ -41,17 +39,6 @@ if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
 
 logger: Final = logging.getLogger("moldau.client.producer")
-
-OnDelivery = Callable[[Delivery], object]
-
-
-class Prepared(NamedTuple):
-    """A record with its bytes, on its way into the accumulator."""
-
-    record: ProducerRecord
-    key: bytes | None
-    value: bytes | None
-    on_delivery: OnDelivery | None
 
 
 class ProducerCore:
@@ -62,17 +49,8 @@ class ProducerCore:
     ) -> None:
         self.settings = settings
         self._large = large_messages
-        self._key_serializer = serializer_of(settings.key_serializer, "key.serializer")
-        self._value_serializer = serializer_of(settings.value_serializer, "value.serializer")
-        self._interceptors = Interceptors(settings.interceptor_classes)
-        self._partitioner = partitioner_of(settings.partitioner_class)
-        self._plain = (
-            self._key_serializer is None
-            and self._value_serializer is None
-            and not self._interceptors
-            and self._partitioner is None
-            and large_messages is None
-        )
+        self._preparation = Preparation(settings)
+        self._plain = self._preparation.is_nothing and large_messages is None
         # Compiled code checks the types of its arguments by itself.
         self._must_check = not is_compiled()
         self._max_block = settings.max_block_ms / 1000
@@ -132,11 +110,11 @@ class ProducerCore:
         """Add a record; what comes back if that has to wait is for ``send_slowly``."""
         if self._plain:
             if self._must_check:
-                _check_bytes(key, value)
+                check_bytes(key, value)
             try:
                 delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
             except TypeError:
-                _check_bytes(key, value)
+                check_bytes(key, value)
                 raise
             if delivery is None:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp)
@@ -144,7 +122,7 @@ class ProducerCore:
             if on_delivery is not None:
                 delivery.add_done_callback(on_delivery)
             return delivery
-        prepared = self._prepare(
+        prepared = self._preparation.prepare(
             ProducerRecord(topic, value, key, headers, partition, timestamp), on_delivery
         )
         if self._is_large(prepared):
@@ -178,7 +156,7 @@ class ProducerCore:
         if not parts:
             return await self._add(prepared, deadline)
         await self.learn_topic(record.topic, deadline)
-        partition = self._partition_of(prepared)
+        partition = self._preparation.partition_of(prepared, self.cluster.metadata)
         if partition is None:
             with self.accumulator.home.lock:
                 state = self.accumulator.topics[record.topic]
@@ -193,7 +171,7 @@ class ProducerCore:
             deliveries.append(await self._add(Prepared(one, prepared.key, part, None), deadline))
             deadline = time.monotonic() + self._max_block
         whole = LargeDelivery(deliveries)
-        self._watch(whole, prepared.on_delivery)
+        self._preparation.watch(whole, prepared.on_delivery)
         return whole
 
     def _is_large(self, prepared: Prepared) -> bool:
@@ -218,7 +196,7 @@ class ProducerCore:
             return start
         if self._must_check:
             for position in range(start, len(values)):
-                _check_bytes(None if keys is None else keys[position], values[position])
+                check_bytes(None if keys is None else keys[position], values[position])
         try:
             return self.accumulator.send_many(
                 topic, values, keys, headers, partition, timestamp, start, ranges
@@ -252,14 +230,6 @@ class ProducerCore:
             delivery = await self.send_slowly(one) if isinstance(one, Prepared) else one
             ranges += delivery.ranges()
 
-    def _prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Prepared:
-        """The way of a record through interceptors and serializers, once."""
-        if self._interceptors:
-            record = self._interceptors.on_send(record)
-        key = _serialize(self._key_serializer, record.topic, record.key, "key")
-        value = _serialize(self._value_serializer, record.topic, record.value, "value")
-        return Prepared(record, key, value, on_delivery)
-
     def _try_add(self, prepared: Prepared) -> Delivery | None:
         record = prepared.record
         if record.topic not in self.accumulator.topics:
@@ -269,31 +239,12 @@ class ProducerCore:
             prepared.value,
             prepared.key,
             record.headers,
-            self._partition_of(prepared),
+            self._preparation.partition_of(prepared, self.cluster.metadata),
             record.timestamp,
         )
         if delivery is not None:
-            self._watch(delivery, prepared.on_delivery)
+            self._preparation.watch(delivery, prepared.on_delivery)
         return delivery
-
-    def _partition_of(self, prepared: Prepared) -> int | None:
-        """Where a record goes by its own word or the partitioner's; None leaves it to the rules."""
-        record = prepared.record
-        if record.partition is not None or self._partitioner is None:
-            return record.partition
-        info = self.cluster.metadata.topics[record.topic]
-        return self._partitioner.partition(record, prepared.key, prepared.value, info)
-
-    def _watch(self, delivery: Delivery, on_delivery: OnDelivery | None) -> None:
-        if self._interceptors:
-            delivery.add_done_callback(self._acknowledged)
-        if on_delivery is not None:
-            delivery.add_done_callback(on_delivery)
-
-    def _acknowledged(self, delivery: Delivery) -> None:
-        error = delivery.exception(0)
-        metadata = None if error is not None else delivery.result(0)
-        self._interceptors.on_acknowledgement(metadata, error)
 
     # Waiting
 
@@ -357,7 +308,7 @@ class ProducerCore:
             if self._identifying is not None:
                 self._identifying.cancel()
             await self.cluster.close()
-            self._interceptors.close()
+            self._preparation.close()
 
     @property
     def closed(self) -> bool:
@@ -465,33 +416,3 @@ def many(
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) -> bytes | None:
-    if given is None:
-        return None
-    if serializer is not None:
-        try:
-            given = serializer(topic, given)
-        except Exception as error:
-            raise SerializationError(
-                f"The {what} of a record for {topic!r} cannot be serialized: {error}"
-            ) from error
-    if given is None or isinstance(given, bytes):
-        return given
-    if isinstance(given, bytearray | memoryview):
-        return bytes(given)
-    raise _needs_bytes(what, given)
-
-
-def _check_bytes(key: Any, value: Any) -> None:
-    for what, given in (("key", key), ("value", value)):
-        if given is not None and not isinstance(given, bytes):
-            raise _needs_bytes(what, given)
-
-
-def _needs_bytes(what: str, given: Any) -> SerializationError:
-    return SerializationError(
-        f"The {what} must be bytes, not {type(given).__name__}; "
-        f"{what}_serializer='str' or 'json' converts it"
-    )

@@ -13,7 +13,8 @@ from moldau.client.blocking import BlockingClient, blocking
 from moldau.client.producer.accumulator import Headers
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
-from moldau.client.producer.core import OnDelivery, Prepared, ProducerCore, many, now_ms
+from moldau.client.producer.core import ProducerCore, many, now_ms
+from moldau.client.producer.preparing import OnDelivery, Prepared
 
 if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
@@ -102,6 +103,7 @@ class Producer(BlockingClient[AsyncProducer]):
     begin_transaction = blocking(AsyncProducer.begin_transaction)
     send_offsets_to_transaction = blocking(AsyncProducer.send_offsets_to_transaction)
     commit_transaction = blocking(AsyncProducer.commit_transaction)
+    prepare_transaction = blocking(AsyncProducer.prepare_transaction)
     abort_transaction = blocking(AsyncProducer.abort_transaction)
 
     @contextmanager

@@ -16,44 +16,33 @@ from uuid import UUID
 
 from moldau.client.cluster import Cluster
 from moldau.client.connection import BrokerConnection, Parts
-from moldau.client.errors import ClosedError, ConnectionLostError, error_of
+from moldau.client.errors import ClosedError, ConnectionLostError
 from moldau.client.metadata import NO_LEADER, ClusterMetadata
 from moldau.client.producer.accumulator import NEVER, Accumulator
+from moldau.client.producer.answers import (
+    METADATA_IS_OLD,
+    Results,
+    error_in,
+    results_by_partition,
+)
 from moldau.client.producer.batch import ProducerBatch
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.outcomes import Outcomes
 from moldau.client.producer.queue import PartitionQueue, TopicState
+from moldau.client.producer.topics import update_topic
 from moldau.client.settings import ProducerSettings
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ProtocolError
 from moldau.wire.produce import (
-    PartitionProduceResult,
     ProduceResponse,
     decode_produce_response,
     encode_produce_request,
 )
 
 logger: Final = logging.getLogger("moldau.client.producer")
-
-_METADATA_IS_OLD: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-    }
-)
 
 Load = list[tuple[PartitionQueue, ProducerBatch]]
 """The batches of one request."""
@@ -375,7 +364,7 @@ class Sender:
         try:
             frame = answer.result()
             _, response = decode_produce_response(version, frame)
-            results = _results(response, names)
+            results = results_by_partition(response, names)
         except ProtocolError as error:
             self._all_refused(load, connection.failure(error), now)
             connection.abandon()
@@ -399,17 +388,12 @@ class Sender:
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
-        results: dict[tuple[str, int], PartitionProduceResult],
+        results: Results,
         response: ProduceResponse,
         now: float,
     ) -> None:
         result = results.get((queue.topic, queue.partition))
-        if result is None:
-            error: KafkaError | None = KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "The broker's answer does not speak of the batch"
-            )
-        else:
-            error = _error_in(result)
+        error = error_in(result)
         if error is None:
             assert result is not None
             self._outcomes.stored(queue, batch, result.base_offset, result.log_append_time_ms)
@@ -428,7 +412,7 @@ class Sender:
     def _refused(
         self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float
     ) -> None:
-        if error.code in _METADATA_IS_OLD:
+        if error.code in METADATA_IS_OLD:
             self._cluster.request_update(queue.topic)
         self._outcomes.refused(queue, batch, error, now)
 
@@ -443,42 +427,11 @@ class Sender:
             max(settings.max_request_size, settings.batch_size),
             settings.partitioner_adaptive_partitioning_enable,
         )
-        self._update_topic(state, metadata)
+        update_topic(state, metadata)
         self._accumulator.topics.setdefault(name, state)
 
     def _cluster_updated(self, metadata: ClusterMetadata) -> None:
         with self._accumulator.home.lock:
             for state in self._accumulator.topics.values():
-                self._update_topic(state, metadata)
+                update_topic(state, metadata)
         self.schedule()
-
-    def _update_topic(self, state: TopicState, metadata: ClusterMetadata) -> None:
-        info = metadata.topics.get(state.name)
-        if info is None:
-            return
-        count = max(info.partitions, default=-1) + 1
-        leaders = [NO_LEADER] * count
-        for number, partition in info.partitions.items():
-            leaders[number] = partition.leader
-        state.update(info.topic_id, leaders, info.with_leader)
-
-
-def _results(
-    response: ProduceResponse, names: dict[UUID, str]
-) -> dict[tuple[str, int], PartitionProduceResult]:
-    """The results by topic and partition; ``names`` are those of the request's topic ids."""
-    found = {}
-    for name, topic_id, results in response.topics:
-        topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
-        for result in results:
-            found[topic, result.index] = result
-    return found
-
-
-def _error_in(result: PartitionProduceResult) -> KafkaError | None:
-    if result.error_code == 0:
-        return None
-    message = result.error_message
-    if result.record_errors:
-        message = "; ".join(filter(None, [message, result.record_errors[0][1]]))
-    return error_of(result.error_code, message)
