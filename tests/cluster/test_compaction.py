@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.clients.base import ALL_CODECS, Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka
@@ -29,6 +29,7 @@ COMPACTED = {
     "segment.bytes": str(SEGMENT_BYTES),
 }
 DEADLINE_S = 60.0
+KILLS = 50 if os.environ.get("MOLDAU_SOAK") else 5
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -239,3 +240,39 @@ def closed_bytes(broker: MoldauProcess) -> int:
     """Bytes in the closed segments of the offsets topic."""
     files = sorted((broker.data_dir / "__consumer_offsets-0").glob("*.log"))
     return sum(file.stat().st_size for file in files[:-1])
+
+
+def test_kills_while_a_table_is_written_and_cleaned(broker: MoldauProcess) -> None:
+    """The producer never gives up, so in the end every key has the value it was last given."""
+    rng = random.Random(5)
+    ConfluentKafka(broker.bootstrap_servers).create_topic("table", 1, COMPACTED)
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "enable.idempotence": True,
+            "reconnect.backoff.max.ms": 100,
+            "retry.backoff.max.ms": 100,
+            **QUIET,
+        }
+    )
+    refused: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            refused.append(error)
+
+    table: dict[bytes, bytes] = {}
+    for _ in range(KILLS):
+        for _ in range(300):
+            key, value = b"%d" % rng.randrange(100), incompressible(rng.randrange(1, 9000))
+            producer.produce("table", value, key, on_delivery=delivered)
+            table[key] = value
+        producer.poll(rng.random())
+        broker.kill()
+        broker.start()
+    assert producer.flush(60) == 0
+    assert refused == []
+    wait_until_clean(broker, "table")
+    stored = drain(broker.bootstrap_servers, "table")
+    assert {one.sample.key: one.sample.value for one in stored} == table
+    assert len(stored) < 300 * KILLS
