@@ -13,28 +13,25 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from moldau.client.consumer.commits import CommitCallback, Commits, Offsets
+from moldau.client.consumer.commits import CommitCallback, Offsets
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.deserialize import Deserialization
 from moldau.client.consumer.interceptors import ConsumerInterceptors
 from moldau.client.consumer.listener import RebalanceListener
 from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.positions import NO_EPOCH, Position
+from moldau.client.consumer.questions import ConsumerQuestions
 from moldau.client.consumer.rebalances import Rebalances, call_here
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
 from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
-from moldau.client.consumer.types import ConsumerGroupMetadata
 from moldau.client.errors import (
     ClosedError,
     ConcurrentAccessError,
-    TimedOutError,
     WakeupError,
 )
-from moldau.client.metadata import PartitionInfo, TopicInfo
-from moldau.client.offsets import OffsetSpec, list_offsets
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
@@ -51,7 +48,7 @@ _FIRST_JOIN_FACTOR = 5.0
 thread polls in turn would wait for each other."""
 
 
-class AsyncConsumer:
+class AsyncConsumer(ConsumerQuestions):
     """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
 
     def __init__(
@@ -128,13 +125,6 @@ class AsyncConsumer:
         for partition in before - set(wanted):
             self._core.buffer.drop(partition)
         self._core.subscription_changed()
-
-    def subscription(self) -> frozenset[str]:
-        """Topics subscribed to, or what the pattern stands for now."""
-        return self._core.subscription.topics
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._core.subscription.partitions)
 
     # -- reading
 
@@ -279,24 +269,6 @@ class AsyncConsumer:
             self._core.subscription.state(partition).request_reset(TO_LATEST)
             self._core.moved(partition)
 
-    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        """The offset that is read next; looks it up if need be."""
-        within = self._api_timeout if timeout is None else timeout
-        core = self._core
-        core.start()
-        core.kick()
-        try:
-            async with asyncio.timeout(within):
-                while True:
-                    core.news.clear()
-                    core.raise_failure()
-                    found = core.subscription.state(partition).position
-                    if found is not None:
-                        return found.offset
-                    await core.news.wait()
-        except TimeoutError:
-            raise TimedOutError(f"No position of {partition} after {within:g} s") from None
-
     def pause(self, *partitions: TopicPartition) -> None:
         """Poll gives nothing of these until ``resume``; what was fetched of them is kept."""
         for partition in partitions:
@@ -306,10 +278,6 @@ class AsyncConsumer:
         for partition in partitions:
             self._core.subscription.state(partition).paused = False
         self._core.kick()
-
-    def paused(self) -> frozenset[TopicPartition]:
-        states = self._core.subscription.partitions
-        return frozenset(partition for partition, state in states.items() if state.paused)
 
     # -- committing
 
@@ -343,68 +311,6 @@ class AsyncConsumer:
         if self.settings.enable_auto_offset_store:
             raise ValueError("store_offset() needs enable.auto.offset.store=false")
         self._group("store_offset()").store(offsets)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where nothing is."""
-        commits = self._group("committed()")
-        wanted = list(partitions)
-        within = self._api_timeout if timeout is None else timeout
-        found = await commits.committed(wanted, within) if wanted else {}
-        return {partition: found.get(partition) for partition in wanted}
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """For ``producer.send_offsets_to_transaction``."""
-        self._group("group_metadata()")
-        assert self._core.driver is not None
-        member = self._core.driver.member
-        group, instance = self.settings.group_id or "", self.settings.group_instance_id
-        if not member.joined:
-            return ConsumerGroupMetadata(group, group_instance_id=instance)
-        identity = member.identity
-        return ConsumerGroupMetadata(group, identity.generation, identity.member_id, instance)
-
-    # -- looking around
-
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), timeout)
-        return {partition: at.offset for partition, at in found.items()}
-
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """The offsets after the last record that this consumer can see."""
-        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout)
-        return {partition: at.offset for partition, at in found.items()}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time in milliseconds; None where there is none."""
-        if any(timestamp < 0 for timestamp in timestamps.values()):
-            raise ValueError("a timestamp is not negative")
-        found = await self._list_offsets(timestamps, timeout)
-        return {key: at if at.offset >= 0 else None for key, at in found.items()}
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets this consumer is behind; None before the first fetch."""
-        state = self._core.subscription.state(partition)
-        read_committed = self.settings.isolation_level == "read_committed"
-        end = state.last_stable_offset if read_committed else state.high_watermark
-        if state.position is None or end < 0:
-            return None
-        return max(0, end - state.position.offset)
-
-    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        info = await self._core.cluster.topic(topic, within=self._api_timeout)
-        return list(info.partitions.values())
-
-    async def topics(self) -> dict[str, TopicInfo]:
-        """All topics that this consumer may see, by name."""
-        return dict((await self._core.cluster.refresh(None)).topics)
 
     def metrics(self) -> dict[str, float]:
         """A few figures by Kafka's names."""
@@ -460,10 +366,6 @@ class AsyncConsumer:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    @property
-    def _api_timeout(self) -> float:
-        return self.settings.default_api_timeout_ms / 1000
 
     async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         """What ``take`` finds now, or when something has come; None after the timeout."""
@@ -576,24 +478,6 @@ class AsyncConsumer:
         for partition in self.assignment():
             self._core.buffer.drop(partition)
 
-    def _group(self, what: str) -> Commits:
-        if self._core.commits is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"{what} needs a group.id")
-        return self._core.commits
-
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("The consumer is closed")
-
-    async def _list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        return await list_offsets(
-            self._core.cluster,
-            timestamps,
-            read_committed=self.settings.isolation_level == "read_committed",
-            within=self._api_timeout if timeout is None else timeout,
-        )
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
