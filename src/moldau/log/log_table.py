@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -158,7 +159,7 @@ class LogTable:
         directory, cause = failed.directory, error.cause
         if is_full(cause):
             directory.tell_full(error.message, self._clock.now_ms())
-        elif not is_passing(cause):
+        elif not is_passing(cause) and cause.errno != errno.ENAMETOOLONG:
             self.fail_dir(directory.path, error.message)
         tried = failed.tried | {directory.path}
         try:

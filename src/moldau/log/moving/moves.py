@@ -137,14 +137,13 @@ class ReplicaMoves:
     async def _run(self, move: Move) -> None:
         topic_partition = move.topic_partition
         try:
-            async with self._slots:
-                if move.over:
-                    return
-                await self._owner.pause_cleaning(topic_partition)
-                try:
+            # Before its turn comes, too: some of it may have been copied before a restart.
+            await self._owner.pause_cleaning(topic_partition)
+            try:
+                async with self._slots:
                     await self._mover.run(move)
-                finally:
-                    self._owner.resume_cleaning(topic_partition)
+            finally:
+                self._owner.resume_cleaning(topic_partition)
         except (KafkaError, OSError) as error:
             self._failed(move, error)
         finally:

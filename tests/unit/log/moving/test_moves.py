@@ -417,3 +417,30 @@ async def test_who_holds_a_log_over_a_move_finds_the_current_one(broker: Broker)
     assert first.current is broker.manager.logs[A0]
     assert first.current.current is first.current
     assert read_batches(first.current)
+
+
+async def test_nothing_is_compacted_while_it_moves_or_waits_for_its_turn(broker: Broker) -> None:
+    """A tombstone could go before it is copied, when what it deletes already was."""
+    await broker.manager.shutdown()
+    broker.config = BrokerConfig.load(
+        {"node.id": "1", "num.replica.alter.log.dirs.threads": "1", **SLOW}
+    )
+    manager = await broker.start()
+    for partition in (A0, A1):
+        fill(manager.get_or_create(partition, TOPIC_ID, CONFIG), 100)
+        await manager.alter_replica_dir(partition, "/d3")
+    await settle()
+    assert set(manager.cleaner._paused) == {A0, A1}
+    await manager.alter_replica_dir(A1, "/d2")  # back to where it is
+    await broker.clock.advance(100)
+    assert manager.logs[A0].directory == "/d3/a-0"
+    assert manager.logs[A1].directory == "/d2/a-1"
+    assert not manager.cleaner._paused
+
+
+async def test_a_name_that_is_too_long_fails_no_directory(broker: Broker, disk: MemoryDisk) -> None:
+    disk.fail(errno.ENAMETOOLONG, operations=frozenset({"makedirs"}))
+    (result,) = (await broker.manager.get_or_create_many([(A0, TOPIC_ID, CONFIG)])).values()
+    assert isinstance(result, KafkaError)
+    assert result.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [info.failure for info in broker.manager.describe_dirs()] == [None] * 3
