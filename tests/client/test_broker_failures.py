@@ -11,7 +11,13 @@ from tests.client.reading import Stored, read_topic
 from tests.support.apache_kafka import ApacheKafkaCluster
 from tests.support.process import free_port
 
-from moldau import Delivery, DeliveryTimeoutError, Producer, RecordMetadata
+from moldau import (
+    Delivery,
+    DeliveryTimeoutError,
+    Producer,
+    RecordMetadata,
+    TransactionAbortableError,
+)
 from moldau.testing.broker import MoldauProcess
 
 SECONDS = 120
@@ -113,6 +119,36 @@ def test_brokers_of_a_kafka_cluster_killed_in_turn(kafka_cluster: ApacheKafkaClu
 
     load = run_load(kafka_cluster.bootstrap, topic, 6, disturb)
     check_all_stored_once_in_order(load, read_topic(kafka_cluster.bootstrap, topic), topic)
+
+
+def test_transactions_while_a_broker_dies(kafka_cluster: ApacheKafkaCluster) -> None:
+    topic = topic_factory(kafka_cluster.bootstrap)(partitions=3, replication=3)
+    node = kafka_cluster.nodes[2]
+    committed = []
+    with Producer(
+        bootstrap_servers=kafka_cluster.bootstrap,
+        transactional_id="while a broker dies",
+        request_timeout_ms=10_000,
+        reconnect_backoff_max_ms=300,
+    ) as producer:
+        producer.init_transactions()
+        for number in range(40):
+            if number == 10:
+                node.kill()
+            if number == 30:
+                node.start()
+            try:
+                with producer.transaction():
+                    for partition in range(3):
+                        producer.send(topic, b"%02d" % number, partition=partition)
+            except TransactionAbortableError:
+                continue  # it is aborted, and the next one goes on
+            committed.append(b"%02d" % number)
+    found = read_topic(kafka_cluster.bootstrap, topic, isolation="read_committed")
+    assert {
+        p: [record.value for record in records] for p, records in found.items()
+    } == dict.fromkeys(range(3), committed)
+    assert len(committed) >= 30
 
 
 def test_a_moldau_broker_killed_and_started_again(own_moldau: MoldauProcess) -> None:
