@@ -132,7 +132,7 @@ class ApacheKafka:
 
 
 class ApacheKafkaCluster:
-    """Three Kafka nodes, each broker and controller; topics have three replicas by default."""
+    """Three Kafka nodes, each broker and controller, each in a rack; topics have three replicas."""
 
     name = "Apache Kafka"
 
@@ -147,10 +147,16 @@ class ApacheKafkaCluster:
             # Tests kill brokers and wait for other leaders.
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             **(settings or {}),
         }
         self.nodes = {
-            node: ApacheKafka(directory / f"node-{node}", replicated, node_id=node, voters=voters)
+            node: ApacheKafka(
+                directory / f"node-{node}",
+                {**replicated, "broker.rack": f"rack-{node}"},
+                node_id=node,
+                voters=voters,
+            )
             for node in voters
         }
 
