@@ -8,12 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from moldau.client import (
-    Client,
-    NewTopic,
-    raise_first_error,
-)
 from moldau.client.address import show
+from moldau.client.admin import NewTopic, raise_first_error
+from moldau.client.client import Client
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.client.producer import AsyncProducer
 from moldau.errors import KafkaError

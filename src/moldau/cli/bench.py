@@ -16,7 +16,8 @@ from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
     from moldau.cli.load import Measured
-    from moldau.client import Client, TopicInfo
+    from moldau.client.client import Client
+    from moldau.client.metadata import TopicInfo
 
 app = group_app("Measure a server with simple load.")
 
@@ -139,7 +140,7 @@ def _sizes(size: str, batch: str) -> tuple[int, int]:
 async def _topic(client: Client, name: str | None, partitions: int) -> AsyncIterator[TopicInfo]:
     """An existing topic, or one that lives as long as the run."""
     from moldau.cli.session import existing_topic
-    from moldau.client import NewTopic, raise_first_error
+    from moldau.client.admin import NewTopic, raise_first_error
 
     if name is not None:
         yield await existing_topic(client, name)

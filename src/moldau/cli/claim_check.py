@@ -20,7 +20,7 @@ from moldau.cli.parsing import parse_pairs
 from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
-    from moldau.client import Client
+    from moldau.client.client import Client
     from moldau.client.large.clean_up import Payload
 
 app = group_app("Payloads of large messages in shared storage.")

@@ -9,7 +9,9 @@ from moldau.cli.output import on_terminal, print_json, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
-    from moldau.client import Client, LogDir, TopicInfo
+    from moldau.client.admin import LogDir
+    from moldau.client.client import Client
+    from moldau.client.metadata import TopicInfo
 
 app = group_app("Look at the cluster.")
 

@@ -14,7 +14,8 @@ from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT, did_you_mean, existing_topic, with_client
 
 if TYPE_CHECKING:
-    from moldau.client import Client, ConfigChange, ConfigEntry, ConfigResource
+    from moldau.client.admin import ConfigChange, ConfigEntry, ConfigResource
+    from moldau.client.client import Client
 
 app = group_app("Show and change settings of topics, brokers and groups.")
 
@@ -118,7 +119,7 @@ def alter(
     moldau config alter topic orders retention.ms=86400000 --delete segment.ms
     """
     from moldau.cli.parsing import parse_pairs
-    from moldau.client import AlterOperation, ConfigChange
+    from moldau.client.admin import AlterOperation, ConfigChange
 
     try:
         changes = [
@@ -167,7 +168,7 @@ async def apply_changes(
 
 
 async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
-    from moldau.client import ConfigResource, ResourceType
+    from moldau.client.admin import ConfigResource, ResourceType
 
     if kind is Kind.topic:
         if not name:
@@ -184,7 +185,7 @@ async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
 
 
 def _was_changed(entry: ConfigEntry) -> bool:
-    from moldau.client import ConfigSource
+    from moldau.client.admin import ConfigSource
 
     return entry.source not in (ConfigSource.DEFAULT, ConfigSource.UNKNOWN)
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from moldau.cli.parsing import StartAt
     from moldau.cli.render import Renderer
-    from moldau.client import Client, TopicInfo
+    from moldau.client.client import Client
     from moldau.client.consumer.partition_reader import PartitionReader
+    from moldau.client.metadata import TopicInfo
     from moldau.model import TopicPartition
 
 app = command_app()
@@ -160,7 +161,8 @@ async def _positions(
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
     """Where to start and where the end is now, of each partition."""
     from moldau.cli.parsing import Anchor
-    from moldau.client import OffsetSpec, UnknownTopicError
+    from moldau.client.admin import OffsetSpec
+    from moldau.client.errors import UnknownTopicError
     from moldau.model import TopicPartition
 
     for number in wanted:

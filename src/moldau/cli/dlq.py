@@ -20,7 +20,7 @@ from moldau.cli.output import note, print_json, print_json_line, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
-    from moldau.client import Client
+    from moldau.client.client import Client
     from moldau.client.listener.dead_letters import DeadLetter, DeadLetters, Filter
 
 app = group_app("Look at dead letters, the records that listeners gave up, and send them back.")

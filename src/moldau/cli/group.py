@@ -23,7 +23,8 @@ from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
     from moldau.cli.group_reset import Step
-    from moldau.client import Client, Outcome
+    from moldau.client.admin import Outcome
+    from moldau.client.client import Client
 
 app = group_app("Look at consumer groups, their members, offsets and lag; reset and delete them.")
 

@@ -10,8 +10,8 @@ from moldau.cli.output import on_terminal, print_table
 from moldau.cli.session import did_you_mean
 
 if TYPE_CHECKING:
-    from moldau.client import Client
     from moldau.client.admin import GroupDescription, GroupMember, PartitionLag
+    from moldau.client.client import Client
     from moldau.model import TopicPartition
 
 COLUMNS = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "MEMBER", "HOST", "CLIENT")

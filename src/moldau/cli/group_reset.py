@@ -13,7 +13,7 @@ from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client import Client
+    from moldau.client.client import Client
 
 
 class To(Enum):
@@ -127,7 +127,7 @@ async def plan(
     partitions: Collection[TopicPartition],
 ) -> list[Step]:
     """The new offset of each partition, never outside what its log holds."""
-    from moldau.client import OffsetSpec
+    from moldau.client.admin import OffsetSpec
 
     if goal.offsets is not None:
         partitions = [p for p in goal.offsets if not partitions or p in partitions]

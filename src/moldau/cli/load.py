@@ -30,7 +30,7 @@ from moldau.wire.fetch import (
 from moldau.wire.produce import decode_produce_response, encode_produce_request
 
 if TYPE_CHECKING:
-    from moldau.client import Client
+    from moldau.client.client import Client
     from moldau.client.connection import BrokerConnection, Parts
 
 Advance = Callable[[int], object]
@@ -140,7 +140,7 @@ async def fetch_load(
     client: Client, topic: TopicInfo, *, records: int | None, max_bytes: int, advance: Advance
 ) -> Measured:
     """Read all partitions to their ends (or until ``records`` came), one fetch each at a time."""
-    from moldau.client import OffsetSpec
+    from moldau.client.admin import OffsetSpec
 
     keys = [TopicPartition(topic.name, number) for number in topic.partitions]
     starts = await client.admin.list_offsets(dict.fromkeys(keys, OffsetSpec.EARLIEST))

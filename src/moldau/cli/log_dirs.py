@@ -13,8 +13,8 @@ from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 from moldau.model import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client import Client, LogDir
-    from moldau.client.admin import Replica
+    from moldau.client.admin import LogDir, Replica
+    from moldau.client.client import Client
 
 _LOOK_AGAIN_S = 0.2
 

@@ -22,7 +22,7 @@ from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
     from moldau.cli.lines import InputRecord, LineParser
-    from moldau.client import Client
+    from moldau.client.client import Client
     from moldau.client.producer import AsyncProducer, Delivery
     from moldau.records.compression import Compression
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from moldau.client import Client, TopicInfo
+    from moldau.client.client import Client
+    from moldau.client.metadata import TopicInfo
 
 T = TypeVar("T")
 
@@ -22,8 +23,9 @@ def with_client(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> T:
     """Connect, do the work, disconnect. Ctrl-C cancels the work."""
-    from moldau.client import Client, NoBrokersError
     from moldau.client.address import parse_bootstrap
+    from moldau.client.client import Client
+    from moldau.client.errors import NoBrokersError
     from moldau.net.loop import run
 
     try:
@@ -49,7 +51,7 @@ def with_client(
 
 async def existing_topic(client: Client, topic: str) -> TopicInfo:
     """What the cluster knows about a topic; a failure with a hint when there is none."""
-    from moldau.client import UnknownTopicError
+    from moldau.client.errors import UnknownTopicError
 
     try:
         return await client.cluster.topic(topic)

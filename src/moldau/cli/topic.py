@@ -21,7 +21,9 @@ from moldau.cli.output import note, print_json, print_table, warn
 from moldau.cli.session import DEFAULT_TIMEOUT, did_you_mean, with_client
 
 if TYPE_CHECKING:
-    from moldau.client import Client, Outcome, TopicInfo
+    from moldau.client.admin import Outcome
+    from moldau.client.client import Client
+    from moldau.client.metadata import TopicInfo
 
 app = group_app("Create, list, describe, change and delete topics.")
 
@@ -70,7 +72,7 @@ def create(
     moldau topic create orders --partitions 3 --config retention.ms=86400000
     """
     from moldau.cli.parsing import parse_assignment, parse_pairs
-    from moldau.client import NewTopic
+    from moldau.client.admin import NewTopic
     from moldau.errors import ErrorCode
 
     try:
@@ -226,7 +228,7 @@ def alter(
     """Add partitions to a topic or change its settings."""
     from moldau.cli.config import apply_changes
     from moldau.cli.parsing import parse_pairs
-    from moldau.client import AlterOperation, ConfigChange, ConfigResource, ResourceType
+    from moldau.client.admin import AlterOperation, ConfigChange, ConfigResource, ResourceType
 
     try:
         changes = [ConfigChange(key, value) for key, value in parse_pairs(config).items()]

@@ -11,13 +11,14 @@ from moldau.cli.parsing import format_size
 from moldau.cli.session import did_you_mean
 
 if TYPE_CHECKING:
-    from moldau.client import Client, TopicInfo
+    from moldau.client.client import Client
+    from moldau.client.metadata import TopicInfo
     from moldau.model import TopicPartition
 
 
 async def report(client: Client, names: Sequence[str] | None) -> list[dict[str, Any]]:
     """One document per topic, also the form of ``--json``."""
-    from moldau.client import ConfigResource, ConfigSource, ResourceType
+    from moldau.client.admin import ConfigResource, ConfigSource, ResourceType
 
     every = {topic.name: topic for topic in await client.admin.list_topics(internal=True)}
     for name in names or ():
@@ -109,7 +110,7 @@ async def _offsets(
     client: Client, topics: Sequence[TopicInfo]
 ) -> dict[TopicPartition, tuple[int, int]]:
     """First and next offset of every partition that has a leader to ask."""
-    from moldau.client import OffsetSpec
+    from moldau.client.admin import OffsetSpec
     from moldau.model import TopicPartition
 
     keys = [TopicPartition(topic.name, number) for topic in topics for number in topic.with_leader]

@@ -131,7 +131,8 @@ class MoldauProcess:
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
-        from moldau.client import Client, NewTopic, raise_first_error
+        from moldau.client.admin import NewTopic, raise_first_error
+        from moldau.client.client import Client
 
         settings = {key.replace("_", "."): _setting(value) for key, value in configs.items()}
 
