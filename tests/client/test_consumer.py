@@ -699,6 +699,10 @@ def test_a_static_member_is_fenced_by_its_successor(
         except KafkaError as error:
             failure = error
     assert failure.code == ErrorCode.FENCED_INSTANCE_ID
+    with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
+        first.poll(0.05)
+    assert len(second.assignment()) == 1
+    second.commit()
 
 
 def test_partitions_that_are_added_are_found(

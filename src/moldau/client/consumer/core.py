@@ -93,11 +93,14 @@ class ConsumerCore:
 
     def poll_started(self) -> None:
         self._polled = True
-        self._changed_since_poll = False
         self.start()
+        changed, self._changed_since_poll = self._changed_since_poll, False
         if self.driver is not None and self.subscription.uses_group:
             self.driver.member.poll_started()
-            self._update_membership()
+            if changed:
+                self._update_membership()
+            elif not self.driver.member.is_content:
+                self.kick()  # it may have waited for this poll
 
     def poll_ended(self) -> None:
         if self.driver is not None:
