@@ -261,15 +261,18 @@ def test_the_coordinator_evaluates_patterns_under_the_consumer_protocol(
     assert values(read(consumer, 1)) == [b"found"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"metadata_max_age_ms": 200}, {"group_protocol": "consumer"}],
+    ids=["classic", "consumer"],
+)
 def test_topics_that_do_not_exist_yet_are_waited_for(
-    cluster: Target, new_consumer: NewConsumer
+    cluster: Target, new_consumer: NewConsumer, settings: dict[str, Any]
 ) -> None:
     topic = f"later-{uuid.uuid4().hex[:8]}"
-    consumer = new_consumer(
-        group_id=a_group(), metadata_max_age_ms=200, allow_auto_create_topics=False
-    )
+    consumer = new_consumer(group_id=a_group(), allow_auto_create_topics=False, **settings)
     consumer.subscribe([topic])
-    assert not consumer.poll(0.5)
+    assert not consumer.poll(0.2)
     write(cluster, topic, b"here")
     assert values(read(consumer, 1)) == [b"here"]
 

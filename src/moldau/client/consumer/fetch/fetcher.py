@@ -238,6 +238,9 @@ class Fetcher:
         self, node: int, answer: FetchResponse, session: FetchSession, asked: _Asked
     ) -> None:
         self.fetches += 1
+        if answer.throttle_ms > 0:  # a quota: the broker wants to be left in peace (KIP-219)
+            now = asyncio.get_running_loop().time()
+            self._pause_until[node] = now + answer.throttle_ms / 1000
         error = error_of(answer.error_code)
         if error is not None:
             if error.code not in _SESSION_ERRORS:

@@ -198,6 +198,8 @@ class GroupDriver:
             requests.target_of(answer),
             _now(),
         )
+        if member.unknown_topics:
+            self._cluster.request_update()
 
 
 def _now() -> float:
