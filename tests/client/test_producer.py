@@ -441,8 +441,10 @@ def test_interceptors_see_each_record_once_and_cannot_stop_it(
     ) as producer:
         producer.send(topic, b"a").result(SECONDS)
         producer.send(topic, b"x" * 2000).exception(SECONDS)
-    assert stamp.sent == [b"a", b"x" * 2000]
-    assert stamp.fates == [(0, False), (None, True)]
+        with pytest.raises(UnknownTopicError):
+            producer.send(topic, b"b", partition=9)
+    assert stamp.sent == [b"a", b"x" * 2000, b"b"]
+    assert stamp.fates == [(0, False), (None, True), (None, True)]
     assert [r.headers for r in read_topic(cluster.bootstrap, topic)[0]] == [[("stamp", b"yes")]]
 
 

@@ -104,6 +104,7 @@ class ProducerBatch:
         """The same records go on in two batches, and so does whoever waits for them."""
         with self.home.lock:
             self.state = 3
+            self.data = None
             self.halves = (first, second)
             callbacks = self.callbacks
             self.callbacks = []
@@ -113,6 +114,7 @@ class ProducerBatch:
     def _settle(self, state: int) -> None:
         with self.home.lock:
             self.state = state
+            self.data = None  # whoever keeps a delivery does not keep the bytes
             callbacks = self.callbacks
             self.callbacks = []
         for delivery, callback in callbacks:

@@ -127,14 +127,22 @@ class ProducerCore:
         )
         if self._is_large(prepared):
             return prepared
-        return self._try_add(prepared) or prepared
+        try:
+            return self._try_add(prepared) or prepared
+        except KafkaError as error:
+            self._preparation.refused(error)
+            raise
 
     async def send_slowly(self, prepared: Prepared) -> Delivery:
         """Add a record, waiting up to ``max.block.ms`` for metadata and room."""
         deadline = time.monotonic() + self._max_block
-        if self._is_large(prepared):
-            return await self._send_large(prepared, deadline)
-        return await self._add(prepared, deadline)
+        try:
+            if self._is_large(prepared):
+                return await self._send_large(prepared, deadline)
+            return await self._add(prepared, deadline)
+        except KafkaError as error:
+            self._preparation.refused(error)
+            raise
 
     async def _add(self, prepared: Prepared, deadline: float) -> Delivery:
         while True:

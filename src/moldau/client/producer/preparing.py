@@ -70,6 +70,10 @@ class Preparation:
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
 
+    def refused(self, error: Exception) -> None:
+        """A record could not be queued; its interceptors have seen it and hear of that."""
+        self._interceptors.on_acknowledgement(None, error)
+
     def _acknowledged(self, delivery: Delivery) -> None:
         error = delivery.exception(0)
         metadata = None if error is not None else delivery.result(0)
