@@ -32,6 +32,9 @@ class Rebalances:
         driver = self._core.driver
         while driver is not None and driver.callbacks:
             callback = driver.callbacks.popleft()
+            if not driver.member.is_wanted(callback):
+                continue
+            driver.member.callback_begins()
             try:
                 await self._carry_out(callback, commit_within)
             finally:

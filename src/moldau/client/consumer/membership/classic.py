@@ -114,8 +114,12 @@ class ClassicMember(Member):
             raise ValueError("classic groups know topics by name")
         wanted = frozenset(topics)
         changed, self._topics = wanted != self._topics, wanted
-        if self.state in (ClassicState.LEFT, ClassicState.FAILED):
+        if self.state is ClassicState.LEFT:
+            self._become(ClassicState.UNJOINED)
+        elif self.state is ClassicState.FAILED:
             self.failure = None
+            self._forget_member()
+            self._lost = True
             self._become(ClassicState.UNJOINED)
         elif changed:
             self.request_rejoin("the subscription has changed")

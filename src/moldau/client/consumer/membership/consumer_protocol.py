@@ -110,10 +110,12 @@ class ConsumerProtocolMember(Member):
             self._tell_subscription = True
             self._next_beat = 0.0
         self._topics, self._pattern = wanted, pattern
-        if self.state in (ConsumerState.LEFT, ConsumerState.FAILED):
-            self.failure = None
+        if self.state is ConsumerState.LEFT:
             self._become(ConsumerState.JOINING)
             self._start_over()
+        elif self.state is ConsumerState.FAILED:
+            self.failure = None
+            self._fenced()
 
     def leave(self) -> list[Action]:
         goodbye: list[Action] = []
@@ -140,7 +142,7 @@ class ConsumerProtocolMember(Member):
             self._callbacks.clear()
             self._fresh_callbacks.clear()
             self._become(ConsumerState.STALE)
-        if self.state is ConsumerState.FENCED and not self._callbacks:
+        if self.state is ConsumerState.FENCED and not self._callbacks and not self._in_callback:
             self._become(ConsumerState.JOINING)
         self._reconcile()
         if self._beat_is_due(now):
@@ -281,6 +283,7 @@ class ConsumerProtocolMember(Member):
             for partition in callback.partitions:
                 self._owned.pop(partition, None)
         elif self.state is not ConsumerState.LEFT and callback.partitions:
+            self._owned |= self._joining
             self._call_back(CallbackKind.LOST, callback.partitions)
 
     def _start_over(self) -> None:

@@ -32,6 +32,7 @@ class Member(ABC):
         self._poll_deadline = NEVER
         self._callbacks: deque[CallBack] = deque()
         self._fresh_callbacks: list[CallBack] = []
+        self._in_callback = False
 
     @property
     @abstractmethod
@@ -85,8 +86,17 @@ class Member(ABC):
     def poll_ended(self, now: float) -> None:
         self._poll_deadline = now + self._max_poll_interval
 
+    def is_wanted(self, callback: CallBack) -> bool:
+        """Whether a callback has not been called off since it was asked for."""
+        return callback in self._callbacks
+
+    def callback_begins(self) -> None:
+        """One that is wanted is being carried out."""
+        self._in_callback = True
+
     def callback_done(self, callback: CallBack) -> None:
         """A callback was carried out; what it was for may be void meanwhile."""
+        self._in_callback = False
         if callback in self._callbacks:
             self._callbacks.remove(callback)
             self._carried_out(callback)

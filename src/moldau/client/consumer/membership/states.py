@@ -96,11 +96,13 @@ _K: Final = ConsumerState
 
 CONSUMER_PREDECESSORS: Final[dict[ConsumerState, frozenset[ConsumerState]]] = {
     _K.LEFT: frozenset(ConsumerState),
-    _K.JOINING: frozenset({_K.LEFT, _K.FENCED, _K.FAILED}),
+    _K.JOINING: frozenset({_K.LEFT, _K.FENCED}),
     _K.RECONCILING: frozenset({_K.JOINING, _K.ACKNOWLEDGING, _K.STABLE}),
     _K.ACKNOWLEDGING: frozenset({_K.RECONCILING}),
     _K.STABLE: frozenset({_K.JOINING, _K.ACKNOWLEDGING}),
-    _K.FENCED: frozenset({_K.JOINING, _K.RECONCILING, _K.ACKNOWLEDGING, _K.STABLE, _K.STALE}),
+    _K.FENCED: frozenset(
+        {_K.JOINING, _K.RECONCILING, _K.ACKNOWLEDGING, _K.STABLE, _K.STALE, _K.FAILED}
+    ),
     _K.STALE: frozenset({_K.JOINING, _K.RECONCILING, _K.ACKNOWLEDGING, _K.STABLE, _K.FENCED}),
     _K.FAILED: frozenset({_K.JOINING, _K.RECONCILING, _K.ACKNOWLEDGING, _K.STABLE, _K.FENCED}),
 }
