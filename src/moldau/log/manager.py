@@ -213,7 +213,8 @@ class LogManager(MovableLogs):
     async def _make_durable(self, log: PartitionLog, offset: int) -> None:
         """Return once it is written down that everything before ``offset`` is durable."""
         await self._flusher.flush(log, offset)
-        await self._checkpointer.recovery_points()
+        if not await self._checkpointer.write_recovery_points():
+            raise StorageError("the recovery points could not be written down")
 
     def _rolled(self, log: BaseLog) -> None:
         assert isinstance(log, PartitionLog)

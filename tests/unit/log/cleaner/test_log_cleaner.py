@@ -300,3 +300,14 @@ async def test_a_log_that_moves_is_as_clean_where_it_goes(broker: Broker) -> Non
     await broker.advance(0)
     assert broker.checkpoint() == {}
     assert read_offsets(broker.disk, f"/other/{CLEANER_OFFSET_CHECKPOINT}") == {A: end}
+
+
+async def test_nothing_is_swapped_in_without_its_recovery_point_on_disk(broker: Broker) -> None:
+    log = broker.fill(A)
+    broker.disk.fail(errno.ENOSPC, operations=frozenset({"write"}))
+    await broker.cleaner.clean_all()
+    broker.disk.heal()
+    assert broker.runner.tasks == []
+    assert (count(log), log.failure) == (60, None)
+    await broker.advance(1.1)
+    assert count(log) < 60
