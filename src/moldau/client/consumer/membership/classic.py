@@ -287,6 +287,8 @@ class ClassicMember(Member):
             self._beating = False
         if isinstance(action, Leave) or getattr(action, "attempt", -1) != self.attempt:
             return
+        if self.state is ClassicState.FAILED:
+            return
         if isinstance(action, Beat):
             self._beat_failed(error, now)
         elif error.code == ErrorCode.MEMBER_ID_REQUIRED:
