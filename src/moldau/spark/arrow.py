@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,9 @@ from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.records.reader import RecordColumns
 from moldau.spark.bad_records import BadRecords
 from moldau.spark.decode.columns import Decode, decode_column
+from moldau.spark.decode.formats import Column, decoder
 from moldau.spark.offsets import OffsetRange
+from moldau.spark.options import ReadOptions
 from moldau.spark.schema import arrow_schema
 
 _FULL_BATCH_BYTES: Final = 32 * 1024 * 1024
@@ -54,13 +56,15 @@ class ArrowRows:
     def __init__(
         self,
         schema: StructType,
-        *,
-        key: Decode | None = None,
-        value: Decode | None = None,
+        options: ReadOptions,
         bad_records: BadRecords,
     ) -> None:
         self._schema = arrow_schema(schema)
-        self._decoders = {"key": key, "value": value}
+        self._decoders: dict[str, Decode | None] = {
+            name: decoder(name, options, self._schema.field(name).type)
+            for name in get_args(Column)
+            if name in self._schema.names
+        }
         self._bad_records = bad_records
 
     def batches(self, fetched: FetchedRecords, range_: OffsetRange) -> Iterator[pa.RecordBatch]:

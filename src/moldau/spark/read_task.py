@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.arrow import ArrowRows
 from moldau.spark.bad_records import BadRecords, Fail, Null
-from moldau.spark.decode.formats import decoder
 from moldau.spark.fetch import RangeFetcher
 from moldau.spark.offsets import OffsetRange
 from moldau.spark.options import ReadOptions
@@ -34,12 +33,7 @@ def read_range(
     if range_ is None:
         return
     with ExitStack() as stack:
-        rows = ArrowRows(
-            schema,
-            key=decoder("key", options, schema),
-            value=decoder("value", options, schema),
-            bad_records=_bad_records(options, stack),
-        )
+        rows = ArrowRows(schema, options, _bad_records(options, stack))
         for fetched in stack.enter_context(RangeFetcher(options, range_)):
             yield from rows.batches(fetched, range_)
 

@@ -3,58 +3,56 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final, get_args
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
-from moldau.spark.decode import spark_type
+from moldau.spark.decode.formats import Column, column_type, decoder
 from moldau.spark.options import OptionError, ReadOptions
 
-HEADERS: Final = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-)
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+_FIXED: Final = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
 
 
-def full_schema(options: ReadOptions) -> StructType:
-    """All columns of a read with these options."""
-    fields: list[tuple[str, DataType]] = [
-        ("key", spark_type("key", options)),
-        ("value", spark_type("value", options)),
-        ("topic", StringType()),
-        ("partition", IntegerType()),
-        ("offset", LongType()),
-        ("timestamp", TimestampType()),
-        ("timestampType", IntegerType()),
-    ]
-    if options.include_headers:
-        fields.append(("headers", HEADERS))
-    return StructType([StructField(name, kind) for name, kind in fields])
+def full_schema(options: ReadOptions) -> str:
+    """All columns of a read with these options, in DDL: the planner's process cannot parse it."""
+    columns = {
+        "key": column_type("key", options),
+        "value": column_type("value", options),
+        **_FIXED,
+        **_optional(options),
+    }
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 def check_schema(wanted: StructType, options: ReadOptions) -> StructType:
-    """The schema that a user gave with ``.schema(...)``: some columns, in any order."""
-    known = {field.name: field.dataType for field in full_schema(options).fields}
+    """The schema of a read, maybe given with ``.schema(...)``: some columns, in any order."""
+    fixed = {**_FIXED, **_optional(options)}
+    for name, column in (("key", options.key), ("value", options.value)):
+        plain = {"bytes": "binary", "string": "string"}.get(column.format)
+        if plain is not None:
+            fixed[name] = plain
     for field in wanted.fields:
-        kind = known.get(field.name)
-        if kind is None:
-            raise OptionError(_no_column(field.name, list(known)))
-        if not _same(kind, field.dataType):
+        if field.name not in fixed and field.name not in get_args(Column):
+            raise OptionError(_no_column(field.name, [*get_args(Column), *fixed]))
+        kind = field.dataType.simpleString()
+        if kind != fixed.get(field.name, kind):
             raise OptionError(
-                f"Column {field.name} is of type {kind.simpleString()}, "
-                f"not {field.dataType.simpleString()}; select it as it is and cast it"
+                f"Column {field.name} is of type {fixed[field.name]}, not {kind}; read it as it "
+                "is and cast it"
             )
+    arrow = arrow_schema(wanted)
+    for name in get_args(Column):
+        if name in arrow.names:
+            decoder(name, options, arrow.field(name).type)
     return wanted
 
 
@@ -64,18 +62,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return found
 
 
-def _same(one: DataType, other: DataType) -> bool:
-    """Equal but for what may be null."""
-    return bool(_simple(one.jsonValue()) == _simple(other.jsonValue()))
-
-
-def _simple(value: Any) -> Any:
-    if isinstance(value, dict):
-        skipped = ("nullable", "containsNull", "valueContainsNull", "metadata")
-        return {key: _simple(part) for key, part in value.items() if key not in skipped}
-    if isinstance(value, list):
-        return [_simple(part) for part in value]
-    return value
+def _optional(options: ReadOptions) -> dict[str, str]:
+    return {"headers": _HEADERS} if options.include_headers else {}
 
 
 def _no_column(name: str, known: list[str]) -> str:

@@ -27,7 +27,7 @@ class MoldauDataSource(DataSource):
     def name(cls) -> str:
         return "moldau"
 
-    def schema(self) -> StructType:
+    def schema(self) -> str:
         return full_schema(read_options(self._as_batch(), streaming=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -1,0 +1,172 @@
+"""A pipeline from the text of its file, or every mistake in it with its line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
+from moldau.spark.pipeline.parameters import parameters, substitute
+from moldau.spark.pipeline.parse_sinks import parse_sink
+from moldau.spark.pipeline.parse_sources import parse_source
+from moldau.spark.pipeline.parse_steps import parse_step
+from moldau.spark.pipeline.places import Path, line_of, places
+from moldau.spark.pipeline.problems import PipelineError, Problem, Problems
+from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
+from moldau.spark.pipeline.table import Table
+
+_TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
+
+
+def parse_pipeline(
+    text: str,
+    file: str,
+    *,
+    given: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Pipeline:
+    """``given``: parameters that are not as in the file; ``PipelineError`` has all mistakes."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError(file, [_syntax_problem(error, text)]) from None
+    problems = Problems()
+    values = parameters(document.get("parameters", {}), given or {}, problems)
+    document = substitute(document, values, environment or {}, problems)
+    pipeline = _Parser(document, file, problems).pipeline()
+    if problems.found:
+        raise PipelineError(file, list(_with_lines(problems, text)))
+    return pipeline
+
+
+class _Parser:
+    def __init__(self, document: dict[str, Any], file: str, problems: Problems) -> None:
+        self._top = Table(document, (), "the file", problems)
+        self._file = file
+        self._problems = problems
+
+    def pipeline(self) -> Pipeline:
+        top = self._top
+        top.allow(_TOP)
+        top.require("name", '"rollup"')
+        top.require("sources", '[[sources]] with name = "events" and topic = "events"')
+        top.require("sinks", '[[sinks]] with from = "events" and topic = "results"')
+        trigger = self._trigger()
+        sources = self._sources(trigger.batch)
+        steps = self._steps()
+        sinks = self._sinks(trigger.batch)
+        self._check_names(sources, steps)
+        name = top.text("name", "pipeline")
+        spark = self._table("spark", "[spark]")
+        spark.allow(("master", "checkpoint", "config"))
+        pipeline = Pipeline(
+            name=name,
+            file=self._file,
+            description=top.text("description"),
+            master=spark.text("master", "local[*]"),
+            checkpoint=spark.text("checkpoint", f"checkpoints/{name}"),
+            config=spark.texts_by_name("config"),
+            trigger=trigger,
+            sources=tuple(sources.values()),
+            steps=ordered(list(sources.values()), steps, self._problems),
+            sinks=tuple(sinks.values()),
+        )
+        known = [one.name for one in (*sources.values(), *steps.values())]
+        check_sinks(sinks, known, self._problems)
+        check_watermarks(
+            pipeline, {step.name: path for path, step in steps.items()}, self._problems
+        )
+        return pipeline
+
+    def _table(self, key: str, what: str) -> Table:
+        return Table(self._top.values.get(key, {}), (key,), what, self._problems)
+
+    def _trigger(self) -> Trigger:
+        table = self._table("trigger", "[trigger]")
+        table.allow(("every", "available_now", "batch"))
+        if table.values:
+            table.one_of(("every", "available_now", "batch"), 'every = "10s"')
+        return Trigger(
+            table.duration("every"), table.boolean("available_now"), table.boolean("batch")
+        )
+
+    def _tables(self, key: str) -> Iterator[tuple[Table, str]]:
+        """The tables of ``[[key]]`` with their names."""
+        tables = self._top.values.get(key, [])
+        if not isinstance(tables, list):
+            self._top.complain(key, f"{key} are written [[{key}]], with two brackets")
+            return
+        for index, values in enumerate(tables):
+            name = values.get("name") if isinstance(values, dict) else None
+            what = f"[[{key}]] {name}" if isinstance(name, str) else f"[[{key}]]"
+            yield Table(values, (key, index), what, self._problems), name or ""
+
+    def _sources(self, batch: bool) -> dict[Path, Source]:
+        found = {}
+        for table, name in self._tables("sources"):
+            table.require("name", '"events"')
+            if (source := parse_source(table, name, batch=batch)) is not None:
+                found[table.path] = source
+        return found
+
+    def _steps(self) -> dict[Path, Step]:
+        found = {}
+        for table, name in self._tables("steps"):
+            table.require("name", '"cleaned"')
+            if (step := parse_step(table, name)) is not None:
+                found[table.path] = step
+        return found
+
+    def _sinks(self, batch: bool) -> dict[Path, Sink]:
+        found: dict[Path, Sink] = {}
+        for table, name in self._tables("sinks"):
+            sink = parse_sink(table, name or table.text("from"), batch=batch)
+            if sink is None:
+                continue
+            if any(other.name == sink.name for other in found.values()):
+                table.complain(
+                    None,
+                    f"two sinks are called {sink.name}: give this one a name, such as name = "
+                    f'"{sink.name}-2"; its checkpoint is kept under it',
+                )
+            found[table.path] = sink
+        return found
+
+    def _check_names(self, sources: Mapping[Path, Source], steps: Mapping[Path, Step]) -> None:
+        named = {**sources, **steps}
+        counts = Counter(one.name.lower() for one in named.values())
+        for path, one in named.items():
+            if one.name and not _NAME.fullmatch(one.name):
+                self._problems.add(
+                    (*path, "name"),
+                    f"the name {one.name!r} cannot stand in SQL: use letters, digits and _",
+                )
+            if one.name and counts[one.name.lower()] > 1:
+                counts[one.name.lower()] = 0
+                self._problems.add(
+                    (*path, "name"), f"the name {one.name} is given twice: names are unique"
+                )
+
+
+def _syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+    message = str(error)
+    found = _AT_LINE.search(message)
+    line = int(found[1]) if found else text.count("\n") + 1
+    return Problem(line, f"this is no TOML: {_AT_LINE.sub('', message)}")
+
+
+def _with_lines(problems: Problems, text: str) -> Iterator[Problem]:
+    known = places(text)
+    lines = text.splitlines()
+    for path, message, word in problems.found:
+        line = line_of(path, known)
+        if word is not None:
+            pattern = re.compile(rf"(?<![\w]){re.escape(word)}(?!\w)")
+            below = range(line - 1, len(lines))
+            line = next((index + 1 for index in below if pattern.search(lines[index])), line)
+        yield Problem(line, message)

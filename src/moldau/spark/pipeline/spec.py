@@ -1,0 +1,164 @@
+"""What a pipeline's file declares, checked: sources, steps and sinks that know their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+OutputMode = Literal["append", "update", "complete"]
+
+
+@dataclass(frozen=True)
+class TopicSource:
+    name: str
+    options: Mapping[str, str]
+    """Those of ``format("moldau")``."""
+    streaming: bool = True
+
+
+@dataclass(frozen=True)
+class FileSource:
+    name: str
+    path: str
+    format: str
+    schema: str | None
+    options: Mapping[str, str]
+    streaming: bool = True
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table of a database or a query, read once at the start."""
+
+    name: str
+    database: str
+    query: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True)
+class SqlStep:
+    name: str
+    sql: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PythonStep:
+    name: str
+    function: str
+    """``module:function`` or ``file.py:function``."""
+    inputs: tuple[str, ...]
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WindowStep:
+    """Durations are in milliseconds, here and below."""
+
+    name: str
+    inputs: tuple[str, ...]
+    time: str
+    size: int
+    slide: int | None
+    watermark: int | None
+    group_by: tuple[str, ...]
+    aggregate: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class JoinStep:
+    name: str
+    inputs: tuple[str, ...]
+    """Left and right."""
+    on: tuple[str, ...]
+    how: str
+    within: int | None
+    watermark: int | None
+    left_time: str
+    right_time: str
+
+
+@dataclass(frozen=True)
+class DeduplicateStep:
+    name: str
+    inputs: tuple[str, ...]
+    keys: tuple[str, ...]
+    time: str
+    watermark: int | None
+
+
+@dataclass(frozen=True)
+class TopicSink:
+    name: str
+    input: str
+    options: Mapping[str, str]
+    """Those of ``format("moldau")``."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """SQL expressions by column of a record; empty if rows are records, or become JSON."""
+    output_mode: OutputMode = "append"
+    rate: float | None = None
+    """Records per second at most."""
+
+
+@dataclass(frozen=True)
+class ParquetSink:
+    name: str
+    input: str
+    path: str
+    partition_by: tuple[str, ...] = ()
+    compact: bool = False
+    output_mode: OutputMode = "append"
+
+
+@dataclass(frozen=True)
+class TableSink:
+    name: str
+    input: str
+    database: str
+    table: str
+    keys: tuple[str, ...] = ()
+    """Rows replace those with the same values in these columns."""
+    output_mode: OutputMode = "append"
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    name: str
+    input: str
+    rows: int = 20
+    output_mode: OutputMode = "append"
+
+
+Source = TopicSource | FileSource | TableSource
+Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep
+Sink = TopicSink | ParquetSink | TableSink | ConsoleSink
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Micro-batches until stopped, or all there is now (``available_now``), or no stream at all."""
+
+    every: int | None = None
+    available_now: bool = False
+    batch: bool = False
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    name: str
+    file: str
+    description: str = ""
+    master: str = "local[*]"
+    checkpoint: str = ""
+    config: Mapping[str, str] = field(default_factory=dict)
+    trigger: Trigger = Trigger()
+    sources: tuple[Source, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """Each after its inputs."""
+    sinks: tuple[Sink, ...] = ()
+
+    @property
+    def streaming(self) -> bool:
+        return any(source.streaming for source in self.sources)

@@ -1,0 +1,36 @@
+"""A streaming job that copies a topic: to be killed by a test, then run to its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from moldau.spark.session import spark_session
+
+
+def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: str) -> None:
+    config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    spark = spark_session("copy", master="local[1]", config=config)
+    server = {"kafka.bootstrap.servers": bootstrap}
+    rows = (
+        spark.readStream.format("moldau")
+        .options(**server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=150)
+        .load()
+        .select("key", "value")
+    )
+    query = (
+        rows.writeStream.format("moldau")
+        .options(**server, topic=copy, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    while not to_the_end and query.isActive:
+        progress = query.lastProgress
+        if progress is not None:
+            print(f"batch {progress['batchId']}", flush=True)
+        time.sleep(0.05)
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

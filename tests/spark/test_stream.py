@@ -1,0 +1,212 @@
+"""Streaming queries: batches within limits, restarts that go on where they were, lag in sight."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.spark.records import consume, produce
+from tests.support.target import Target
+
+from moldau.spark.admission import AdmittingStreamReader
+from moldau.spark.fetch import DataLossError
+from moldau.spark.group_offsets import GroupOffsetListener
+from moldau.spark.offsets import plan
+from moldau.spark.options import read_options
+
+PROGRAM = Path(__file__).with_name("copy_program.py")
+
+
+def numbers(first: int, last: int, **more: Any) -> list[dict[str, Any]]:
+    return [{"value": b"%d" % number, **more} for number in range(first, last)]
+
+
+def committed(target: Target, group: str, topic: str, partitions: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": target.bootstrap, "group.id": group})
+    wanted = [TopicPartition(topic, number) for number in range(partitions)]
+    offsets = [one.offset for one in consumer.committed(wanted, timeout=30)]
+    consumer.close()
+    return offsets
+
+
+def test_a_query_goes_on_where_its_checkpoint_ends(
+    cluster: Target, new_topic: NewTopicFactory, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = new_topic(partitions=2)
+    group = f"group-{topic}"
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "150",
+        "kafka.group.id": group,
+    }
+    place, checkpoint = str(tmp_path / "rows"), str(tmp_path / "checkpoint")
+    listener = GroupOffsetListener(f"{group}-exact", cluster.bootstrap, query=f"query {topic}")
+    spark.streams.addListener(listener)
+
+    def run() -> list[Any]:
+        rows = spark.readStream.format("moldau").options(**options).load()
+        query = (
+            rows.selectExpr("int(string(value)) as number")
+            .writeStream.format("parquet")
+            .queryName(f"query {topic}")
+            .option("path", place)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+    produce(cluster.bootstrap, topic, numbers(0, 400))
+    batches = run()
+    assert len(batches) >= 3
+    assert all(0 < one["numInputRows"] <= 150 for one in batches)
+    assert json.loads(batches[-1]["sources"][0]["latestOffset"]) == json.loads(
+        batches[-1]["sources"][0]["endOffset"]
+    )
+    produce(cluster.bootstrap, topic, numbers(400, 500))
+    run()
+    found = sorted(row.number for row in spark.read.parquet(place).collect())
+    assert found == list(range(500))
+    ends = committed(cluster, group, topic, 2)
+    assert 0 < sum(ends) < 500  # Spark never says that the last batch is done
+    spark.streams.removeListener(listener)  # waits for what it still has to hear
+    listener.close()
+    assert sum(committed(cluster, f"{group}-exact", topic, 2)) == 500
+
+
+def test_rows_are_copied_to_another_topic(
+    cluster: Target, new_topic: NewTopicFactory, spark: SparkSession, checkpoint: str
+) -> None:
+    topic, copy = new_topic(partitions=2), new_topic(partitions=2)
+    produce(cluster.bootstrap, topic, numbers(0, 300, key=b"k"))
+    server = {"kafka.bootstrap.servers": cluster.bootstrap}
+    rows = spark.readStream.format("moldau").options(**server, subscribe=topic)
+    query = (
+        rows.option("startingOffsets", "earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("moldau")
+        .options(**server, topic=copy, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    before = sorted((row.key, row.value) for row in consume(cluster.bootstrap, topic, 2))
+    after = sorted((row.key, row.value) for row in consume(cluster.bootstrap, copy, 2))
+    assert after == before
+
+
+def test_a_killed_query_loses_nothing(clusters: Callable[[str], Target], tmp_path: Path) -> None:
+    cluster = clusters("moldau")
+    new_topic = topic_factory(cluster.bootstrap)
+    topic, copy = new_topic(partitions=2), new_topic(partitions=2)
+    produce(cluster.bootstrap, topic, numbers(0, 600))
+    command = [sys.executable, str(PROGRAM), cluster.bootstrap, topic, copy, str(tmp_path / "ckpt")]
+    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}
+    log = tmp_path / "first.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, env=environment, start_new_session=True
+        ) as program,
+    ):
+        assert program.stdout is not None
+        for line in program.stdout:
+            if line.startswith(b"batch 1"):
+                break
+        else:
+            pytest.fail(f"the query ended early: {log.read_text()[-2000:]}")
+        os.killpg(program.pid, signal.SIGKILL)
+    already = {row.value for row in consume(cluster.bootstrap, copy, 2)}
+    assert 0 < len(already) < 600
+    subprocess.run(
+        [*command, "to the end"], check=True, env=environment, timeout=150, capture_output=True
+    )
+    found = [row.value for row in consume(cluster.bootstrap, copy, 2)]
+    assert {int(value) for value in found if value is not None} == set(range(600))
+
+
+def reader(target: Target, topic: str, **options: str) -> AdmittingStreamReader:
+    given = {"kafka.bootstrap.servers": target.bootstrap, "subscribe": topic, **options}
+    return AdmittingStreamReader(read_options(given, streaming=True), StructType())
+
+
+def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_start(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    waiting = reader(cluster, topic, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    limit = waiting.getDefaultReadLimit()
+    begin = waiting.initialOffset()
+    assert begin == {topic: {"0": 0}}
+    produce(cluster.bootstrap, topic, numbers(0, 9))
+    assert waiting.latestOffset(begin, limit) == begin
+    assert waiting.reportLatestOffset() == {topic: {"0": 9}}
+    produce(cluster.bootstrap, topic, numbers(9, 10))
+    assert waiting.latestOffset(begin, limit) == {topic: {"0": 10}}
+    hurried = reader(cluster, topic, minOffsetsPerTrigger="99", maxTriggerDelay="1ms")
+    hurried.initialOffset()
+    assert hurried.latestOffset(begin, hurried.getDefaultReadLimit()) == {topic: {"0": 10}}
+    hurried.stop()
+
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    produce(cluster.bootstrap, topic, numbers(0, 20, partition=1))
+    end = waiting.latestOffset({topic: {"0": 10}}, limit)
+    assert end == {topic: {"0": 10, "1": 20}}
+    ranges = [one.value for one in waiting.partitions({topic: {"0": 10}}, end)]
+    assert [(one.partition, one.start, one.end) for one in ranges] == [(1, 0, 20)]
+
+    waiting.prepareForTriggerAvailableNow()
+    produce(cluster.bootstrap, topic, numbers(0, 5, partition=1))
+    assert waiting.latestOffset(end, limit) == end
+    waiting.stop()
+
+
+def test_a_log_that_became_shorter_stops_the_query(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    produce(cluster.bootstrap, topic, numbers(0, 5))
+    strict = reader(cluster, topic)
+    limit = strict.getDefaultReadLimit()
+    with pytest.raises(DataLossError, match="ends at offset 5, 8 was read"):
+        strict.latestOffset({topic: {"0": 8}}, limit)
+    with pytest.raises(DataLossError, match="not there any more"):
+        strict.latestOffset({topic: {"0": 5}, "gone": {"0": 3}}, limit)
+    strict.stop()
+    lenient = reader(cluster, topic, failOnDataLoss="false")
+    assert lenient.latestOffset({topic: {"0": 8}}, limit) == {topic: {"0": 5}}
+    assert plan({}, {}) == lenient.partitions({topic: {"0": 8}}, {topic: {"0": 5}})
+    lenient.stop()
+
+
+def test_a_failing_query_says_why(
+    cluster: Target, new_topic: NewTopicFactory, spark: SparkSession, checkpoint: str
+) -> None:
+    topic = new_topic()
+    produce(cluster.bootstrap, topic, numbers(0, 5))
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
+    starting = json.dumps({topic: {"0": 0, "7": 0}})
+    rows: DataFrame = (
+        spark.readStream.format("moldau").options(**given, startingOffsets=starting).load()
+    )
+    query = rows.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    with pytest.raises(StreamingQueryException, match="must name all partitions"):
+        query.awaitTermination(120)
