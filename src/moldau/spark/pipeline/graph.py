@@ -95,7 +95,8 @@ def _check_join(step: JoinStep, path: Path, carried: str | None, problems: Probl
         problems.add(
             (*path, "join"),
             f"step {step.name} joins two streams and needs within and watermark, such as within = "
-            '"10m", watermark = "10m": how far apart rows that belong together may be, and how late',
+            '"10m", watermark = "10m": how far apart rows that belong together may be, and how '
+            "late",
         )
 
 

@@ -36,7 +36,7 @@ def parse_sink(table: Table, name: str, *, batch: bool) -> Sink | None:
         return None
     group = "topic" if kind == "topic_from" else kind
     table.allow((kind, *_KEYS[group]))
-    mode = cast(OutputMode, table.word("output_mode", ("append", "update", "complete"), "append"))
+    mode = cast("OutputMode", table.word("output_mode", ("append", "update", "complete"), "append"))
     if mode != "append" and batch:
         table.complain("output_mode", "output_mode is for streams, and [trigger] says batch = true")
     return _PARSERS[group](table, name, mode)
@@ -90,8 +90,8 @@ def _table(table: Table, name: str, mode: OutputMode) -> TableSink:
     if mode == "update" and not keys:
         table.complain(
             "output_mode",
-            f'{table.what} with output_mode update needs keys, such as keys = ["window_start"]: the '
-            "columns that tell which row is replaced",
+            f'{table.what} with output_mode update needs keys, such as keys = ["window_start"]: '
+            "the columns that tell which row is replaced",
         )
     return TableSink(
         name, table.text("from"), table.text("database"), table.text("table"), keys, mode

@@ -47,13 +47,13 @@ class _Reader:
 
     def names(self) -> list[str]:
         found: list[str] = []
-        for index, token in enumerate(self._tokens):
+        for index, word in enumerate(self._tokens):
             before = self._tokens[index - 1].lower() if index else ""
-            if token == "(":
+            if word == "(":
                 self._brackets.append(before)
-            elif token == ")" and self._brackets:
+            elif word == ")" and self._brackets:
                 self._brackets.pop()
-            elif token.lower() in ("from", "join") and self._names_follow(before):
+            elif word.lower() in ("from", "join") and self._names_follow(before):
                 found += self._list(index + 1)
         return found
 
@@ -82,6 +82,9 @@ class _Reader:
 
 
 _CLAUSES: Final = frozenset(
-    "where group order having limit join inner left right full cross natural semi anti on using "
-    "union intersect except lateral window sort cluster distribute tablesample pivot".split()
+    (
+        *("where", "group", "order", "having", "limit", "on", "using", "window", "sort", "cluster"),
+        *("join", "inner", "left", "right", "full", "cross", "natural", "semi", "anti", "lateral"),
+        *("union", "intersect", "except", "distribute", "tablesample", "pivot"),
+    )
 )

@@ -1,0 +1,292 @@
+"""Pipelines as files: what is declared, and every mistake with its line, without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.spark.pipeline.durations import milliseconds
+from moldau.spark.pipeline.load import load_pipeline, ready_made
+from moldau.spark.pipeline.parse import parse_pipeline
+from moldau.spark.pipeline.places import line_of, places
+from moldau.spark.pipeline.problems import PipelineError
+from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
+from moldau.spark.pipeline.sql_names import tables_of
+
+GOOD = """\
+name = "counts"
+
+[parameters]
+topic = "events"
+minutes = 5
+
+[[sources]]
+name = "events"
+topic = "${topic}"
+bootstrap_servers = "broker:9092"
+
+[[steps]]
+name = "counted"
+window = { from = "events", size = "${minutes}m", watermark = "10m", aggregate.n = "count(*)" }
+
+[[sinks]]
+from = "counted"
+topic = "counts"
+"""
+
+
+def parse(text: str, **given: str) -> Pipeline:
+    return parse_pipeline(text, "p.toml", given=given, environment={"SECRET": "s3"})
+
+
+def problems(text: str, **given: str) -> list[str]:
+    with pytest.raises(PipelineError) as caught:
+        parse(text, **given)
+    return caught.value.lines()
+
+
+def test_a_file_becomes_sources_steps_and_sinks() -> None:
+    pipeline = parse(GOOD)
+    assert pipeline.name == "counts"
+    assert pipeline.checkpoint == "checkpoints/counts"
+    assert pipeline.sources == (
+        TopicSource(
+            "events", {"kafka.bootstrap.servers": "broker:9092", "subscribe": "events"}, True
+        ),
+    )
+    assert pipeline.steps == (
+        WindowStep(
+            "counted", ("events",), "timestamp", 300_000, None, 600_000, (), {"n": "count(*)"}
+        ),
+    )
+    assert isinstance(pipeline.sinks[0], TopicSink)
+
+
+def test_parameters_are_overridden_and_keep_their_types() -> None:
+    pipeline = parse(GOOD, topic="other", minutes="2")
+    assert isinstance(pipeline.sources[0], TopicSource)
+    assert pipeline.sources[0].options["subscribe"] == "other"
+    assert isinstance(pipeline.steps[0], WindowStep)
+    assert pipeline.steps[0].size == 120_000
+    assert problems(GOOD, topix="x") == [
+        "p.toml:3: there is no parameter topix: did you mean topic?"
+    ]
+    assert problems(GOOD, minutes="x") == [
+        "p.toml:5: parameter minutes is a number, and 'x' is none"
+    ]
+    secret = GOOD.replace("broker:9092", "${env:SECRET}:9092")
+    source = parse(secret).sources[0]
+    assert isinstance(source, TopicSource)
+    assert source.options["kafka.bootstrap.servers"] == "s3:9092"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('topic = "${topic}"', 'topc = "events"', "7: [[sources]] events needs one of topic"),
+        (
+            "bootstrap_servers",
+            "bootstrap_server",
+            "10: [[sources]] events has no key bootstrap_server: did you mean bootstrap_servers?",
+        ),
+        (
+            "[parameters]",
+            "[parameter]",
+            "3: the file has no key parameter: did you mean parameters?",
+        ),
+        ("${topic}", "${topik}", "9: there is no parameter topik: did you mean topic?"),
+        (
+            'size = "${minutes}m"',
+            'size = "5 parsecs"',
+            "14: size of window of [[steps]] counted: '5 parsecs' is no duration: write 500ms",
+        ),
+        ('watermark = "10m", ', "", "14: step counted of a stream needs watermark"),
+        (
+            'from = "counted"',
+            'from = "count"',
+            "17: there is no source or step count: did you mean counted?",
+        ),
+        (
+            'from = "events"',
+            'from = "event"',
+            "14: step counted: there is no source or step event: did you mean events?",
+        ),
+        ('name = "counts"\n', "", "1: the file needs name"),
+        (
+            'topic = "counts"',
+            'parquet = 3\ntopic = "x"',
+            "18: [[sinks]] has both topic and parquet: keep one",
+        ),
+        (
+            'topic = "counts"',
+            'topic = "x"\noutput_mode = "compleet"',
+            "19: output_mode of [[sinks]] is 'compleet': did you mean complete?",
+        ),
+        (
+            'name = "counted"',
+            'name = "events"',
+            "8: the name events is given twice: names are unique",
+        ),
+        (
+            'topic = "${topic}"',
+            'topic = "x"\nvalue_format = "json"',
+            "10: [[sources]] events: Option value.format=json needs value.schema",
+        ),
+        (
+            'topic = "${topic}"',
+            'topic = "x"\nvalue_format = "jason"',
+            "10: [[sources]] events: Option value.format must be one of",
+        ),
+        (
+            'topic = "${topic}"',
+            'topic = "x"\noptions = { startingOfsets = "latest" }',
+            "10: [[sources]] events: There is no option startingofsets: did you mean st",
+        ),
+        ("[[sinks]]", "[[sinks]", "16: this is no TOML"),
+        ('topic = "counts"', 'table = "t"', "16: [[sinks]] needs database"),
+        ('topic = "counts"', 'topic = "t"\nkey = "k"', "16: [[sinks]] has key but no value"),
+        (
+            'topic = "counts"',
+            'topic = "t"\nrate = -1',
+            "19: rate of [[sinks]] must be a positive number, not -1",
+        ),
+    ],
+)
+def test_mistakes_are_explained_with_their_line(old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    found = problems(GOOD.replace(old, new, 1))
+    assert any(line.startswith(f"p.toml:{expected}") for line in found), found
+
+
+def test_all_mistakes_are_found_at_once() -> None:
+    text = GOOD.replace('name = "counts"', "").replace('size = "${minutes}m"', 'size = "x"')
+    assert len(problems(text.replace('from = "counted"', 'from = "c"'))) == 3
+
+
+def test_unknown_names_in_sql_are_found_on_their_line() -> None:
+    text = GOOD + dedent('''
+        [[steps]]
+        name = "joined"
+        sql = """
+            SELECT e.*, extract(YEAR FROM e.timestamp) AS year
+            FROM counted AS e
+            JOIN evnts AS o ON o.key = e.key
+        """
+    ''')
+    expected = "p.toml:25: step joined: there is no source or step evnts: did you mean events?"
+    assert problems(text) == [expected]
+
+
+def test_steps_are_ordered_and_circles_are_shown() -> None:
+    steps = """
+        [[steps]]
+        name = "c"
+        sql = "SELECT * FROM b"
+        [[steps]]
+        name = "a"
+        sql = "SELECT * FROM {first}"
+        [[steps]]
+        name = "b"
+        sql = "SELECT * FROM A"
+    """
+    ordered = parse(GOOD + dedent(steps).format(first="events")).steps
+    assert [step.name for step in ordered] == ["counted", "a", "b", "c"]
+    [found] = problems(GOOD + dedent(steps).format(first="c"))
+    assert found == "p.toml:20: steps read from each other in a circle: c → b → a → c"
+
+
+def test_one_way_has_one_watermark_and_joined_streams_need_bounds() -> None:
+    twice = GOOD + dedent("""
+        [[steps]]
+        name = "again"
+        deduplicate = { from = "counted", keys = ["n"], watermark = "1m" }
+    """)
+    [found] = problems(twice)
+    assert found.startswith("p.toml:22: step again reads rows that have the watermark of step coun")
+    joined = GOOD + dedent("""
+        [[sources]]
+        name = "others"
+        topic = "o"
+        [[steps]]
+        name = "j"
+        join = { left = "events", right = "others", on = ["key"] }
+    """)
+    assert problems(joined)[0].startswith("p.toml:25: step j joins two streams and needs within")
+    assert parse(joined.replace('topic = "o"', 'topic = "o"\nstreaming = false')).streaming
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT * FROM a", ["a"]),
+        ("select * from a x, b as y, `c` where x.i in (select i from d)", ["a", "b", "c", "d"]),
+        ("WITH t AS (SELECT * FROM a), u(i) AS (SELECT 1) SELECT * FROM t JOIN u", ["a"]),
+        ("SELECT trim(BOTH FROM x), 'FROM z' FROM a -- FROM y", ["a"]),
+        ("SELECT * FROM range(10), catalog.t JOIN a LEFT JOIN b USING (k)", ["a", "b"]),
+        ("SELECT a IS DISTINCT FROM b FROM t /* JOIN q */", ["t"]),
+        ("FROM a SELECT *", ["a"]),
+        ("SELECT * FROM VALUES (1) LATERAL VIEW explode(x) AS y", []),
+    ],
+)
+def test_names_of_tables_are_found_in_sql(sql: str, names: list[str]) -> None:
+    assert tables_of(sql) == names
+
+
+def test_places_of_keys() -> None:
+    text = dedent('''
+        a = "]{" # [x]
+        [b.c]
+        "d e" = """
+        [[no]]
+        """
+        f = [1, { g = 2 },
+             { h = "}" }]
+        [[t]]
+        [[t]]
+        [t.o]
+        k.l = 'x'
+        i = { m = { n = 1 }, o = [
+          2 ] }
+    ''')
+    found = places(text)
+    wanted = {
+        ("a",): 2, ("b", "c"): 3, ("b", "c", "d e"): 4, ("b", "c", "f", 1, "g"): 7,
+        ("b", "c", "f", 2, "h"): 8, ("t", 0): 9, ("t", 1): 10, ("t", 1, "o", "k", "l"): 12,
+        ("t", 1, "o", "i", "m", "n"): 13, ("t", 1, "o", "i", "o", 0): 14,
+    }  # fmt: skip
+    assert {path: found.get(path) for path in wanted} == wanted
+    assert line_of(("t", 1, "o", "nothing", 3), found) == 11
+
+
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, " Minutes": 60_000, "h": 3_600_000, " days": 86_400_000}
+
+
+@given(st.integers(0, 10**6), st.sampled_from(list(UNITS)))
+def test_durations(number: int, unit: str) -> None:
+    assert milliseconds(f"{number}{unit}") == number * UNITS[unit]
+
+
+def test_ready_made_pipelines_are_valid_and_described() -> None:
+    assert list(ready_made()) == ["alerts", "archive", "mirror", "replay", "rollup"]
+    for name in ready_made():
+        pipeline = load_pipeline(name)
+        assert pipeline.name == name
+        assert pipeline.description
+
+
+def test_a_file_is_checked_without_spark() -> None:
+    """Neither PySpark nor pandas is imported: mistakes are shown at once."""
+    program = (
+        "import sys; from moldau.spark.pipeline.load import load_pipeline;"
+        "load_pipeline('rollup');"
+        "print(sorted({'pyspark', 'pandas', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
