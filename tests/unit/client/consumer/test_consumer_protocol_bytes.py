@@ -46,6 +46,12 @@ def test_older_versions_leave_out_what_they_do_not_know(
     assert found.rack is None
 
 
+def test_a_member_may_leave_out_what_its_version_added() -> None:
+    newest = bytearray(encode_subscription(MemberSubscription(("t",)), 0))
+    newest[1] = 3
+    assert decode_subscription(bytes(newest)) == MemberSubscription(("t",))
+
+
 @given(partitions, st.none() | st.binary())
 def test_an_assignment_comes_back_as_it_went(
     mine: tuple[TopicPartition, ...], user_data: bytes | None

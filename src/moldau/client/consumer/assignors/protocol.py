@@ -46,7 +46,10 @@ def encode_subscription(member: MemberSubscription, version: int = NEWEST) -> by
 
 
 def decode_subscription(data: bytes, instance_id: str | None = None) -> MemberSubscription:
-    """What another client's member sent; KafkaError if these are no such bytes."""
+    """What another client's member sent; KafkaError if these are no such bytes.
+
+    Some clients claim a version and leave out what it added: then that keeps its default, too.
+    """
     try:
         cursor = Cursor(data)
         version = cursor.int16()
@@ -54,9 +57,9 @@ def decode_subscription(data: bytes, instance_id: str | None = None) -> MemberSu
         user_data = cursor.nullable_bytes()
         return MemberSubscription(
             topics,
-            owned=cursor.partitions() if version >= 1 else (),
-            generation=cursor.int32() if version >= 2 else NO_GENERATION,
-            rack=cursor.nullable_string() if version >= 3 else None,
+            owned=cursor.partitions() if version >= 1 and not cursor.at_end else (),
+            generation=cursor.int32() if version >= 2 and not cursor.at_end else NO_GENERATION,
+            rack=cursor.nullable_string() if version >= 3 and not cursor.at_end else None,
             instance_id=instance_id,
             user_data=user_data,
         )
