@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -355,6 +356,17 @@ def test_a_producer_that_nobody_closes_lets_the_program_end_and_says_what_is_los
 ) -> None:
     said = run_script(UNCLOSED, cluster.bootstrap, new_topic())
     assert said == "a producer ends without close(): 1 records may not be stored\n"
+
+
+def test_nobody_waits_for_the_records_of_a_producer_that_is_gone(
+    new_topic: NewTopicFactory, producer_with: Callable[..., Producer]
+) -> None:
+    topic = new_topic()
+    producer = producer_with(linger_ms=60_000)
+    delivery = producer.send(topic, b"lost")
+    del producer
+    gc.collect()
+    assert isinstance(delivery.exception(SECONDS), ClosedError)
 
 
 def test_flush_gives_up_after_its_timeout(new_topic: NewTopicFactory, cluster: Target) -> None:

@@ -74,6 +74,10 @@ class Cluster:
             await asyncio.gather(self._refreshing, return_exceptions=True)
         await self._connections.close()
 
+    def abandon(self) -> None:
+        """Close without waiting for the end."""
+        self._connections.abandon()
+
     # Connections
 
     async def connection(self, node_id: int, lane: Lane = "main") -> BrokerConnection:

@@ -79,6 +79,12 @@ class Connections:
         for connection in connections.values():
             await connection.close()
 
+    def abandon(self) -> None:
+        """Close without waiting for the end."""
+        self._closed = True
+        for connection in self._open.values():
+            connection.abandon()
+
     async def close(self) -> None:
         self._closed = True
         if self._idle_timer is not None:

@@ -327,6 +327,18 @@ class ProducerCore:
         with self.accumulator.home.lock:
             return sum(batch.count for batch in self.accumulator.incomplete)
 
+    def abandon(self) -> None:
+        """Nobody will close this producer; called from any thread."""
+        gone = ClosedError("The producer is gone without close()")
+        self.accumulator.refuse(gone)
+
+        def end() -> None:
+            self.outcomes.fail_all(gone, time.monotonic())
+            self.sender.stop()
+            self.cluster.abandon()
+
+        self.sender.call_from_thread(end)
+
     def after_fork(self) -> None:
         """In a child process: its copies of records are the parent's to send."""
         self.accumulator.home.lock = threading.Lock()
@@ -381,7 +393,7 @@ class ProducerCore:
         if threading.get_ident() == self.accumulator.home.loop_thread:
             self.sender.schedule()
         else:
-            self.sender.wake_from_thread()
+            self.sender.call_from_thread(self.sender.schedule)
 
     def _topics_of_interest(self) -> list[str]:
         """What is kept up to date: not what nothing was sent to for metadata.max.idle.ms."""

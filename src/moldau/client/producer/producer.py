@@ -49,7 +49,7 @@ class Producer(BlockingClient[AsyncProducer]):
         self._send = self._core.send
         self._thread.on_fork = self._core.after_fork
         self._closed = False
-        self._report_loss = weakref.finalize(self, _report_loss, self._core)
+        self._abandoned = weakref.finalize(self, _abandon, self._core)
 
     def send(
         self,
@@ -128,7 +128,7 @@ class Producer(BlockingClient[AsyncProducer]):
             return
         self._thread.run(self._inner.close(timeout))
         self._closed = True
-        self._report_loss.detach()
+        self._abandoned.detach()
         self._thread.stop()
 
     def __enter__(self) -> Self:
@@ -146,8 +146,9 @@ class Producer(BlockingClient[AsyncProducer]):
         return f"<{type(self).__name__} {self._core.settings!r}>"
 
 
-def _report_loss(core: ProducerCore) -> None:
-    """A producer that nobody closed: say what is lost with it."""
+def _abandon(core: ProducerCore) -> None:
+    """A producer that nobody closed: say what is lost with it, and let nobody wait for that."""
     left = core.unsettled_records
     if left:
         logger.error("a producer ends without close(): %d records may not be stored", left)
+    core.abandon()

@@ -114,11 +114,11 @@ class Sender:
                 node.waiting.cancel()
         self._cluster.on_update.remove(self._cluster_updated)
 
-    def wake_from_thread(self) -> None:
-        """There is something to do; called from any thread."""
+    def call_from_thread(self, callback: Callable[[], object]) -> None:
+        """Run something on the sender's loop, from any thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.schedule)
+            loop.call_soon_threadsafe(callback)
 
     def schedule(self) -> None:
         """Run in the loop's next turn."""
