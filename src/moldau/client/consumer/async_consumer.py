@@ -393,7 +393,8 @@ class AsyncConsumer(ConsumerQuestions):
                 core.raise_failure()
                 self._before_poll = {}
                 found = take()
-                core.fetcher.step(self._now())  # there is room for more now
+                if core.fetcher.has_room_again(self._before_poll):
+                    core.fetcher.step(self._now())
                 if found:
                     return found
                 now = self._now()

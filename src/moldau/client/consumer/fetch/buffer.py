@@ -84,7 +84,9 @@ class FetchBuffer:
         self._failed = None
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = limit
-        for partition in [one for one in self._waiting if deliverable(one)]:
+        for partition in list(self._waiting):
+            if not deliverable(partition):
+                continue
             records: list[ConsumerRecord] = []
             try:
                 self._take_from(partition, left, records, consumed, convert)
@@ -111,7 +113,9 @@ class FetchBuffer:
     ) -> dict[TopicPartition, RecordColumns]:
         taken: dict[TopicPartition, RecordColumns] = {}
         count = 0
-        for partition in [one for one in self._waiting if deliverable(one)]:
+        for partition in list(self._waiting):
+            if not deliverable(partition):
+                continue
             while count < limit and (fetched := self._first(partition)) is not None:
                 columns = fetched.take_columns()
                 consumed(partition, fetched.position)
