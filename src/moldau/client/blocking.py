@@ -30,6 +30,7 @@ P = ParamSpec("P")
 Inner = TypeVar("Inner")
 
 _JOIN_TIMEOUT: Final = 5.0
+_LOOK_UP: Final = 0.5
 
 _threads: Final[weakref.WeakSet[LoopThread]] = weakref.WeakSet()
 
@@ -64,13 +65,19 @@ class LoopThread:
             loop = self.loop
             if threading.get_ident() == self._ident:
                 raise RuntimeError("a blocking client was called from its own event loop")
-            future = asyncio.run_coroutine_threadsafe(work, loop)
         except BaseException:
             work.close()
             raise
+        # Made before anything runs: wherever Ctrl-C strikes from here on, it can be called off.
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
         try:
-            return future.result()
-        except concurrent.futures.CancelledError:
+            try:
+                loop.call_soon_threadsafe(_start_task, loop, work, future)
+            except RuntimeError:  # closed this moment
+                work.close()
+                raise ClosedError(f"The {self.name} is closed") from None
+            return _result(future)
+        except asyncio.CancelledError:
             raise ClosedError(f"The {self.name} was closed during the call") from None
         except BaseException:
             future.cancel()
@@ -110,13 +117,56 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        # Calls that came at the last moment begin here, and are called off like the others.
         loop.run_until_complete(loop.shutdown_asyncgens())
+        while tasks := asyncio.all_tasks(loop):
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.close()
+
+
+def _result(future: concurrent.futures.Future[T]) -> T:
+    """Wait for the future. Python may miss a Ctrl-C that strikes just as a thread begins to wait, so
+    it looks up now and then.
+    """
+    while True:
+        try:
+            return future.result(_LOOK_UP)
+        except TimeoutError:
+            if future.done():  # what was waited for has failed with this
+                raise
+
+
+def _start_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, T],
+    future: concurrent.futures.Future[T],
+) -> None:
+    """Runs on the loop; the future and the task end each other."""
+    if future.cancelled():
+        work.close()
+        return
+    task = loop.create_task(work)
+
+    def task_ended(ended: asyncio.Task[T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            # Whoever called has gone; what became of the call is nobody's business any more.
+            if not ended.cancelled():
+                ended.exception()
+        elif ended.cancelled():
+            future.set_exception(asyncio.CancelledError())
+        elif (error := ended.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(ended.result())
+
+    def caller_ended(ended: concurrent.futures.Future[T]) -> None:
+        if ended.cancelled() and not loop.is_closed():
+            loop.call_soon_threadsafe(task.cancel)
+
+    task.add_done_callback(task_ended)
+    future.add_done_callback(caller_ended)
 
 
 def _stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

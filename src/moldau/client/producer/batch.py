@@ -23,6 +23,7 @@ from moldau.records.native import i64, mypyc_attr
 logger: Final = logging.getLogger("moldau.client.producer")
 
 NO_SEQUENCE: Final = -1
+_LOOK_UP: Final = 0.5
 
 
 class BatchState(IntEnum):
@@ -347,6 +348,11 @@ def wait_for(delivery: Delivery, batch: ProducerBatch, timeout: float | None) ->
             )
         event = threading.Event()
         delivery.add_done_callback(_setter(event))
+        if timeout is None:
+            # Python may miss a Ctrl-C that strikes just as a thread begins to wait: look up.
+            while not event.wait(_LOOK_UP):
+                pass
+            return
         if event.wait(timeout):
             return
     if not delivery.done():

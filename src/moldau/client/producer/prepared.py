@@ -8,11 +8,14 @@ promise than that: an open transaction still ends by its timeout, unlike those o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.client.cluster import Cluster
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.transaction_requests import TransactionRequests
+
+_FENCE_TIMEOUT_MS: Final = 60_000
+"""Has to be given, and means nothing where no transaction will begin."""
 
 
 class PreparedTransaction(NamedTuple):
@@ -37,3 +40,11 @@ async def end_prepared(
     identity.adopt(transaction.producer_id, transaction.producer_epoch)
     requests = TransactionRequests(cluster, transaction.transactional_id, identity, 0, within)
     await requests.end(commit=commit, implicit=transaction.implicit)
+
+
+async def fence_off(cluster: Cluster, transactional_id: str, *, within: float) -> None:
+    """Abort what is open under this id and refuse whoever has it from now on."""
+    requests = TransactionRequests(
+        cluster, transactional_id, ProducerIdentity(), _FENCE_TIMEOUT_MS, within
+    )
+    await requests.init_producer_id()
