@@ -127,8 +127,9 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _result(future: concurrent.futures.Future[T]) -> T:
-    """Wait for the future. Python may miss a Ctrl-C that strikes just as a thread begins to wait, so
-    it looks up now and then.
+    """Wait for the future.
+
+    Python may miss a Ctrl-C that strikes just as a thread begins to wait: it looks up now and then.
     """
     while True:
         try:
