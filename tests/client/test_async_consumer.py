@@ -13,7 +13,13 @@ from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.support.apache_kafka import ApacheKafkaCluster
 from tests.support.target import Target
 
-from moldau.client.consumer import AsyncConsumer, ConsumerRecord, RebalanceListener
+from moldau.client.consumer import (
+    AsyncConsumer,
+    ConsumerInterceptor,
+    ConsumerRecord,
+    ConsumerRecords,
+    RebalanceListener,
+)
 from moldau.client.errors import ConcurrentAccessError, KafkaError, WakeupError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.testing.broker import MoldauProcess
@@ -243,3 +249,25 @@ async def test_nobody_there_is_an_empty_poll_and_an_error_of_questions() -> None
             await consumer.position(partition)
         with pytest.raises(KafkaError):
             await consumer.end_offsets([partition])
+
+
+async def test_what_a_cancelled_batch_had_comes_again(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    write(cluster.bootstrap, topic, b"1", b"2")
+    polled = asyncio.Event()
+
+    class Polled(ConsumerInterceptor):
+        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+            polled.set()
+            return records
+
+    async with consumer_of(cluster.bootstrap, interceptor_classes=[Polled]) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        gathering = asyncio.create_task(consumer.consume_batch(3, WAIT_S))
+        await asyncio.wait_for(polled.wait(), WAIT_S)
+        gathering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gathering
+        assert await read(consumer, 2) == [b"1", b"2"]

@@ -933,3 +933,83 @@ def test_the_first_poll_waits_until_the_group_has_formed(tmp_path: Path) -> None
             consumer.subscribe(["late"])
             assert not consumer.poll(timeout=0)
             assert values(consumer.poll(timeout=0.5).records()) == [b"hello"]
+
+
+def test_who_leaves_a_loop_has_consumed_what_was_given_and_no_more(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic(partitions=2)
+    sent = [b"%d" % number for number in range(10)]
+    write(cluster, topic, *sent[:5], partition=0)
+    write(cluster, topic, *sent[5:], partition=1)
+    group = f"group-{uuid.uuid4().hex[:8]}"
+    seen: list[bytes] = []
+    first = new_consumer(group_id=group)
+    first.subscribe([topic])
+    for record in first:
+        seen.append(record.value)
+        break
+    seen += values(first.consume_batch(2, WAIT_S))
+    for record in first:
+        seen.append(record.value)
+        if len(seen) == 5:
+            break
+    first.close()
+    second = new_consumer(group_id=group)
+    second.subscribe([topic])
+    for record in second:
+        seen.append(record.value)
+        if len(seen) == 10:
+            break
+    assert sorted(seen) == sent
+    assert second.consume_batch(1, 0.05) == []
+
+
+def test_a_seek_inside_of_a_loop_wins_over_what_was_polled(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    where = TopicPartition(new_topic(), 0)
+    write(cluster, where.topic, b"0", b"1", b"2", b"3")
+    consumer = new_consumer()
+    consumer.assign([where])
+    seen: list[bytes] = []
+    for record in consumer:
+        seen.append(record.value)
+        if len(seen) == 1:
+            consumer.seek(where, 2)
+        if len(seen) == 3:
+            break
+    assert seen == [b"0", b"2", b"3"]
+
+
+def test_a_record_whose_callback_fails_is_not_consumed(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic()
+    write(cluster, topic, b"0", b"1", b"2")
+    group = f"group-{uuid.uuid4().hex[:8]}"
+
+    def callback(record: ConsumerRecord) -> None:
+        if record.offset == 1:
+            raise RuntimeError("not this one")
+
+    consumer = new_consumer(group_id=group)
+    consumer.subscribe([topic])
+    with pytest.raises(RuntimeError):
+        consumer.consume_callback(callback)
+    consumer.close()
+    other = new_consumer(group_id=group)
+    other.subscribe([topic])
+    assert values(other.consume_batch(2, WAIT_S)) == [b"1", b"2"]
+
+
+def test_a_batch_ends_before_an_error_and_the_next_call_raises_it(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic()
+    write(cluster, topic, b"1", b"2", b"{")
+    consumer = new_consumer(value_deserializer="json")
+    consumer.assign([TopicPartition(topic, 0)])
+    assert values(consumer.consume_batch(3, WAIT_S)) == [1, 2]
+    with pytest.raises(SerializationError):
+        consumer.consume_batch(3, WAIT_S)

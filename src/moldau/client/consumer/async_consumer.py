@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from moldau.client.consumer.commits import CommitCallback, Offsets
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.deserialize import Deserialization
+from moldau.client.consumer.handout import Handout
 from moldau.client.consumer.interceptors import ConsumerInterceptors
 from moldau.client.consumer.listener import RebalanceListener
 from moldau.client.consumer.metrics import ConsumerMetrics
@@ -72,6 +73,10 @@ class AsyncConsumer(ConsumerQuestions):
         self._closed = False
         self._before_poll: dict[TopicPartition, Position | None] = {}
         """Where the last poll took records from, for a poll whose result got lost."""
+        self._handout: Handout | None = None
+        """What is given one by one, until all of it was given."""
+        self._gathering = False
+        """Whether the records of the last poll have not reached the user yet."""
 
     # -- what to read
 
@@ -142,20 +147,24 @@ class AsyncConsumer(ConsumerQuestions):
             convert = self._convert if self._large is None else None
             return core.buffer.take(limit, self._deliverable, self._consumed, convert)
 
-        if self._large is None:
-            found = await self._poll(timeout, take)
-        else:
-            found = await self._poll_large(self._large, timeout, take)
-        if not found:
-            return EMPTY
-        self._metrics.consumed(found.values())
-        records = ConsumerRecords(found)
-        if self._interceptors:
-            seen: ConsumerRecords = await self._call_user(
-                lambda: self._interceptors.on_consume(records)
-            )
-            return seen
-        return records
+        try:
+            if self._large is None:
+                found = await self._poll(timeout, take)
+            else:
+                found = await self._poll_large(self._large, timeout, take)
+            if not found:
+                return EMPTY
+            self._metrics.consumed(found.values())
+            records = ConsumerRecords(found)
+            if self._interceptors:
+                seen: ConsumerRecords = await self._call_user(
+                    lambda: self._interceptors.on_consume(records)
+                )
+                return seen
+            return records
+        except asyncio.CancelledError:
+            self.rewind()
+            raise
 
     def poll_buffered(self, max_records: int | None = None) -> ConsumerRecords | None:
         """What is here already, if there is nothing else to do first; None means: ``poll()``.
@@ -164,6 +173,8 @@ class AsyncConsumer(ConsumerQuestions):
         """
         core, now = self._core, time.monotonic()
         busy = self._closed or self._polling or self._wakeup or self._interceptors
+        if self._handout is not None and self._handout.unread():
+            return None
         if busy or self._large is not None or not core.is_quiet(now):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
@@ -178,12 +189,8 @@ class AsyncConsumer(ConsumerQuestions):
     def rewind(self) -> None:
         """What the last poll gave did not reach the user: give it again."""
         for partition, position in self._before_poll.items():
-            state = self._core.subscription.partitions.get(partition)
-            if state is not None and position is not None:
-                if self._large is not None:
-                    position = self._large.start(partition, position)
-                state.seek(position)
-                self._core.moved(partition)
+            if position is not None:
+                self._go_back(partition, position)
         self._before_poll = {}
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
@@ -202,15 +209,34 @@ class AsyncConsumer(ConsumerQuestions):
         return to_table(found or {})
 
     async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
-        """Up to ``count`` records; fewer when no more come within ``timeout`` seconds."""
+        """Up to ``count`` records; fewer when no more come within ``timeout`` seconds.
+
+        An error that comes after some records is raised by the next call.
+        """
         deadline = self._now() + timeout
         batch: list[ConsumerRecord] = []
-        while len(batch) < count:
-            left = max(0.0, deadline - self._now())
-            found = await self.poll(left, count - len(batch))
-            if not found and self._now() >= deadline:
-                break
-            batch += found.records()
+        try:
+            while len(batch) < count:
+                left = max(0.0, deadline - self._now())
+                found = await self.poll(left, count - len(batch))
+                if not found and self._now() >= deadline:
+                    break
+                batch += found.records()
+                self._gathering = True
+        except KafkaError as error:
+            if not batch:
+                raise
+            if isinstance(error, WakeupError):
+                self.wakeup()
+            else:
+                self._core.note_failure(error)
+        except asyncio.CancelledError:
+            starts = {TopicPartition(one.topic, one.partition): one for one in reversed(batch)}
+            for partition, record in starts.items():
+                self._go_back(partition, Position(record.offset))
+            raise
+        finally:
+            self._gathering = False
         return batch
 
     async def consume_callback(
@@ -226,8 +252,13 @@ class AsyncConsumer(ConsumerQuestions):
                 found = await self.poll(poll_timeout)
             except WakeupError:
                 return count
-            for record in found.records():
-                await self._call_user(lambda record=record: callback(record))  # type: ignore[misc]
+            self._handout = handout = Handout(found, self._core.subscription.partitions)
+            for record in handout:
+                try:
+                    await self._call_user(lambda record=record: callback(record))  # type: ignore[misc]
+                except BaseException:
+                    handout.take_back(record)
+                    raise
                 count += 1
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -239,8 +270,13 @@ class AsyncConsumer(ConsumerQuestions):
                 found = await self.poll()
             except ClosedError:
                 return
-            for record in found.records():
+            for record in self.one_by_one(found):
                 yield record
+
+    def one_by_one(self, found: ConsumerRecords) -> Iterator[ConsumerRecord]:
+        """What a poll gave; a record counts as consumed when it is given, and not before."""
+        self._handout = Handout(found, self._core.subscription.partitions)
+        return iter(self._handout)
 
     def wakeup(self) -> None:
         """Make the poll under way, or the next one, raise ``WakeupError``."""
@@ -452,8 +488,13 @@ class AsyncConsumer(ConsumerQuestions):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "there is nothing to poll: subscribe() or assign() first"
             )
+        self._before_poll = {}
+        if self._handout is not None:
+            for partition, position in self._handout.unread().items():
+                self._go_back(partition, position)
+            self._handout = None
         core.poll_started()
-        if core.commits is not None:
+        if core.commits is not None and not self._gathering:
             core.commits.auto_commit(self._now())
 
     async def _report_commits(self) -> None:
@@ -470,6 +511,14 @@ class AsyncConsumer(ConsumerQuestions):
         self._before_poll.setdefault(partition, state.position)
         state.consumed(position)
         self._core.fetcher.consumed(partition)
+
+    def _go_back(self, partition: TopicPartition, position: Position) -> None:
+        state = self._core.subscription.partitions.get(partition)
+        if state is not None:
+            if self._large is not None:
+                position = self._large.start(partition, position)
+            state.seek(position)
+            self._core.moved(partition)
 
     def _committed(self, offsets: Offsets) -> None:
         self._metrics.commits += 1

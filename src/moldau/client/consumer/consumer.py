@@ -157,9 +157,13 @@ class Consumer(BlockingClient[AsyncConsumer]):
         self._thread.stop()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records one by one, for ever; ends when the consumer is closed."""
+        """Records one by one, for ever; ends when the consumer is closed.
+
+        A record counts as consumed when it is given. After a ``break`` the next poll, or the next
+        consumer of the group, goes on behind it.
+        """
         while not self._inner.closed:
-            yield from self.poll().records()
+            yield from self._inner.one_by_one(self.poll())
 
     def __enter__(self) -> Self:
         return self

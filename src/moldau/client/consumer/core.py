@@ -60,7 +60,7 @@ class ConsumerCore:
             self.commits,
             self.moved,
             self.kick,
-            self._note_failure,
+            self.note_failure,
             lambda: time.time_ns() // 1_000_000,
         )
         self.fetcher = Fetcher(
@@ -70,7 +70,7 @@ class ConsumerCore:
             self.buffer,
             policy,
             self.kick,
-            self._note_failure,
+            self.note_failure,
         )
         self.cluster.allow_auto_creation = settings.allow_auto_create_topics
         self.cluster.topics_of_interest = self._topics_of_interest
@@ -218,7 +218,8 @@ class ConsumerCore:
             return None
         return list({*subscription.topics, *(one.topic for one in subscription.partitions)})
 
-    def _note_failure(self, error: KafkaError) -> None:
+    def note_failure(self, error: KafkaError) -> None:
+        """Let the next look of a poll raise it."""
         self._failure = error
         self.news.set()
 
