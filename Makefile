@@ -13,6 +13,8 @@ KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
 ZOOKEEPER_VERSION := $(shell sed -n 's:.*<zookeeper.version>\(.*\)</zookeeper.version>.*:\1:p' tests/java/zookeeper/pom.xml)
 ZOOKEEPER_JARS := .cache/zookeeper-$(ZOOKEEPER_VERSION)
+CONNECTOR_VERSION := $(shell sed -n 's:.*<connector.version>\(.*\)</connector.version>.*:\1:p' tests/java/spark/pom.xml)
+CONNECTOR_JARS := .cache/spark-connector-$(CONNECTOR_VERSION)
 KAFKAJS := tests/node/node_modules/.installed
 COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
 COMPAT_REPORT := .cache/compat-report.json
@@ -85,6 +87,12 @@ zookeeper: $(ZOOKEEPER_JARS)/.complete ## Copy Apache ZooKeeper's jars into .cac
 $(ZOOKEEPER_JARS)/.complete: tests/java/zookeeper/pom.xml
 	$(call copy_jars,$(ZOOKEEPER_JARS),tests/java/zookeeper/pom.xml)
 
+.PHONY: spark-connector
+spark-connector: $(CONNECTOR_JARS)/.complete ## Copy the jars of Spark's own Kafka connector into .cache, for benchmarks
+
+$(CONNECTOR_JARS)/.complete: tests/java/spark/pom.xml
+	$(call copy_jars,$(CONNECTOR_JARS),tests/java/spark/pom.xml)
+
 # No lock file: it would pin download addresses. package.json pins the versions.
 $(KAFKAJS): tests/node/package.json
 	@tools/system-packages node
@@ -119,7 +127,7 @@ format: install ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --quiet --fix $(wildcard $(PYTHON_PATHS))
 
 .PHONY: bench
-bench: test-tools ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
+bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak

@@ -83,13 +83,13 @@ class RowProducer:
             self._send_each(columns, values, keys)
         self.sent += len(values)
         while self._deliveries and self._deliveries[0].done():
-            self._deliveries.popleft().result(0)
+            _check(self._deliveries.popleft())
 
     def flush(self) -> None:
         """Wait until every row is acknowledged; raises what the first that is not failed with."""
         self._producer.flush()
         while self._deliveries:
-            self._deliveries.popleft().result(0)
+            _check(self._deliveries.popleft())
 
     def __enter__(self) -> Self:
         return self
@@ -157,6 +157,12 @@ def bytes_of(column: pa.Array) -> list[bytes | None]:
         for index in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
             found[index] = None
     return found
+
+
+def _check(delivery: Delivery | ManyDelivery) -> None:
+    error = delivery.exception(0)
+    if error is not None:
+        raise error
 
 
 def _list(column: pa.Array | None, count: int) -> list[Any]:

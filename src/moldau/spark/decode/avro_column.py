@@ -43,7 +43,11 @@ _LOGICAL: Final = {
 
 def avro_type(decoding: Decoding, subject: str | None) -> str:
     """The reader's schema as a Spark type, in DDL."""
-    return _ddl(_parse(_reader_schema(decoding, subject)), {})
+    found = _reader_schema(decoding, subject)
+    named: dict[str, str] = {}
+    for index, reference in enumerate(found.references):
+        _ddl(_parse(Registered(reference, found.references[:index])), named)
+    return _ddl(_parse(found), named)
 
 
 def avro_decoder(decoding: Decoding, subject: str | None, kind: pa.DataType) -> Decode:
