@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=2000, metavar="N")
     parser.add_argument("--megabytes", type=int, default=400, metavar="N", help="to compact")
     parser.add_argument(
-        "--only", choices=["broker", "client", "partitions", "groups", "compaction"]
+        "--only", choices=["broker", "client", "partitions", "groups", "compaction", "spark"]
     )
     options = parser.parse_args()
     console = Console(stderr=True)
@@ -55,6 +55,8 @@ def main() -> int:
         runs = compaction.run(megabytes, console.log)
         title = f"Log compaction, medians of {compaction.ROUNDS} rounds"
         sections.append((title, compaction.rows(megabytes), runs))
+    if options.only in (None, "spark"):
+        sections.append(_spark(console, quick=options.quick))
     text = []
     for title, rows, figures in sections:
         lines = report.table(rows, figures)
@@ -70,6 +72,18 @@ def main() -> int:
         README.write_text(f"{before}{BEGIN}\n{summary}{END}{after}")
         console.log(f"written: {PAGE.name} and the table in {README.name}")
     return 0
+
+
+def _spark(console: Console, *, quick: bool) -> tuple[str, list[report.Row], broker.Runs]:
+    from bench import spark  # pyspark takes its time, and not every run needs it
+
+    records, rounds = spark.QUICK if quick else spark.FULL
+    runs = spark.run(records, rounds, console.log)
+    title = (
+        "Spark, local[2], one Moldau broker: the data source beside the official connector "
+        f"(column Apache Kafka), medians of {rounds} rounds"
+    )
+    return title, spark.rows(records), runs
 
 
 def _clients(scale: client.Scale, console: Console) -> str:

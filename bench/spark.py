@@ -25,6 +25,10 @@ from moldau.model import TopicPartition
 from moldau.spark.session import spark_session
 
 ROOT = Path(__file__).parents[1]
+FULL = (4_000_000, 3)
+QUICK = (200_000, 1)
+"""Records and rounds."""
+
 PARTITIONS = 4
 RECORD_BYTES = 100
 CHUNK = 10_000
