@@ -30,6 +30,7 @@ COMMANDS = {
     "log": ("log", "app"),
     "cluster": ("cluster", "app"),
     "mailalert": ("mailalert", "app"),
+    "pipeline": ("pipeline", "app"),
     "bench": ("bench", "app"),
 }
 """Command name to a module of this package and the Typer in it, in the order of ``--help``."""

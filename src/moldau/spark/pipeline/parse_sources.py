@@ -33,7 +33,7 @@ _COMMON: Final = ("name", "options", "streaming")
 _KEYS: Final = {
     "topic": (*_TOPIC_OPTIONS, *_COMMON),
     "files": ("format", "schema", *_COMMON),
-    "table": ("database", "name"),
+    "table": ("database", "schema", "name"),
 }
 _FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 
@@ -105,4 +105,4 @@ def _table(table: Table, name: str, kind: str) -> TableSource:
     table.require("database", '"sqlite:///people.db"')
     # Whoever writes the file may run any query.
     query = f"SELECT * FROM {table.text(kind)}" if kind == "table" else table.text(kind)  # noqa: S608
-    return TableSource(name, table.text("database"), query)
+    return TableSource(name, table.text("database"), query, table.optional_text("schema"))

@@ -34,6 +34,8 @@ class TableSource:
     name: str
     database: str
     query: str
+    schema: str | None = None
+    """Needed if there may be no rows: Spark finds types by looking at them."""
     streaming: bool = False
 
 
@@ -162,3 +164,9 @@ class Pipeline:
     @property
     def streaming(self) -> bool:
         return any(source.streaming for source in self.sources)
+
+    @property
+    def uses_database(self) -> bool:
+        return any(
+            isinstance(one, (TableSource, TableSink)) for one in (*self.sources, *self.sinks)
+        )

@@ -63,7 +63,7 @@ class _Reader:
 
     def _list(self, index: int) -> list[str]:
         """One name, or more with commas between; aliases are passed over."""
-        found = []
+        found: list[str] = []
         while True:
             token = self._at(index)
             if not _WORD.fullmatch(token) or token.lower() in _NOT_NAMES:

@@ -61,9 +61,11 @@ class Table:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            return self._wrong(key, "a text")
+            self._wrong(key, "a text")
+            return None
         if not str(value).strip():
-            return self._wrong(key, "not empty")
+            self._wrong(key, "not empty")
+            return None
         return str(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -88,7 +90,8 @@ class Table:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            return self._wrong(key, "a positive number")
+            self._wrong(key, "a positive number")
+            return None
         return float(value)
 
     def duration(self, key: str) -> int | None:
@@ -102,7 +105,8 @@ class Table:
             self.complain(key, f"{key} of {self.what}: {error}")
             return None
         if found == 0:
-            return self._wrong(key, "more than nothing")
+            self._wrong(key, "more than nothing")
+            return None
         return found
 
     def word(self, key: str, words: Iterable[str], default: str) -> str:

@@ -1,0 +1,185 @@
+"""``moldau pipeline``: init, run, validate, status, list."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
+from moldau.cli.options import Json, Timeout, group_app
+from moldau.cli.output import note, print_json, print_json_line, print_table
+from moldau.cli.session import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from moldau.spark.pipeline.spec import Pipeline
+
+app = group_app("Pipelines on Spark, declared in a file.")
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE|NAME", help="A pipeline's file, or a ready-made one.")
+]
+Parameters = Annotated[
+    list[str],
+    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Instead of the file's value."),
+]
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="NAME.toml is written.")],
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="A ready-made pipeline to begin with.")
+    ] = "rollup",
+) -> None:
+    """Write a pipeline's file, to be changed as you need it."""
+    from moldau.spark.pipeline.load import ready_made
+    from moldau.spark.pipeline.problems import did_you_mean
+
+    known = ready_made()
+    if template not in known:
+        raise UsageError(f"There is no template {template}: {did_you_mean(template, known)}")
+    path = Path(name if name.endswith(".toml") else f"{name}.toml")
+    text = known[template].replace(f'name = "{template}"', f'name = "{path.stem}"', 1)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise CommandError(f"{path} is there already; remove it or choose another name") from None
+    print(path)
+    note(f"Change it as you need it, then `moldau pipeline run {path}`.")
+
+
+@app.command()
+def validate(file: File, parameter: Parameters = []) -> None:  # noqa: B006 - typer copies it
+    """Check a pipeline's file; Spark is not needed for it."""
+    pipeline = _load(file, parameter)
+    parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
+    print(
+        f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
+    )
+
+
+@app.command("list")
+def list_command(json: Json = False) -> None:
+    """Ready-made pipelines: `run` takes their names, `init --template` copies them."""
+    from moldau.spark.pipeline.load import load_pipeline, ready_made
+
+    found = [(name, load_pipeline(name).description) for name in ready_made()]
+    if json:
+        print_json([{"name": name, "description": text} for name, text in found])
+        return
+    print_table(["NAME", "WHAT IT DOES"], found)
+
+
+@app.command()
+def run(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Where it runs: local[*], spark://…, k8s://…, sc://…; the file's if not given.",
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, then end.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+) -> None:
+    """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
+    from dataclasses import replace
+
+    pipeline = _load(file, parameter)
+    if master is not None:
+        pipeline = replace(pipeline, master=master)
+    _need_extra(pipeline)
+    from moldau.cli.pipeline_view import json_lines, live_view
+    from moldau.spark.pipeline.command import JavaNotFoundError, PipelineFailedError, run_command
+
+    view = json_lines(print_json_line) if json else live_view(pipeline.name)
+    try:
+        with view as report:
+            run_command(pipeline, report, once=once)
+    except (JavaNotFoundError, PipelineFailedError) as error:
+        raise CommandError(str(error)) from None
+
+
+@app.command()
+def status(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006
+    json: Json = False,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """How far a pipeline is, from its checkpoint: whether it runs or not."""
+    from dataclasses import asdict
+
+    from moldau.spark.pipeline.status import status_of
+
+    pipeline = _load(file, parameter)
+    try:
+        found = status_of(pipeline, timeout=timeout)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    if json:
+        print_json([{**asdict(one), "offsets": _nested(one.offsets)} for one in found])
+        return
+    print_table(
+        ["SINK", "BATCH", "BEGUN", "READ", "LAG", "WATERMARK", "ROWS/S", "BATCH MS", "LAST"],
+        [
+            (
+                one.sink,
+                one.batch,
+                one.planned,
+                sum(one.offsets.values()),
+                one.lag,
+                one.watermark,
+                one.progress and one.progress.rows_per_second,
+                one.progress and one.progress.batch_ms,
+                one.progress and one.progress.time,
+            )
+            for one in found
+        ],
+    )
+
+
+def _load(file: str, parameters: list[str]) -> Pipeline:
+    from moldau.spark.pipeline.load import load_pipeline
+    from moldau.spark.pipeline.problems import PipelineError
+
+    given = {}
+    for one in parameters:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise UsageError(f"A parameter is given as NAME=VALUE, not {one!r}")
+        given[name] = value
+    try:
+        return load_pipeline(file, given)
+    except PipelineError as error:
+        for line in error.lines():
+            print(line, file=sys.stderr)
+        raise typer.Exit(ExitCode.FAILURE) from None
+    except FileNotFoundError as error:
+        text = str(error)
+        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+
+
+def _need_extra(pipeline: Pipeline) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        raise CommandError("Pipelines need Spark: pip install 'moldau[spark]'")
+    if pipeline.uses_database and find_spec("sqlalchemy") is None:
+        raise CommandError("Tables of a database need SQLAlchemy: pip install sqlalchemy")
+
+
+def _nested(offsets: dict[Any, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for partition, offset in offsets.items():
+        found.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return found

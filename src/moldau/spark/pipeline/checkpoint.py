@@ -1,0 +1,95 @@
+"""What a pipeline's checkpoint tells without Spark: last batches, offsets, the last report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from moldau.model import TopicPartition
+from moldau.spark.pipeline.progress import Progress
+
+PROGRESS_FILE: Final = "progress.json"
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """How far the query of a sink is."""
+
+    sink: str
+    batch: int | None = None
+    """The last one that is done."""
+    planned: int | None = None
+    """The last one that was begun."""
+    watermark_ms: int | None = None
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    """The next ones to read, of all topics."""
+    progress: Progress | None = None
+
+
+def sink_checkpoint(checkpoint: str, sink: str) -> str:
+    return f"{checkpoint.rstrip('/')}/{sink}"
+
+
+def local_directory(checkpoint: str) -> Path | None:
+    """None if it is in a store of which this machine sees no files."""
+    path = checkpoint.removeprefix("file://")
+    return None if "://" in path else Path(path)
+
+
+def read_state(checkpoint: Path, sink: str) -> SinkState:
+    directory = checkpoint / sink
+    planned, done = _last(directory / "offsets"), _last(directory / "commits")
+    if planned is None:
+        return SinkState(sink, progress=_read_progress(checkpoint, sink))
+    # A batch that was begun and not ended has offsets that nobody has written yet.
+    file = directory / "offsets" / str(planned if done is None else min(planned, done))
+    watermark, offsets = _parse_offsets(file.read_text("utf-8")) if file.exists() else (None, {})
+    if done is None:
+        offsets = {}
+    return SinkState(sink, done, planned, watermark, offsets, _read_progress(checkpoint, sink))
+
+
+def write_progress(checkpoint: Path, reports: dict[str, Progress]) -> None:
+    """The last report of each sink, for ``moldau pipeline status``."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    growing = checkpoint / f".{PROGRESS_FILE}"
+    growing.write_text(json.dumps({sink: asdict(one) for sink, one in reports.items()}), "utf-8")
+    growing.replace(checkpoint / PROGRESS_FILE)
+
+
+def _read_progress(checkpoint: Path, sink: str) -> Progress | None:
+    try:
+        found = json.loads((checkpoint / PROGRESS_FILE).read_text("utf-8"))
+        return Progress(**found[sink])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _last(directory: Path) -> int | None:
+    if not directory.is_dir():
+        return None
+    numbers = [int(file.name) for file in directory.iterdir() if file.name.isdecimal()]
+    return max(numbers, default=None)
+
+
+def _parse_offsets(text: str) -> tuple[int | None, dict[TopicPartition, int]]:
+    """Spark's offset log: a version, the batch's metadata, then a line for each source."""
+    lines = text.splitlines()
+    watermark = _json(lines[1]).get("batchWatermarkMs") if len(lines) > 1 else None
+    offsets: dict[TopicPartition, int] = {}
+    for line in lines[2:]:
+        for topic, partitions in _json(line).items():
+            if isinstance(partitions, dict):
+                for number, offset in partitions.items():
+                    offsets[TopicPartition(topic, int(number))] = int(offset)
+    return watermark or None, offsets
+
+
+def _json(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,58 @@
+"""What Spark reports after each batch, in few numbers: for the live view, ``--json`` and status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One batch of one sink."""
+
+    sink: str
+    batch: int
+    time: str
+    rows: int
+    rows_per_second: float
+    batch_ms: int
+    watermark: str | None = None
+    lag: int | None = None
+    """Records that were there and not in the batch."""
+    state_rows: int = 0
+    """Rows that windows, joins and deduplication remember."""
+    late_rows: int = 0
+    """Rows left out because they were later than the watermark."""
+
+
+def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
+    """From the JSON of a ``StreamingQueryProgress``."""
+    operators = report.get("stateOperators") or []
+    return Progress(
+        sink=sink,
+        batch=int(report["batchId"]),
+        time=report["timestamp"],
+        rows=sum(source.get("numInputRows", 0) for source in report.get("sources", ())),
+        rows_per_second=round(float(report.get("processedRowsPerSecond") or 0.0), 1),
+        batch_ms=int((report.get("durationMs") or {}).get("triggerExecution", 0)),
+        watermark=(report.get("eventTime") or {}).get("watermark"),
+        lag=_lag(report.get("sources", ())),
+        state_rows=sum(int(one.get("numRowsTotal", 0)) for one in operators),
+        late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
+    )
+
+
+def _lag(sources: Any) -> int | None:
+    """Of all topics together; sources that are no topics have no offsets to compare."""
+    behind: int | None = None
+    for source in sources:
+        end, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(end, dict) or not isinstance(latest, dict):
+            continue
+        for topic, offsets in latest.items():
+            if isinstance(offsets, dict):
+                read = end.get(topic, {})
+                distance = sum(at - read.get(number, 0) for number, at in offsets.items())
+                behind = (behind or 0) + max(0, distance)
+    return behind

@@ -1,0 +1,136 @@
+"""Running a pipeline: a streaming query for each sink, watched until it ends or is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.durations import interval
+from moldau.spark.pipeline.frames import build_frames
+from moldau.spark.pipeline.progress import Progress, progress_of
+from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
+from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
+
+POLL: Final = 0.2
+
+Report = Callable[[Progress], None]
+
+
+class PipelineFailedError(RuntimeError):
+    """A query of the pipeline ended with an error; the text is what Spark says."""
+
+
+def once(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline, ending when all that is there now is processed."""
+    if pipeline.trigger.batch:
+        return pipeline
+    return replace(pipeline, trigger=Trigger(available_now=True))
+
+
+class Run:
+    """One run of a pipeline in a session; ``wait`` returns when it is over."""
+
+    def __init__(
+        self, pipeline: Pipeline, spark: SparkSession, report: Report | None = None
+    ) -> None:
+        self._pipeline = pipeline
+        self._report = report
+        self._stopping = threading.Event()
+        self._seen: dict[str, int] = {}
+        self._last: dict[str, Progress] = {}
+        self._queries: dict[str, StreamingQuery] = {}
+        frames = build_frames(pipeline, spark)
+        try:
+            for sink in pipeline.sinks:
+                self._start(sink, frames[sink.input.lower()])
+        except BaseException:
+            self._stop_queries()
+            raise
+
+    def stop(self) -> None:
+        """Let ``wait`` end the queries after the batches under way; any thread may call it."""
+        self._stopping.set()
+
+    def wait(self) -> None:
+        """Report progress until all queries have ended; ``PipelineFailedError`` if one failed."""
+        try:
+            while any(query.isActive for query in self._queries.values()):
+                self._publish()
+                if self._stopping.wait(POLL):
+                    break
+                for name, query in self._queries.items():
+                    _raise_failure(name, query)
+        finally:
+            self._stop_queries()
+        self._publish()
+        for name, query in self._queries.items():
+            _raise_failure(name, query)
+        for sink in self._pipeline.sinks:
+            if sink.name in self._last:
+                finish(sink, self._last[sink.name].batch)
+
+    def _start(self, sink: Sink, frame: DataFrame) -> None:
+        if not frame.isStreaming:
+            write_once(sink, frame)
+            return
+        writer = stream_writer(sink, frame).queryName(f"{self._pipeline.name}-{sink.name}")
+        location = sink_checkpoint(self._pipeline.checkpoint, sink.name)
+        writer = _triggered(writer.option("checkpointLocation", location), self._pipeline.trigger)
+        self._queries[sink.name] = writer.start()
+
+    def _publish(self) -> None:
+        changed = False
+        for name, query in self._queries.items():
+            for report in query.recentProgress:
+                progress = progress_of(name, _as_dict(report))
+                if progress.batch > self._seen.get(name, -1):
+                    self._seen[name] = progress.batch
+                    self._last[name] = progress
+                    changed = True
+                    if self._report is not None:
+                        self._report(progress)
+        directory = local_directory(self._pipeline.checkpoint)
+        if changed and directory is not None:
+            write_progress(directory, self._last)
+
+    def _stop_queries(self) -> None:
+        for query in self._queries.values():
+            if query.isActive:
+                query.stop()
+
+
+def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:
+    """Run it to its end: pipelines that go on for ever are a ``Run``."""
+    Run(pipeline, spark, report).wait()
+
+
+def _triggered(writer: Any, trigger: Trigger) -> Any:
+    if trigger.available_now:
+        return writer.trigger(availableNow=True)
+    if trigger.every is not None:
+        return writer.trigger(processingTime=interval(trigger.every))
+    return writer
+
+
+def _as_dict(report: Any) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = json.loads(report.json) if hasattr(report, "json") else dict(report)
+    return found
+
+
+def _raise_failure(name: str, query: StreamingQuery) -> None:
+    failure = query.exception()
+    if failure is not None:
+        raise PipelineFailedError(f"sink {name}: {_said(failure)}") from failure
+
+
+def _said(error: PySparkException) -> str:
+    return str(error).split("JVM stacktrace", 1)[0].strip()

@@ -1,0 +1,156 @@
+"""Pipelines at work: sources, steps and sinks on small data, in the session of all tests."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.spark.pipelines import START, rows, run_once
+from tests.spark.records import produce
+from tests.support.target import Target
+
+from moldau.spark.pipeline.parse import parse_pipeline
+from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.run import PipelineFailedError
+
+
+@pytest.fixture
+def moldau(clusters: Callable[[str], Target]) -> Target:
+    return clusters("moldau")
+
+
+@pytest.fixture
+def topics(moldau: Target) -> NewTopicFactory:
+    """Records of tests are old."""
+    return partial(topic_factory(moldau.bootstrap), retention_ms=-1)
+
+
+@pytest.fixture
+def run(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Progress]]:
+    """Runs a pipeline until there is nothing more to read; what it reported."""
+
+    def run_it(text: str) -> list[Progress]:
+        pipeline = parse_pipeline(dedent(text), str(tmp_path / "p.toml"))
+        return run_once(pipeline, spark, str(tmp_path / "checkpoint"))
+
+    return run_it
+
+
+def test_steps_of_every_kind(
+    moldau: Target, topics: NewTopicFactory, run: Any, tmp_path: Path
+) -> None:
+    """Twice: the second run goes on where the first one ended."""
+    clicks, users = topics(partitions=2), topics()
+    database = tmp_path / "d.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE cities (city TEXT, country TEXT)")
+        connection.execute("INSERT INTO cities VALUES ('Praha', 'CZ'), ('Wien', 'AT')")
+    connection.close()
+    (tmp_path / "more.py").write_text(
+        "def shout(frame, suffix):\n"
+        "    return frame.selectExpr('*', f\"concat(upper(city), '{suffix}') AS loud\")\n"
+    )
+    file = f'''
+        name = "all"
+        [[sources]]
+        name = "clicks"
+        topic = "{clicks}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "earliest"
+        value_format = "json"
+        value_schema = "id BIGINT, user STRING"
+        [[sources]]
+        name = "users"
+        topic = "{users}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "earliest"
+        value_format = "string"
+        [[sources]]
+        name = "cities"
+        database = "sqlite:///{database}"
+        table = "cities"
+        [[steps]]
+        name = "visits"
+        sql = "SELECT value.id AS id, value.user AS user, timestamp AS time FROM clicks"
+        [[steps]]
+        name = "people"
+        sql = "SELECT CAST(key AS STRING) AS user, value AS city, timestamp AS time FROM users"
+        [[steps]]
+        name = "once"
+        deduplicate = {{ from = "visits", keys = ["id"], time = "time", watermark = "1m" }}
+        [[steps]]
+        name = "known"
+        join = {{ left = "visits", right = "people", on = ["user"], within = "1h", watermark = "1m", left_time = "time", right_time = "time" }}
+        [[steps]]
+        name = "placed"
+        join = {{ left = "known", right = "cities", on = ["city"], how = "left" }}
+        [[steps]]
+        name = "loud"
+        python = "more.py:shout"
+        from = "placed"
+        arguments = {{ suffix = "!" }}
+        [[sinks]]
+        from = "once"
+        parquet = "{tmp_path}/once"
+        [[sinks]]
+        from = "loud"
+        database = "sqlite:///{database}"
+        table = "loud"
+    '''  # noqa: E501
+
+    def click(*numbers: int) -> None:
+        produce(moldau.bootstrap, clicks, [
+            {"value": json.dumps({"id": number, "user": f"u{number % 3}"}).encode(),
+             "partition": number % 2, "timestamp": START + number}
+            for number in numbers
+        ])  # fmt: skip
+
+    produce(moldau.bootstrap, users, [
+        {"key": b"u0", "value": b"Praha", "timestamp": START},
+        {"key": b"u1", "value": b"Linz", "timestamp": START},
+    ])  # fmt: skip
+    click(*range(6), *range(3))
+    reports = run(file)
+    click(6, 7, 0)
+    reports += run(file)
+    assert sum(one.rows for one in reports if one.sink == "once") == 12
+    assert {one.lag for one in reports} == {0}
+    found = rows(database, "SELECT id, user, city, country, loud FROM loud")
+    praha, linz = ("u0", "Praha", "CZ", "PRAHA!"), ("u1", "Linz", None, "LINZ!")
+    expected = [(number, *(praha, linz)[number % 3]) for number in
+                (*range(6), *range(3), 6, 7, 0) if number % 3 < 2]  # fmt: skip
+    assert sorted(found) == sorted(expected)
+    spark = SparkSession.active()
+    ids = sorted(row.id for row in spark.read.parquet(f"{tmp_path}/once").collect())
+    assert ids == list(range(8))
+
+
+def test_a_failing_query_fails_the_pipeline(
+    moldau: Target, topics: NewTopicFactory, run: Any
+) -> None:
+    topic = topics()
+    produce(moldau.bootstrap, topic, [{"value": b"x"}])
+    file = f'''
+        name = "failing"
+        [[sources]]
+        name = "s"
+        topic = "{topic}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "earliest"
+        [[steps]]
+        name = "bad"
+        sql = "SELECT assert_true(length(value) > 1, 'too short') AS value FROM s"
+        [[sinks]]
+        from = "bad"
+        console = true
+    '''
+    with pytest.raises(PipelineFailedError, match=r"(?s)sink bad: .*too short"):
+        run(file)
