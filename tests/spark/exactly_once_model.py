@@ -68,12 +68,17 @@ class ModelCluster:
 class ModelLedger:
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
+        self._taken = False
+        self._last: Decision | None = None
 
     async def take(self) -> Decision | None:
-        await Turn()
-        self._cluster.holder = self
-        await Turn()
-        return await self.peek()
+        if not self._taken:
+            await Turn()
+            self._cluster.holder = self
+            await Turn()
+            self._last = await self.peek()
+            self._taken = True
+        return self._last
 
     async def peek(self) -> Decision | None:
         await Turn()
@@ -86,6 +91,7 @@ class ModelLedger:
             raise ProducerFencedError(ErrorCode.PRODUCER_FENCED)
         self._cluster.decisions.append(decision)
         await Turn()
+        self._last = decision
 
 
 class ModelTransactions:
@@ -213,6 +219,7 @@ class ModelSpark:
     async def _driver(self) -> None:
         self.runs += 1
         run = self.runs
+        committer = self._committer()
         while self.done < self.plan.batches - 1:
             batch = self.done + 1
             written: dict[int, TaskTransaction | None] = {}
@@ -220,13 +227,6 @@ class ModelSpark:
                 self._start(batch, partition, run, written)
                 if self.rng.random() < self.plan.speculation:
                     self._start(batch, partition, run, written)
-            committer = BatchCommitter(
-                QUERY,
-                ModelLedger(self.cluster),
-                ModelTransactions(self.cluster),
-                margin=MARGIN,
-                replay_lost=self.plan.replay_lost,
-            )
             if self.rng.random() < 0.5:
                 await committer.resume(batch)
             while len(written) < self.plan.partitions:
@@ -235,12 +235,21 @@ class ModelSpark:
             try:
                 await committer.commit(batch, new)
             except (ExactlyOnceError, KafkaError):
-                await committer.abort(batch, new)
+                await self._committer().abort(batch, new)
                 raise
             await Turn()
             if self.done >= batch:
                 return  # another driver has written the commit log: Spark stops this one
             self.done = batch
+
+    def _committer(self) -> BatchCommitter:
+        return BatchCommitter(
+            QUERY,
+            ModelLedger(self.cluster),
+            ModelTransactions(self.cluster),
+            margin=MARGIN,
+            replay_lost=self.plan.replay_lost,
+        )
 
     def _start(
         self, batch: int, partition: int, run: int, written: dict[int, TaskTransaction | None]

@@ -254,15 +254,10 @@ class _Options:
         return value.lower()
 
     def duration(self, name: str, default: float) -> float:
-        """Spark's time strings: a number and ms, s, m, min, h, d; seconds."""
         value = self.text(name)
         if value is None:
             return default
-        match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d|)", value.lower())
-        if match is None:
-            raise OptionError(f"Option {name} must be a time such as 30s or 15m, not {value!r}")
-        units = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "": 0.001}
-        return int(match[1]) * units[match[2]]
+        return parse_duration(name, value)
 
     def timestamp(self, name: str) -> int | None:
         value = self.text(name)
@@ -284,6 +279,15 @@ class _Options:
             raise OptionError(
                 f'Option {name} must be {what}, such as {{"topic":{{"0":23}}}}: {error}'
             ) from None
+
+
+def parse_duration(name: str, value: str) -> float:
+    """Spark's time strings: a number and ms, s, m, min, h, d; seconds."""
+    match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d|)", value.strip().lower())
+    if match is None:
+        raise OptionError(f"Option {name} must be a time such as 30s or 15m, not {value!r}")
+    units = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "": 0.001}
+    return int(match[1]) * units[match[2]]
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:

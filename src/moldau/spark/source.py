@@ -64,7 +64,10 @@ class MoldauDataSource(DataSource):
                 "cannot be replaced"
             )
         if options.exactly_once is not None:
-            raise OptionError("Option exactlyOnce is not available")
+            from moldau.spark.exactly_once.options import exactly_once_options
+            from moldau.spark.exactly_once.writer import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(exactly_once_options(options), schema)
         return MoldauStreamWriter(options, schema)
 
     def _as_batch(self) -> dict[str, str]:

@@ -107,7 +107,8 @@ class BatchCommitter:
             raise CheckpointResetError(batch, last.batch)
         if last is not None and last.batch == batch:
             await self._repeat(last, new)
-        elif new:
+        else:
+            # Without a row too: or an older driver, whose rows were others, could decide later.
             await self._decide(Decision(batch, tuple(new)), new)
 
     async def abort(self, batch: int, new: Sequence[TaskTransaction]) -> None:
@@ -130,11 +131,12 @@ class BatchCommitter:
 
     async def _decide(self, decision: Decision, new: Sequence[TaskTransaction]) -> None:
         """``new`` are those of its transactions that no decision has had yet."""
+        await self._check_time(decision.batch, new)
         await self._ledger.write(decision)
         fates = await self._transactions.commit(decision.transactions)
         lost = _having(Fate.ABORTED, decision, fates)
         _refuse_unknown(decision, fates)
-        if len(lost) == len(decision.transactions):
+        if lost and len(lost) == len(decision.transactions):
             raise TimeoutNearError(decision.batch, "its transactions timed out as it was committed")
         if lost:
             raise LostTransactionError(decision.batch, lost, len(decision.transactions))
@@ -149,8 +151,7 @@ class BatchCommitter:
             await self._sweep(last)
         elif len(lost) == len(last.transactions):
             # Nothing of the batch is visible or will be: what was decided counts no longer.
-            if new:
-                await self._decide(Decision(last.batch, tuple(new)), new)
+            await self._decide(Decision(last.batch, tuple(new)), new)
         else:
             visible = _having(Fate.COMMITTED, last, fates)
             instead = self._replacements(last, lost, new)
@@ -174,7 +175,7 @@ class BatchCommitter:
         left = await self._transactions.seconds_left(new)
         if any(seconds is None for seconds in left):
             raise TimeoutNearError(batch, "a transaction timed out before the batch was complete")
-        shortest = min(seconds for seconds in left if seconds is not None)
+        shortest = min((seconds for seconds in left if seconds is not None), default=self._margin)
         if shortest < self._margin:
             raise TimeoutNearError(
                 batch,

@@ -1,0 +1,196 @@
+"""The exactly-once protocol on Apache Kafka, in processes that are killed at every step."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import re
+import signal
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.client.reading import values_of
+from tests.spark.exactly_once_faults import STEPS, plan_fault, run_batch
+from tests.support.target import Target
+
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.types import TransactionListing
+from moldau.client.offsets import OffsetSpec
+from moldau.model import TopicPartition
+
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
+
+Killed = bool
+PARTITIONS = 2
+KILLS = 100 if os.environ.get("MOLDAU_SOAK") else 8
+
+
+class StoppedError(Exception):
+    """The query has stopped, and said why."""
+
+
+class Query:
+    """A query whose batches run in processes of their own."""
+
+    def __init__(self, kafka: Target, topic: str, place: Path) -> None:
+        self.kafka = kafka
+        self.topic = topic
+        self.plan = place / "plan"
+        self.id = uuid.uuid4().hex
+        self.expected: Counter[bytes] = Counter()
+        self.batch = -1
+
+    def next(self, step: str | None = None, **options: str) -> Killed:
+        """Run a new batch, which dies at the step, if it gets there."""
+        self.batch += 1
+        self.expected.update(row for part in self.parts for row in part)
+        return self.run(step, **options)
+
+    @property
+    def parts(self) -> list[list[bytes]]:
+        return [[b"%d.%d.%d" % (self.batch, part, n) for n in range(3)] for part in range(2)]
+
+    def run(self, step: str | None = None, **options: str) -> Killed:
+        """Run the batch, or run it again."""
+        self.plan.unlink(missing_ok=True)
+        if step is not None:
+            plan_fault(self.plan, step)
+        given = {
+            "kafka.bootstrap.servers": self.kafka.bootstrap,
+            "topic": self.topic,
+            "exactlyOnce": "true",
+            **{f"exactlyOnce.{name}": value for name, value in options.items()},
+        }
+        result = self.plan.with_name("result")
+        result.unlink(missing_ok=True)
+        arguments = (given, self.id, self.batch, self.parts, str(self.plan), str(result))
+        process = processes.Process(target=run_batch, args=arguments)
+        process.start()
+        process.join()
+        if process.exitcode == -signal.SIGKILL:
+            return True
+        assert process.exitcode == 0
+        if result.exists():
+            raise StoppedError(result.read_text())
+        return False
+
+    def check(self) -> None:
+        """Every row of the batches is visible once, and nothing is left open."""
+        found = values_of(self.kafka.bootstrap, self.topic, isolation="read_committed")
+        assert Counter(found) == self.expected
+        latest = {TopicPartition(self.topic, n): OffsetSpec.LATEST for n in range(PARTITIONS)}
+        with Admin(bootstrap_servers=self.kafka.bootstrap) as admin:
+            assert admin.list_offsets(latest, read_committed=True) == admin.list_offsets(latest)
+
+    def wait_until_nothing_is_open(self) -> None:
+        """The cluster has aborted what timed out."""
+        with Admin(bootstrap_servers=self.kafka.bootstrap) as admin:
+            while any(self.id in one.transactional_id for one in _unfinished(admin)):
+                pass
+
+
+def _unfinished(admin: Admin) -> list[TransactionListing]:
+    return admin.list_transactions(states=("Ongoing", "PrepareAbort"))
+
+
+@pytest.fixture
+def query(kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path) -> Query:
+    return Query(kafka, kafka_topic(partitions=PARTITIONS), tmp_path)
+
+
+def test_a_batch_killed_at_any_step_is_written_once(query: Query) -> None:
+    for step in STEPS:
+        assert query.next(step), f"never got to {step}"
+        assert not query.run()
+    query.check()
+
+
+def test_kills_at_random_while_a_killed_batch_is_repeated(query: Query) -> None:
+    rng = random.Random(7)
+    kills = 0
+    while kills < KILLS:
+        step: str | None = rng.choice(STEPS)
+        killed = query.next(step)
+        while killed:
+            kills += 1
+            step = rng.choice((*STEPS, "before resuming", "before abort 0", None))
+            killed = query.run(step)
+    query.check()
+
+
+def test_attempts_that_lost_do_not_hold_readers_up(query: Query) -> None:
+    assert query.next("task 1 after")  # leaves both transactions of the batch open
+    assert query.run("task 0 after")
+    assert not query.run()
+    query.check()
+
+
+def test_a_decision_that_timed_out_whole_is_made_again(query: Query) -> None:
+    assert query.next("after deciding", transactionTimeout="1s", margin="0s")
+    query.wait_until_nothing_is_open()
+    assert not query.run()
+    query.check()
+
+
+def test_a_decision_that_timed_out_in_part_stops_the_query(query: Query) -> None:
+    assert query.next("after commit 0", transactionTimeout="1s", margin="0s")
+    query.wait_until_nothing_is_open()
+    with pytest.raises(
+        StoppedError,
+        match=re.escape("is written in part: 1 of its 2 transactions (3 rows, Spark partitions 1)"),
+    ):
+        query.run()
+    assert not query.run(onLostTransaction="replay")
+    query.check()
+
+
+def test_a_batch_that_has_taken_too_long_is_not_decided(query: Query) -> None:
+    query.next()
+    with pytest.raises(StoppedError, match=re.escape("a transaction times out in 19.")):
+        query.next(transactionTimeout="20s", margin="19999ms")
+    assert not query.run()
+    query.check()
+
+
+def test_a_checkpoint_that_was_put_back_stops_the_query(query: Query) -> None:
+    query.next()
+    query.next()
+    query.batch = 0
+    with pytest.raises(
+        StoppedError, match=re.escape("Spark is at batch 0, but batch 1 of this query is written")
+    ):
+        query.run()
+
+
+def test_a_topic_of_decisions_that_forgets_is_refused(
+    query: Query, kafka_topic: NewTopicFactory
+) -> None:
+    topic = kafka_topic(cleanup_policy="delete")
+    with pytest.raises(
+        StoppedError, match=re.escape("has cleanup.policy=delete: set it to compact")
+    ):
+        query.next(topic=topic)
+
+
+def test_a_timeout_that_brokers_do_not_allow(query: Query) -> None:
+    with pytest.raises(
+        StoppedError, match=re.escape("transactionTimeout=960s is longer than the brokers allow")
+    ):
+        query.next(transactionTimeout="16m")
+
+
+def test_a_cluster_without_transactions_is_refused(
+    clusters: Callable[[str], Target], tmp_path: Path
+) -> None:
+    moldau = clusters("moldau")
+    query = Query(moldau, topic_factory(moldau.bootstrap)(), tmp_path)
+    with pytest.raises(
+        StoppedError, match=re.escape("exactlyOnce needs transactions, and this cluster has none")
+    ):
+        query.next()
