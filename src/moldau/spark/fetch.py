@@ -44,6 +44,13 @@ _ESTIMATE_MARGIN: Final = 1.1
 _SMALLEST_FETCH: Final = 16 * 1024
 
 
+_MAY_BE_GONE: Final = (
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
+"""What brokers say for a while when leaders change, and for ever of what was deleted."""
+
 _Pending = Future[tuple[int, FetchedPartition | None]]
 
 
@@ -127,11 +134,12 @@ class RangeFetcher:
                 answer = await self._fetch(self._cluster, position)
                 if answer.records:
                     return position, answer
-                seen = answer.last_stable_offset if self._options.read_committed else -1
+                committed = self._options.read_committed
+                last = answer.last_stable_offset if committed else answer.high_watermark
                 waiting_for = KafkaError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
-                    f"{self._partition} ends at offset {max(seen, answer.high_watermark)}, "
-                    f"the range to read at {self._range.end}",
+                    f"{self._partition} ends at offset {last}, the range to read at "
+                    f"{self._range.end}",
                 )
             except KafkaError as error:
                 if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -140,19 +148,16 @@ class RangeFetcher:
                         return position, None
                     position = moved
                     continue
-                if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    self._lost(f"{self._partition} does not exist any more")
-                    return position, None
-                if not error.retriable:
+                if not error.retriable and error.code not in _MAY_BE_GONE:
                     raise
                 waiting_for = error
             self._cluster.forget(self._partition.topic)
             try:
                 await backoff.pause(waiting_for)
             except KafkaError as error:
-                if error.code != ErrorCode.OFFSET_NOT_AVAILABLE:
+                if error.code not in _MAY_BE_GONE:
                     raise
-                self._lost(f"{error.message}: records were lost, or the topic was made anew")
+                self._lost(error.message)
                 return position, None
 
     async def _out_of_range(self, cluster: Cluster, position: int) -> int | None:
