@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
@@ -11,7 +11,6 @@ from moldau.spark.pipeline.spec import (
     JoinStep,
     Pipeline,
     Sink,
-    Source,
     SqlStep,
     Step,
     WindowStep,
@@ -19,32 +18,31 @@ from moldau.spark.pipeline.spec import (
 
 
 def ordered(
-    sources: Iterable[Source], steps: Mapping[Path, Step], problems: Problems
+    declared: Sequence[str], steps: Mapping[Path, Step], problems: Problems
 ) -> tuple[Step, ...]:
-    """Steps, each after those it reads from; unknown names and cycles are problems."""
-    folded = {source.name.lower() for source in sources}
+    """Steps, each after those it reads from; unknown names and cycles are problems.
+
+    ``declared`` are the names of all sources and steps.
+    """
     left = dict(steps)
-    known = [*(source.name for source in sources), *(step.name for step in steps.values())]
     for path, step in steps.items():
-        _check_inputs(path, step, known, problems)
+        _check_inputs(path, step, declared, problems)
     found: list[Step] = []
     while left:
+        waiting = {step.name.lower() for step in left.values()}
         ready = [
             path
             for path, step in left.items()
-            if all(name.lower() in folded or not _is_step(name, left) for name in step.inputs)
+            if not any(name.lower() in waiting for name in step.inputs)
         ]
         if not ready:
             _cycle(left, problems)
             return tuple(found)
-        for path in ready:
-            step = left.pop(path)
-            folded.add(step.name.lower())
-            found.append(step)
+        found += [left.pop(path) for path in ready]
     return tuple(found)
 
 
-def check_sinks(sinks: Mapping[Path, Sink], known: Iterable[str], problems: Problems) -> None:
+def check_sinks(sinks: Mapping[Path, Sink], known: Sequence[str], problems: Problems) -> None:
     names = {name.lower() for name in known}
     for path, sink in sinks.items():
         if sink.input and sink.input.lower() not in names:
@@ -100,7 +98,7 @@ def _check_join(step: JoinStep, path: Path, carried: str | None, problems: Probl
         )
 
 
-def _check_inputs(path: Path, step: Step, known: list[str], problems: Problems) -> None:
+def _check_inputs(path: Path, step: Step, known: Sequence[str], problems: Problems) -> None:
     names = {name.lower() for name in known}
     for name in step.inputs:
         if name and name.lower() not in names:
@@ -111,10 +109,6 @@ def _check_inputs(path: Path, step: Step, known: list[str], problems: Problems) 
                 f"{did_you_mean(name, others)}",
                 name,
             )
-
-
-def _is_step(name: str, steps: Mapping[Path, Step]) -> bool:
-    return any(step.name.lower() == name.lower() for step in steps.values())
 
 
 def _cycle(left: Mapping[Path, Step], problems: Problems) -> None:

@@ -49,13 +49,16 @@ class _Parser:
         self._top = Table(document, (), "the file", problems)
         self._file = file
         self._problems = problems
+        self._declared: list[str] = []
+        """Names of sources and steps, also of those with mistakes: one is enough for each."""
 
     def pipeline(self) -> Pipeline:
         top = self._top
         top.allow(_TOP)
         top.require("name", '"rollup"')
-        top.require("sources", '[[sources]] with name = "events" and topic = "events"')
-        top.require("sinks", '[[sinks]] with from = "events" and topic = "results"')
+        for key in ("sources", "sinks"):
+            if key not in top:
+                top.complain(None, f"a pipeline needs {key}: add [[{key}]]")
         trigger = self._trigger()
         sources = self._sources(trigger.batch)
         steps = self._steps()
@@ -73,11 +76,10 @@ class _Parser:
             config=spark.texts_by_name("config"),
             trigger=trigger,
             sources=tuple(sources.values()),
-            steps=ordered(list(sources.values()), steps, self._problems),
+            steps=ordered(self._declared, steps, self._problems),
             sinks=tuple(sinks.values()),
         )
-        known = [one.name for one in (*sources.values(), *steps.values())]
-        check_sinks(sinks, known, self._problems)
+        check_sinks(sinks, self._declared, self._problems)
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems
         )
@@ -104,7 +106,9 @@ class _Parser:
         for index, values in enumerate(tables):
             name = values.get("name") if isinstance(values, dict) else None
             what = f"[[{key}]] {name}" if isinstance(name, str) else f"[[{key}]]"
-            yield Table(values, (key, index), what, self._problems), name or ""
+            if isinstance(name, str) and key != "sinks":
+                self._declared.append(name)
+            yield Table(values, (key, index), what, self._problems), str(name or "")
 
     def _sources(self, batch: bool) -> dict[Path, Source]:
         found = {}

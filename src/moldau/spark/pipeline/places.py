@@ -44,6 +44,7 @@ class _Scanner:
                 table = self._header(2)
                 number = self._counts.get(table, -1) + 1
                 self._counts[table] = number
+                self._found.setdefault(table, self._header_line)
                 table = (*table, number)
                 self._found[table] = self._header_line
             elif self._text[self._at] == "[":

@@ -1,0 +1,109 @@
+"""``moldau pipeline``: the commands that need no session, and what they say without Java."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.cli import CommandLine
+
+from moldau.cli.pipeline_view import view
+from moldau.spark import session
+from moldau.spark.pipeline.checkpoint import read_state, write_progress
+from moldau.spark.pipeline.progress import progress_of
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    return CommandLine("", capsys)
+
+
+def test_a_file_is_made_checked_and_kept(cli: CommandLine, tmp_path: Path) -> None:
+    assert cli("pipeline", "init", "sensors").out == "sensors.toml\n"
+    assert cli("pipeline", "validate", "sensors.toml").out == (
+        "sensors.toml: pipeline sensors is fine: 1 sources, 3 steps, 2 sinks\n"
+    )
+    assert "is there already" in cli("pipeline", "init", "sensors", code=1).err
+    assert "did you mean mirror?" in cli("pipeline", "init", "m", "-t", "miror", code=2).err
+    cli("pipeline", "init", "copy", "--template", "mirror")
+    (tmp_path / "sensors.toml").write_text('name = "x"\n[[source]]\n')
+    said = cli("pipeline", "validate", "sensors.toml", code=1).err.splitlines()
+    assert said[-1] == "sensors.toml:2: the file has no key source: did you mean sources?"
+    assert len(said) == 3
+    wrong = cli("pipeline", "validate", "rollup", "-p", "topik=x", code=1).err
+    assert "there is no parameter topik: did you mean topic?" in wrong
+    assert "NAME=VALUE" in cli("pipeline", "validate", "rollup", "-p", "topic", code=2).err
+    assert "did you mean rollup?" in cli("pipeline", "run", "rolup", code=4).err
+
+
+def test_ready_made_pipelines_are_listed(cli: CommandLine) -> None:
+    names = [row[0] for row in cli("pipeline", "list").rows]
+    assert names == ["alerts", "archive", "mirror", "replay", "rollup"]
+    assert [one["name"] for one in cli("pipeline", "list", "--json").json] == names
+
+
+def test_without_java_a_sentence_says_what_to_install(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(session, "_USUAL_PLACES", ())
+    said = cli("pipeline", "run", "rollup", code=1).err
+    assert "Spark needs Java 17 or later, and there is none here" in said
+    assert len(said.splitlines()) == 1
+
+
+REPORT = {
+    "batchId": 7,
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "processedRowsPerSecond": 12.345,
+    "durationMs": {"triggerExecution": 250},
+    "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+    "stateOperators": [{"numRowsTotal": 4, "numRowsDroppedByWatermark": 1}],
+    "sources": [
+        {
+            "numInputRows": 3,
+            "endOffset": {"t": {"0": 5, "1": 2}},
+            "latestOffset": {"t": {"0": 9, "1": 2}},
+        },
+        {"numInputRows": 1, "endOffset": {"logOffset": 3}, "latestOffset": None},
+    ],
+}
+
+
+def test_status_is_read_from_the_checkpoint(cli: CommandLine, tmp_path: Path) -> None:
+    assert "no checkpoint" in cli("pipeline", "status", "rollup", code=1).err
+    checkpoint = tmp_path / "checkpoints" / "rollup"
+    for folder in ("offsets", "commits"):
+        (checkpoint / "topic" / folder).mkdir(parents=True)
+    log = checkpoint / "topic" / "offsets"
+    for batch in (6, 7, 8):
+        offsets = json.dumps({"events": {"0": batch, "1": 1}})
+        (log / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":{batch * 1000}}}\n{offsets}')
+    (checkpoint / "topic" / "commits" / "7").write_text("v1\n{}")
+    write_progress(checkpoint, {"topic": progress_of("topic", REPORT)})
+    # Nobody listens there: the lag is unknown.
+    found = cli("pipeline", "status", "rollup", "--json", "--timeout", "0.5",
+                "-p", "bootstrap=127.0.0.1:1").json  # fmt: skip
+    assert [one["sink"] for one in found] == ["topic", "table"]
+    assert (found[0]["batch"], found[0]["planned"]) == (7, 8)
+    assert found[0]["offsets"] == {"events": {"0": 7, "1": 1}}
+    assert found[0]["watermark"] == "1970-01-01T00:00:07+00:00"
+    assert found[0]["lag"] is None
+    assert found[0]["progress"]["rows"] == 4
+    assert found[1]["batch"] is None
+    assert read_state(checkpoint, "nothing").planned is None
+
+
+def test_progress_is_shown_in_few_numbers() -> None:
+    progress = progress_of("out", REPORT)
+    assert (progress.rows, progress.rows_per_second, progress.batch_ms) == (4, 12.3, 250)
+    assert (progress.lag, progress.state_rows, progress.late_rows) == (4, 4, 1)
+    table = view("p", {"out": progress}, {"out": 1234})
+    cells = [next(iter(column.cells)) for column in table.columns]
+    watermark = "2026-01-01T00:00:00.000Z"
+    assert cells == ["out", "7", "1,234", "12", "4", watermark, "0.2 s", "1"]

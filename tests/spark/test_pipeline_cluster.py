@@ -1,0 +1,125 @@
+"""The same file on a Spark standalone cluster of two workers, by command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyspark
+import pytest
+from tests.client.conftest import topic_factory
+from tests.spark.records import consume, produce
+from tests.support.cli import CommandLine
+from tests.support.process import ServerProcess
+from tests.support.target import Target
+
+from moldau.spark.session import find_java
+
+FILE = """\
+name = "upper"
+[parameters]
+bootstrap = ""
+topic = ""
+to = ""
+checkpoint = ""
+[spark]
+checkpoint = "${checkpoint}"
+[spark.config]
+"spark.ui.enabled" = false
+"spark.executor.memory" = "512m"
+"spark.driver.memory" = "512m"
+"spark.driver.host" = "127.0.0.1"
+"spark.sql.shuffle.partitions" = 2
+[[sources]]
+name = "records"
+topic = "${topic}"
+bootstrap_servers = "${bootstrap}"
+starting_offsets = "earliest"
+value_format = "string"
+[[steps]]
+name = "upper"
+sql = "SELECT key, upper(value) AS value FROM records"
+[[sinks]]
+from = "upper"
+topic = "${to}"
+bootstrap_servers = "${bootstrap}"
+"""
+
+
+class StandaloneCluster:
+    """A master and two workers with a core each."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self._directory = directory
+        self._stack = stack
+        master = self._start("master.Master")
+        ready = master.wait_for("Starting Spark master at ")
+        self.url = ready.rpartition(" ")[2]
+        self.work = [directory / f"work-{number}" for number in (1, 2)]
+        sizes = ("--cores", "1", "--memory", "512m")
+        workers = [
+            self._start("worker.Worker", self.url, *sizes, "--work-dir", str(work))
+            for work in self.work
+        ]
+        for worker in workers:
+            worker.wait_for("Successfully registered with master")
+
+    def _start(self, name: str, *arguments: str) -> ServerProcess:
+        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        process = ServerProcess(
+            [str(program), f"org.apache.spark.deploy.{name}", *place, *arguments],
+            self._directory / f"{name}-{len(list(self._directory.iterdir()))}.log",
+            {
+                "JAVA_HOME": str(find_java()),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_MEMORY": "256m",
+            },
+        )
+        self._stack.callback(process.kill)
+        return process
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
+    directory = tmp_path / "standalone"
+    directory.mkdir()
+    with ExitStack() as stack:
+        yield StandaloneCluster(directory, stack)
+
+
+def test_two_workers_run_the_same_file(
+    standalone: StandaloneCluster,
+    clusters: Callable[[str], Target],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = clusters("moldau")
+    new_topic = topic_factory(broker.bootstrap)
+    topic, to = new_topic(partitions=2), new_topic(partitions=2)
+    records = [
+        {"key": b"%d" % number, "value": b"v%d" % number, "partition": number % 2}
+        for number in range(200)
+    ]
+    produce(broker.bootstrap, topic, records)
+    file = tmp_path / "upper.toml"
+    file.write_text(FILE)
+    given = {"bootstrap": broker.bootstrap, "topic": topic, "to": to,
+             "checkpoint": str(tmp_path / "checkpoint")}  # fmt: skip
+    options = [part for item in given.items() for part in ("-p", "=".join(item))]
+    cli = CommandLine(broker.bootstrap, capsys)
+    master = ("--master", standalone.url, "--once", "--json")
+    with cli.start("pipeline", "run", str(file), *options, *master) as child:
+        out, err = child.communicate(timeout=150)
+    assert child.returncode == 0, err.decode()
+    assert b'"rows":200' in out
+    found = consume(broker.bootstrap, to, 2)
+    assert sorted((row.key, row.value) for row in found) == sorted(
+        (one["key"], one["value"].upper()) for one in records
+    )
+    executors = [list(work.glob("app-*/*/stderr")) for work in standalone.work]
+    assert all(executors), "each worker ran an executor"
+    [state] = cli("pipeline", "status", str(file), *options, "--json").json
+    assert (state["batch"], state["lag"]) == (0, 0)
+    assert state["offsets"] == {topic: {"0": 100, "1": 100}}
