@@ -40,8 +40,9 @@ def copy_slice(found: LogSlice, future: PartitionLog, now_ms: int, *, new_segmen
         future.roll(now_ms)
     start = end = 0
     for position, header in iter_headers(records):
-        if position == 0 and future.size == 0 and header.base_offset != future.log_end_offset:
-            # The log starts in the middle of a batch, or has a gap there.
+        if position == 0 and future.size == 0 and header.base_offset < future.log_end_offset:
+            # The log starts in the middle of a batch. (In the gaps of a compacted log it stays at
+            # its start: readers there are not out of range.)
             future.truncate_fully_and_start_at(header.base_offset, now_ms)
         if position + header.size - start > _PIECE_BYTES and end > start:
             future.append_as_follower(records[start:end], now_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 from moldau.log.disk import OsDisk
@@ -70,9 +71,16 @@ class SnapshotCheck:
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._waiting = sorted(paths.items(), reverse=True)
         self._seen: dict[int, tuple[int, int]] = {}
+        self._end = 0
+        self._gap_starts: list[int] = []
+        self._gap_ends: list[int] = []
 
     def saw(self, batch: Walked) -> Iterator[Finding]:
         header = batch.header
+        if header.base_offset > self._end:
+            self._gap_starts.append(self._end)
+            self._gap_ends.append(header.base_offset)
+        self._end = header.next_offset
         while self._waiting and self._waiting[-1][0] <= header.base_offset:
             yield from self._compare(*self._waiting.pop())
         if header.has_producer_id and not header.is_control:
@@ -104,7 +112,7 @@ class SnapshotCheck:
         if entry.last_offset >= offset:
             return f"producer {entry.producer_id} is at {entry.last_offset}, beyond the snapshot"
         seen = self._seen.get(entry.producer_id)
-        if seen is not None and entry.last_offset >= 0:
+        if seen is not None and entry.last_offset >= 0 and not self._is_gone(entry.last_offset):
             last_offset, last_sequence = seen
             if (entry.last_offset, entry.last_sequence) != (last_offset, last_sequence):
                 return (
@@ -113,3 +121,8 @@ class SnapshotCheck:
                     f"{last_sequence}"
                 )
         return None
+
+    def _is_gone(self, offset: int) -> bool:
+        """Whether compaction has taken the batch: the producer has written others since then."""
+        place = bisect_right(self._gap_starts, offset) - 1
+        return place >= 0 and offset < self._gap_ends[place]

@@ -230,6 +230,17 @@ async def test_a_log_that_starts_inside_a_batch_still_does(broker: Broker) -> No
     assert manager.logs[A0].log_start_offset == 7
 
 
+async def test_a_compacted_log_keeps_its_start(broker: Broker) -> None:
+    log = broker.manager.get_or_create(A0, TOPIC_ID, CONFIG)
+    log.append_as_follower(make_batch(base_offset=40, leader_epoch=0), NOW_MS)
+    await broker.manager.alter_replica_dir(A0, "/d2")
+    new = await moved(broker.manager, log)
+    assert (new.log_start_offset, new.log_end_offset) == (0, 41)
+    await broker.manager.shutdown()
+    manager = await broker.start()
+    assert manager.logs[A0].log_start_offset == 0
+
+
 async def test_a_truncation_reaches_the_copy(broker: Broker) -> None:
     log = create(broker, 200)
     slow_down(broker)

@@ -15,6 +15,7 @@ from moldau.log import AppendOrigin
 from moldau.log.disk import OsDisk
 from moldau.log.partition_metadata import encode_partition_metadata
 from moldau.log.verify import DirectoryInUseError, Finding, Level, Verification
+from moldau.records.batch import HEADER_SIZE, iter_headers, write_crc
 from moldau.records.compression import Compression
 from moldau.records.control import ControlType, build_end_txn_marker
 
@@ -332,8 +333,6 @@ def test_a_finding_says_where_and_what_a_start_does(data: Path) -> None:
 def test_deep_looks_into_the_records(data: Path) -> None:
     path = segments(data)[0]
     content = path.read_bytes()
-    from moldau.records.batch import HEADER_SIZE, iter_headers, write_crc
-
     position, header = next(iter(iter_headers(content)))
     patch(path, position + HEADER_SIZE, b"\x7f")  # the length of the first record
     broken = bytearray(path.read_bytes())
@@ -405,3 +404,24 @@ def test_what_cannot_be_read_is_told(data: Path) -> None:
     assert [(one.path, one.problem[:14]) for one in found] == [
         (str(data / "t-0"), "cannot be read")
     ]
+
+
+def test_a_snapshot_knows_of_batches_that_compaction_took(data: Path, tmp_path: Path) -> None:
+    taken = int(segments(data)[1].name[:20]) - 1  # what the snapshot there names as the last
+    whole = b"".join(path.read_bytes() for path in segments(data))
+    partition = tmp_path / "compacted" / "t-0"
+    partition.mkdir(parents=True)
+    log = open_log(OsDisk(), CONFIG, directory=str(partition))
+    for position, header in iter_headers(whole):
+        if header.last_offset != taken:
+            batch = bytearray(whole[position : position + header.size])
+            log.append_as_follower(memoryview(batch), NOW_MS)
+    close_cleanly(log)
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    snapshots = list((data / "t-0").glob("*.snapshot"))
+    assert any(int(path.name[:20]) == taken + 1 for path in snapshots)
+    for path in snapshots:
+        (partition / path.name).write_bytes(path.read_bytes())
+    found = verify(tmp_path / "compacted")
+    assert [one for one in found if one.path.endswith(".snapshot")] == []
