@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
+from moldau.client.closing import Closing
 from moldau.client.errors import ClosedError
 from moldau.net.loop import loop_factory
 
@@ -193,7 +194,7 @@ def _nothing() -> None:
 os.register_at_fork(after_in_child=_mark_forked)
 
 
-class BlockingClient(Generic[Inner]):
+class BlockingClient(Closing, Generic[Inner]):
     """What the blocking classes have in common: the async client, and the loop it lives on."""
 
     _inner: Inner

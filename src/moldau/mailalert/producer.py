@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from moldau.client.closing import Closing
 from moldau.client.producer import Delivery, Producer
 from moldau.mailalert.alert import Alert, Severity, decode_alert
 
 DEFAULT_TOPIC: Final = "alerts"
 
 
-class AlertSender:
+class AlertSender(Closing):
     """Alerts into a topic, acknowledged by all replicas. Thread-safe."""
 
     def __init__(
@@ -43,17 +43,6 @@ class AlertSender:
 
     def close(self) -> None:
         self._producer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def send_alert(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.blocking import BlockingClient, blocking
@@ -22,17 +20,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     def close(self) -> None:
         self._thread.run(self._inner.close())
         self._thread.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     list_topics = blocking(AsyncAdmin.list_topics)
     describe_topics = blocking(AsyncAdmin.describe_topics)

@@ -15,8 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from moldau.client.blocking import BlockingClient
 from moldau.client.consumer.async_consumer import AsyncConsumer
@@ -164,17 +163,6 @@ class Consumer(BlockingClient[AsyncConsumer]):
         """
         while not self._inner.closed:
             yield from self._inner.one_by_one(self.poll())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return repr(self._inner).replace("AsyncConsumer", "Consumer")

@@ -6,7 +6,6 @@ import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from moldau.client.blocking import BlockingClient, blocking
@@ -130,17 +129,6 @@ class Producer(BlockingClient[AsyncProducer]):
         self._closed = True
         self._abandoned.detach()
         self._thread.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core.settings!r}>"

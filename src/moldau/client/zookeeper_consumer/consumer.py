@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from moldau.client.blocking import BlockingClient, blocking
 from moldau.client.zookeeper_consumer.async_consumer import AsyncZooKeeperConsumer
@@ -27,14 +25,3 @@ class ZooKeeperConsumer(BlockingClient[AsyncZooKeeperConsumer]):
     def close(self, timeout: float = 10.0) -> None:
         self._thread.run(self._inner.close(timeout))
         self._thread.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
