@@ -26,6 +26,7 @@ from moldau.spark.fetch import DataLossError
 from moldau.spark.group_offsets import GroupOffsetListener
 from moldau.spark.offsets import plan
 from moldau.spark.options import read_options
+from moldau.spark.stream_reader import PlainStreamReader
 
 PROGRAM = Path(__file__).with_name("copy_program.py")
 
@@ -177,6 +178,28 @@ def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_
     produce(cluster.bootstrap, topic, numbers(0, 5, partition=1))
     assert waiting.latestOffset(end, limit) == end
     waiting.stop()
+
+
+def test_older_releases_of_spark_have_limits_too(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    produce(cluster.bootstrap, topic, numbers(0, 25))
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "10",
+    }
+    older = PlainStreamReader(read_options(given, streaming=True), StructType())
+    begin, ends = older.initialOffset(), []
+    for _ in range(4):
+        end = older.latestOffset()
+        ends.append(end[topic]["0"])
+        older.partitions(begin, end)
+        begin = end
+    assert ends == [10, 20, 25, 25]
+    older.stop()
 
 
 def test_a_log_that_became_shorter_stops_the_query(

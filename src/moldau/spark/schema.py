@@ -58,7 +58,10 @@ def check_schema(wanted: StructType, options: ReadOptions) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """What Spark compares the first batch with, to the letter."""
-    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    try:
+        found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # PySpark before 4.2 means UTC without being told
+        found = to_arrow_schema(schema)
     return found
 
 

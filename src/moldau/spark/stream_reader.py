@@ -147,8 +147,9 @@ class StreamPlan:
 
 
 class PlainStreamReader(StreamPlan, DataSourceStreamReader):
-    """For PySpark before 4.2, which knows no limits: every batch takes all there is, unless
-    ``maxOffsetsPerTrigger`` is given; then each follows the one before.
+    """For PySpark before 4.2, which does not say where a batch begins when it asks where it ends.
+
+    Limits hold from the second batch after a restart on: the first one's beginning is not known.
     """
 
     _begin: Offsets | None = None
@@ -160,8 +161,11 @@ class PlainStreamReader(StreamPlan, DataSourceStreamReader):
     def latestOffset(self) -> Offsets:  # type: ignore[override]  # noqa: N802
         if self._begin is None:
             return to_nested(self.latest())
-        self._begin = self.batch_end(self._begin, everything=False)
-        return self._begin
+        return self.batch_end(self._begin, everything=False)
+
+    def partitions(self, begin: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        self._begin = end
+        return super().partitions(begin, end)
 
 
 def stream_reader(options: ReadOptions, schema: StructType) -> DataSourceStreamReader:
