@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from tests.client.conftest import NewTopicFactory
 from tests.spark.records import consume, produce
 from tests.support.target import Target
+
+from moldau.spark.options import OptionError
+from moldau.spark.source import MoldauDataSource
 
 
 def write(frame: DataFrame, target: Target, **options: Any) -> None:
@@ -78,24 +82,40 @@ def test_what_was_read_is_written_as_it_was(
     assert consume(cluster.bootstrap, copy, 2) == consume(cluster.bootstrap, topic, 2)
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ("id: long", {"topic": "t"}, "Column id is no part of a record"),
+        ("value: long", {"topic": "t"}, "value is of type bigint, not binary or string"),
+        ("key: string", {"topic": "t"}, "Column value is missing"),
+        ("value: string", {}, "Rows have no column topic"),
+        ("value: string", {"topics": "t"}, "did you mean topic"),
+    ],
+)
 def test_rows_that_are_no_records_are_refused(
+    columns: str, options: dict[str, str], message: str
+) -> None:
+    name, kind = columns.split(": ")
+    schema = StructType().add(name, kind)
+    source = MoldauDataSource({"kafka.bootstrap.servers": "localhost:9092", **options})
+    with pytest.raises(OptionError, match=message):
+        source.writer(schema, overwrite=False)
+    with pytest.raises(OptionError, match=message):
+        source.streamWriter(schema, overwrite=False)
+
+
+def test_topics_are_not_overwritten() -> None:
+    source = MoldauDataSource({"kafka.bootstrap.servers": "localhost:9092", "topic": "t"})
+    schema = StructType().add("value", "string")
+    with pytest.raises(OptionError, match="only appended to"):
+        source.writer(schema, overwrite=True)
+    with pytest.raises(OptionError, match="outputMode append or update"):
+        source.streamWriter(schema, overwrite=True)
+
+
+def test_a_record_that_cannot_be_written_fails_its_task(
     cluster: Target, new_topic: NewTopicFactory, spark: SparkSession
 ) -> None:
-    one = spark.range(1)
-    text = one.selectExpr("'x' as value")
-    for frame, options, message in (
-        (one, {"topic": "t"}, "Column id is no part of a record"),
-        (one.selectExpr("id as value"), {"topic": "t"}, "value is of type bigint, not binary"),
-        (one.selectExpr("'x' as key"), {"topic": "t"}, "Column value is missing"),
-        (text, {}, "Rows have no column topic"),
-        (text, {"topics": "t"}, "did you mean topic"),
-    ):
-        with pytest.raises(AnalysisException, match=message):
-            write(frame, cluster, **options)
-    options = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": "t"}
-    overwriting = text.write.format("moldau").options(**options).mode("overwrite")
-    with pytest.raises(AnalysisException, match="only appended to"):
-        overwriting.save()
-    large = one.selectExpr("repeat('x', 2000000) as value")
+    rows = spark.range(1).selectExpr("repeat('x', 2000000) as value")
     with pytest.raises(PySparkException, match=r"larger than max\.request\.size"):
-        write(large, cluster, topic=new_topic())
+        write(rows, cluster, topic=new_topic())
