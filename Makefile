@@ -132,7 +132,7 @@ bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; 
 
 .PHONY: soak
 soak: test-tools ## The long runs: every crash round, and more examples of every property
-	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster $(ARGS)
+	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/spark $(ARGS)
 
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages

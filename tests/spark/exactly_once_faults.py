@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moldau.spark.exactly_once.decision import Decision, QueryName, TaskTransaction
@@ -128,7 +132,12 @@ class FaultySession(Session):
 class FaultyWriter(ExactlyOnceStreamWriter):
     session_kind = FaultySession
 
+    def __init__(self, options: ExactlyOnceOptions, schema: StructType, plan: str) -> None:
+        super().__init__(options, schema)
+        self._plan = os.environ[PLAN] = plan
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        os.environ[PLAN] = self._plan
         partition = Task.current("").partition
         reached(f"task {partition} before")
         message = super().write(iterator)
@@ -137,7 +146,7 @@ class FaultyWriter(ExactlyOnceStreamWriter):
 
 
 class FaultyDataSource(MoldauDataSource):
-    """``format("faulty")``."""
+    """``format("faulty")``; the option ``path`` is the file with the plan."""
 
     @classmethod
     def name(cls) -> str:
@@ -146,7 +155,34 @@ class FaultyDataSource(MoldauDataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        return FaultyWriter(exactly_once_options(write_options(self.options)), schema)
+        options = exactly_once_options(write_options(self.options))
+        return FaultyWriter(options, schema, self.options["path"])
+
+
+def register(spark: SparkSession) -> None:
+    """For workers that cannot import the tests, the classes travel by value."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    spark.dataSource.register(FaultyDataSource)
+
+
+def start_copy(
+    spark: SparkSession, bootstrap: str, topic: str, copy: str, place: Path
+) -> StreamingQuery:
+    """Copies a topic exactly once, in small batches, to its present end."""
+    server = {"kafka.bootstrap.servers": bootstrap}
+    rows = (
+        spark.readStream.format("moldau")
+        .options(**server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=20)
+        .load()
+        .select("key", "value")
+    )
+    return (
+        rows.writeStream.format("faulty")
+        .options(**server, topic=copy, exactlyOnce="true", path=str(place / "plan"))
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
 
 
 def run_batch(

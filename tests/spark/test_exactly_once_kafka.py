@@ -9,13 +9,14 @@ import re
 import signal
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.client.reading import values_of
 from tests.spark.exactly_once_faults import STEPS, plan_fault, run_batch
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.target import Target
 
 from moldau.client.admin.admin import Admin
@@ -100,6 +101,14 @@ def _unfinished(admin: Admin) -> list[TransactionListing]:
 
 
 @pytest.fixture
+def old_kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
+    """With transaction version 1: a transaction's end leaves its epoch as it is."""
+    options = ("--feature", "transaction.version=1")
+    with ApacheKafka(tmp_path / "old", format_options=options) as kafka:
+        yield kafka
+
+
+@pytest.fixture
 def query(kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path) -> Query:
     return Query(kafka, kafka_topic(partitions=PARTITIONS), tmp_path)
 
@@ -107,6 +116,14 @@ def query(kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path) -> Query:
 def test_a_batch_killed_at_any_step_is_written_once(query: Query) -> None:
     for step in STEPS:
         assert query.next(step), f"never got to {step}"
+        assert not query.run()
+    query.check()
+
+
+def test_kills_with_transaction_version_1(old_kafka: ApacheKafka, tmp_path: Path) -> None:
+    query = Query(old_kafka, topic_factory(old_kafka.bootstrap)(partitions=PARTITIONS), tmp_path)
+    for step in ("task 1 after", "after deciding", "after commit 0", "after commit 1"):
+        assert query.next(step)
         assert not query.run()
     query.check()
 

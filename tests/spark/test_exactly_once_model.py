@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
-from tests.spark.exactly_once_model import ModelSpark, Plan, Row
+from tests.spark.exactly_once_model import (
+    MARGIN,
+    QUERY,
+    ModelCluster,
+    ModelLedger,
+    ModelSpark,
+    ModelTransactions,
+    OpenTransaction,
+    Plan,
+    Row,
+)
+
+from moldau.spark.exactly_once.decision import Decision, TaskTransaction
+from moldau.spark.exactly_once.errors import (
+    ExactlyOnceError,
+    LostTransactionError,
+    TimeoutNearError,
+    UndecidableError,
+)
+from moldau.spark.exactly_once.protocol import BatchCommitter
 
 LIVES = 400
 
@@ -85,3 +107,85 @@ def test_nothing_is_left_open_by_attempts_that_lost(seed: int) -> None:
     check(spark)
     ended = [one for one in spark.cluster.transactions.values() if one.state != "open"]
     assert [one for one in ended if one.state == "aborted"]
+
+
+class Scene:
+    """Batch 7 of two partitions, decided and half committed; then repeated."""
+
+    def __init__(self, *states: str) -> None:
+        self.cluster = ModelCluster(random.Random(0))
+        self.decided = [self.write(part, f"old{part}", state) for part, state in enumerate(states)]
+        self.cluster.decisions.append(Decision(7, tuple(self.decided)))
+
+    def write(self, part: int, unique: str, state: str = "open") -> TaskTransaction:
+        name = QUERY.transactional_id(7, part, unique)
+        rows = [(7, part, number, 0) for number in range(2)]
+        self.cluster.transactions[name] = OpenTransaction(MARGIN + 1, rows, state)
+        if state == "committed":
+            self.cluster.visible.update(rows)
+        return TaskTransaction(name, 0, 0, True, part, len(rows))
+
+    def commit(self, new: list[TaskTransaction], *, replay_lost: bool = False) -> None:
+        ledger, transactions = ModelLedger(self.cluster), ModelTransactions(self.cluster)
+        run(
+            BatchCommitter(
+                QUERY, ledger, transactions, margin=MARGIN, replay_lost=replay_lost
+            ).commit(7, new)
+        )
+
+    def states(self, some: list[TaskTransaction]) -> list[str]:
+        return [self.cluster.transactions[one.id].state for one in some]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        while True:
+            work.send(None)
+    except StopIteration:
+        return
+
+
+def test_a_decision_of_which_nothing_is_left_is_made_anew() -> None:
+    scene = Scene("aborted", "aborted")
+    new = [scene.write(part, "new") for part in range(2)]
+    scene.commit(new)
+    assert scene.states(new) == ["committed", "committed"]
+    assert scene.cluster.decisions[-1].transactions == tuple(new)
+
+
+def test_a_repeated_batch_with_other_rows_does_not_replace_what_was_lost() -> None:
+    scene = Scene("committed", "aborted")
+    new = [scene.write(part, "new") for part in range(2)]
+    new[1] = TaskTransaction(new[1].id, 0, 0, True, 1, records=3)
+    with pytest.raises(LostTransactionError, match="has other rows there"):
+        scene.commit(new, replay_lost=True)
+    assert scene.states(new) == ["open", "open"]
+    assert len(scene.cluster.decisions) == 1
+
+
+def test_just_what_was_lost_is_replaced() -> None:
+    scene = Scene("committed", "aborted")
+    new = [scene.write(part, "new") for part in range(2)]
+    scene.commit(new, replay_lost=True)
+    assert scene.states(new) == ["aborted", "committed"]
+    assert scene.cluster.decisions[-1].transactions == (scene.decided[0], new[1])
+
+
+def test_a_transaction_that_the_cluster_has_forgotten_stops_the_query() -> None:
+    scene = Scene("committed", "unknown")
+    with pytest.raises(UndecidableError, match="has forgotten what became of model"):
+        scene.commit([scene.write(part, "new") for part in range(2)], replay_lost=True)
+
+
+@pytest.mark.parametrize(
+    ("passed", "message"), [(2.0, "times out in 49"), (100.0, "timed out before the batch")]
+)
+def test_nothing_is_decided_that_could_time_out(passed: float, message: str) -> None:
+    scene = Scene()
+    scene.cluster.decisions.clear()
+    new = [scene.write(0, "new")]
+    scene.cluster.pass_time(passed)
+    with pytest.raises(TimeoutNearError, match=message) as stopped:
+        scene.commit(new)
+    assert isinstance(stopped.value, ExactlyOnceError)
+    assert not scene.cluster.decisions
