@@ -28,7 +28,7 @@ class MoldauDataSource(DataSource):
         return "moldau"
 
     def schema(self) -> str:
-        return full_schema(read_options(self._as_batch(), streaming=True))
+        return full_schema(read_options(self._without_ending(), streaming=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.batch_reader import batch_reader
@@ -70,9 +70,9 @@ class MoldauDataSource(DataSource):
             return ExactlyOnceStreamWriter(exactly_once_options(options), schema)
         return MoldauStreamWriter(options, schema)
 
-    def _as_batch(self) -> dict[str, str]:
-        """Options without those that only one kind of query takes: a schema is asked for before
-        Spark says which kind it will be.
+    def _without_ending(self) -> dict[str, str]:
+        """Options that both kinds of queries take: Spark asks for the schema before it says which
+        kind this will be.
         """
         ending = ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp")
         return {name: value for name, value in self.options.items() if name not in ending}
