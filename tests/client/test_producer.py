@@ -21,6 +21,7 @@ from moldau import (
     AsyncProducer,
     ClosedError,
     Delivery,
+    KafkaError,
     NoBrokersError,
     Producer,
     ProducerInterceptor,
@@ -32,6 +33,7 @@ from moldau import (
     UnknownTopicError,
 )
 from moldau.client.metadata import TopicInfo
+from moldau.client.producer.sender import Sender
 
 SECONDS = 30
 
@@ -489,3 +491,21 @@ def test_metrics_count_what_happened(cluster: Target, new_topic: NewTopicFactory
     assert metrics["record-send-rate"] > 0
     assert metrics["request-latency-avg"] <= metrics["request-latency-max"]
     assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
+
+
+def test_a_producer_goes_on_after_a_batch_that_could_not_be_encoded(
+    cluster: Target, new_topic: NewTopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic()
+    encode = Sender._encode
+
+    def fail_once(*args: Any) -> bytearray:
+        monkeypatch.setattr(Sender, "_encode", encode)
+        raise MemoryError("no room to compress")
+
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        producer.send(topic, b"1").result(30)
+        monkeypatch.setattr(Sender, "_encode", fail_once)
+        with pytest.raises(KafkaError, match="no room to compress"):
+            producer.send(topic, b"2").result(30)
+        assert producer.send(topic, b"3").result(30).offset == 1

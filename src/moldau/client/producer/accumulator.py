@@ -25,6 +25,8 @@ from moldau.records.native import i64
 Headers = Sequence[tuple[str, bytes | None]]
 
 NEVER: Final = float("inf")
+MAX_TIMESTAMP: Final = 2**63 - 1
+"""What a record can hold."""
 
 
 class Accumulator:
@@ -90,8 +92,8 @@ class Accumulator:
         """Add a record. None when the topic is not known yet or there is no room now."""
         if timestamp is None:
             timestamp = time_ns() // 1_000_000
-        elif timestamp < 0:
-            raise ValueError(f"a timestamp is in milliseconds since 1970, not {timestamp}")
+        else:
+            _check_timestamp(timestamp)
         size: i64 = record_size_bound(key, value, headers)
         if size > self._largest_record:
             raise self._too_large(size)
@@ -125,6 +127,7 @@ class Accumulator:
 
         The places go to ``ranges``: batch, index of the first record there, number of records.
         """
+        _check_timestamp(timestamp)
         state = self.topics.get(topic)
         position = start
         count = len(values)
@@ -269,6 +272,11 @@ class Accumulator:
         with self.home.lock:
             if self.refusal is None:
                 self.refusal = error
+
+
+def _check_timestamp(timestamp: int) -> None:
+    if not 0 <= timestamp <= MAX_TIMESTAMP:
+        raise ValueError(f"a timestamp is in milliseconds since 1970, not {timestamp}")
 
 
 def _extend(ranges: list[tuple[ProducerBatch, int, int]], batch: ProducerBatch, index: int) -> None:

@@ -283,9 +283,7 @@ class Sender:
         topics: dict[str, tuple[str, UUID, list[tuple[int, bytearray]]]] = {}
         records = size = 0
         for queue, batch in load:
-            data = batch.data
-            if data is None:
-                data = self._encode(queue, batch, now)
+            data = self._encoded(load, queue, batch, now)
             state = self._accumulator.topics[queue.topic]
             topic = topics.setdefault(queue.topic, (queue.topic, state.topic_id, []))
             topic[2].append((queue.partition, data))
@@ -324,6 +322,19 @@ class Sender:
         answer.add_done_callback(
             partial(self._answered, node, connection, version, load, names, now)
         )
+
+    def _encoded(
+        self, load: Load, queue: PartitionQueue, batch: ProducerBatch, now: float
+    ) -> bytearray:
+        if batch.data is not None:
+            return batch.data
+        try:
+            return self._encode(queue, batch, now)
+        except Exception:
+            # Nothing of the load is under way: its partitions must not wait for an answer.
+            for one, _ in load:
+                one.outstanding -= 1
+            raise
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch, now: float) -> bytearray:
         builder = batch.builder

@@ -227,3 +227,14 @@ def test_compression_lets_more_records_into_a_batch_until_the_broker_complains()
     assert queue.limit < 1100
     queue.too_large()
     assert queue.limit == queue.grown_limit == 1000
+
+
+@pytest.mark.parametrize("timestamp", [-1, 2**63, 2**70])
+def test_a_timestamp_that_no_record_can_hold_leaves_no_trace(timestamp: int) -> None:
+    bench = Bench(linger_ms=0)
+    bench.send(b"before")
+    with pytest.raises(ValueError, match="in milliseconds since 1970"):
+        bench.accumulator.send(TOPIC, b"x", None, (), None, timestamp)
+    with pytest.raises(ValueError, match="in milliseconds since 1970"):
+        bench.accumulator.send_many(TOPIC, [b"x"], None, (), None, timestamp, 0, [])
+    assert values_in(bench.take()) == [b"before"]
