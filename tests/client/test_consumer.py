@@ -1013,3 +1013,27 @@ def test_a_batch_ends_before_an_error_and_the_next_call_raises_it(
     assert values(consumer.consume_batch(3, WAIT_S)) == [1, 2]
     with pytest.raises(SerializationError):
         consumer.consume_batch(3, WAIT_S)
+
+
+def test_arguments_of_the_wrong_kind_are_named(new_consumer: NewConsumer) -> None:
+    consumer = new_consumer()
+    with pytest.raises(TypeError, match=r"a topic for subscribe\(\)"):
+        consumer.assign(["t0"])  # type: ignore[list-item]
+    where = TopicPartition("t", 0)
+    consumer.assign([where])
+    with pytest.raises(TypeError, match="a TopicPartition is needed"):
+        consumer.pause([where])  # type: ignore[arg-type]
+
+
+def test_offsets_are_committed_with_or_without_metadata(
+    new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    topic = new_topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    consumer = new_consumer(group_id=f"group-{uuid.uuid4().hex[:8]}")
+    consumer.commit({first: 3, second: OffsetAndMetadata(4, "note")})
+    committed = consumer.committed([first, second])
+    assert [(one.offset, one.metadata) for one in committed.values() if one] == [
+        (3, ""),
+        (4, "note"),
+    ]

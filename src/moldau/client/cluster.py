@@ -61,6 +61,8 @@ class Cluster:
         self._refreshing: asyncio.Task[None] | None = None
         self._age_timer: asyncio.TimerHandle | None = None
         self._updated_at = 0.0
+        self._stranded = False
+        """Whether no known broker could be reached: said once, not at every attempt."""
 
     async def start(self) -> None:
         """Reach one of the bootstrap servers and learn the brokers."""
@@ -105,14 +107,18 @@ class Cluster:
         nodes = self.metadata.nodes
         for node in self._connections.soonest_first(nodes.values()):
             try:
-                return await self.connection(node.id)
+                connection = await self.connection(node.id)
             except ClosedError:
                 raise
             except KafkaError as error:
                 failures.append(error.message)
+            else:
+                self._stranded = False
+                return connection
         if nodes and self.settings.metadata_recovery_strategy == "none":
             raise NoBrokersError("; ".join(dict.fromkeys(failures)))
-        if nodes:
+        if nodes and not self._stranded:
+            self._stranded = True
             logger.warning(
                 "none of the %d brokers known can be reached; starting over from bootstrap.servers",
                 len(nodes),

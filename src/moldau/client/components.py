@@ -29,6 +29,11 @@ def _import(path: str, setting: str) -> Any:
     module, colon, name = path.partition(":")
     if not colon:
         module, _, name = path.rpartition(".")
+    if not module or not name:
+        raise ConfigError(
+            f"Invalid value {path!r} for {setting}: there is nothing of this name here; "
+            "code of your own is package.module:Name, or the object itself"
+        )
     try:
         found = import_module(module)
         for part in name.split("."):

@@ -69,7 +69,7 @@ def test_functions_get_the_value() -> None:
         ("json.nothing", "has no attribute 'nothing'"),
         (NeedsArguments, "give an instance instead"),
         (5, "it has no serialize"),
-        ("x", "Empty module name"),
+        ("x", "there is nothing of this name here"),
     ],
 )
 def test_what_cannot_be_used_is_refused(setting: Any, reason: str) -> None:

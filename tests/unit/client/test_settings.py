@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau import Consumer, Producer
 from moldau.client.settings import (
     ALL_REPLICAS,
     AdminSettings,
@@ -95,6 +96,23 @@ def test_a_wrong_setting_is_refused_with_the_reason(
     with pytest.raises(ConfigError) as caught:
         settings({**servers, **wrong})
     assert message in str(caught.value)
+
+
+def test_settings_that_are_no_dictionary_are_refused_with_the_way_to_give_them() -> None:
+    with pytest.raises(ConfigError, match="such as bootstrap_servers="):
+        ProducerSettings("localhost:9092")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", [Producer, Consumer])
+def test_large_messages_are_a_way_to_send_them(made: type[Producer | Consumer]) -> None:
+    with pytest.raises(ConfigError, match=r"Chunking\(\) or ClaimCheck"):
+        made(SERVERS, large_messages=True)  # type: ignore[arg-type]
+
+
+def test_a_name_that_stands_for_no_code_is_refused_with_what_to_write() -> None:
+    for wrong in ({"value_serializer": "avro"}, {"partitioner_class": "x"}):
+        with pytest.raises(ConfigError, match=r"package\.module:Name"):
+            Producer(SERVERS, **wrong)
 
 
 def test_bootstrap_servers_are_required() -> None:

@@ -25,9 +25,11 @@ from moldau.client.consumer.questions import ConsumerQuestions
 from moldau.client.consumer.rebalances import Rebalances, call_here
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
 from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
+from moldau.client.consumer.types import Places, place, places
 from moldau.client.errors import (
     ClosedError,
     ConcurrentAccessError,
+    ConfigError,
     WakeupError,
 )
 from moldau.client.settings import ConsumerSettings
@@ -124,7 +126,7 @@ class AsyncConsumer(ConsumerQuestions):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group's help; replaces the last call's."""
         self._check_open()
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [_partition(given) for given in partitions]
         before = set(self._core.subscription.partitions)
         self._core.subscription.assign(wanted)
         for partition in before - set(wanted):
@@ -287,11 +289,11 @@ class AsyncConsumer(ConsumerQuestions):
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Read this offset next."""
-        place = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        if place.offset < 0:
-            raise ValueError(f"an offset is not negative: {place.offset}")
-        epoch = NO_EPOCH if place.leader_epoch is None else place.leader_epoch
-        self._core.subscription.state(partition).seek(Position(place.offset, epoch))
+        to = place(offset)
+        if to.offset < 0:
+            raise ValueError(f"an offset is not negative: {to.offset}")
+        epoch = NO_EPOCH if to.leader_epoch is None else to.leader_epoch
+        self._core.subscription.state(partition).seek(Position(to.offset, epoch))
         self._core.moved(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -317,15 +319,15 @@ class AsyncConsumer(ConsumerQuestions):
 
     # -- committing
 
-    async def commit(self, offsets: Offsets | None = None, *, timeout: float | None = None) -> None:
+    async def commit(self, offsets: Places | None = None, *, timeout: float | None = None) -> None:
         """Commit positions, or these offsets; tries again until it is done or cannot be done."""
         commits = self._group("commit()")
         self._core.start()
         within = self._api_timeout if timeout is None else timeout
-        await commits.commit(commits.to_commit() if offsets is None else dict(offsets), within)
+        await commits.commit(commits.to_commit() if offsets is None else places(offsets), within)
 
     def commit_async(
-        self, offsets: Offsets | None = None, callback: CommitCallback | None = None
+        self, offsets: Places | None = None, callback: CommitCallback | None = None
     ) -> None:
         """The same in the background and without a second attempt.
 
@@ -333,20 +335,19 @@ class AsyncConsumer(ConsumerQuestions):
         """
         commits = self._group("commit_async()")
         self._core.start()
-        commits.commit_async(commits.to_commit() if offsets is None else dict(offsets), callback)
+        commits.commit_async(commits.to_commit() if offsets is None else places(offsets), callback)
 
     def store_offset(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Say that everything before this offset is done: the next automatic commit takes it.
 
         With ``enable.auto.offset.store=false``; otherwise poll does it.
         """
-        place = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        self.store_offsets({partition: place})
+        self.store_offsets({partition: offset})
 
-    def store_offsets(self, offsets: Offsets) -> None:
+    def store_offsets(self, offsets: Places) -> None:
         if self.settings.enable_auto_offset_store:
             raise ValueError("store_offset() needs enable.auto.offset.store=false")
-        self._group("store_offset()").store(offsets)
+        self._group("store_offset()").store(places(offsets))
 
     def metrics(self) -> dict[str, float]:
         """A few figures by Kafka's names."""
@@ -470,6 +471,8 @@ class AsyncConsumer(ConsumerQuestions):
     def _read_large(self, codec: LargeMessageCodec) -> LargeReading:
         from moldau.client.large.reading import LargeReading
 
+        if not hasattr(codec, "reader"):
+            raise ConfigError(f"large_messages is Chunking() or ClaimCheck(...), not {codec!r}")
         convert = self._convert
         large = LargeReading(codec, None if convert is None else lambda one: convert([one]))
         self._core.buffer.dropped = large.forget
@@ -531,3 +534,9 @@ class AsyncConsumer(ConsumerQuestions):
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("The consumer is closed")
+
+
+def _partition(given: TopicPartition) -> TopicPartition:
+    if isinstance(given, str):
+        raise TypeError(f"assign() takes TopicPartitions; {given!r} is a topic for subscribe()")
+    return TopicPartition(*given)

@@ -95,6 +95,8 @@ class SubscriptionState:
             return self.partitions[partition]
         except KeyError:
             raise ValueError(f"partition {partition} is not assigned to this consumer") from None
+        except TypeError:
+            raise TypeError(f"a TopicPartition is needed, not {partition!r}") from None
 
     def _choose(self, kind: SubscriptionKind) -> None:
         if self.kind not in (SubscriptionKind.NONE, kind):

@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import fields
+from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger(__name__)
 
 _LONGEST_POLL: Final = 1.0
+_OWN_ARGUMENTS: Final = (
+    *(field.name for field in fields(ListenerSettings)),
+    "ack_time_ms",
+    "large_messages",
+)
 
 
 class AsyncListener:
@@ -93,6 +100,13 @@ class AsyncListener:
             workers,
             drain_timeout,
         )
+        if not callable(handler):
+            raise ConfigError(f"the handler is a function that takes a record, not {handler!r}")
+        for name in settings:
+            if close := get_close_matches(name, _OWN_ARGUMENTS, n=1, cutoff=0.8):
+                raise ConfigError(
+                    f"There is no setting {name!r} of a listener: did you mean {close[0]!r}?"
+                )
         consumer = ConsumerSettings(config, **settings)
         if "enable.auto.commit" in consumer.explicit and consumer.enable_auto_commit:
             raise ConfigError("a listener commits by itself: leave enable.auto.commit out")
@@ -154,6 +168,11 @@ class AsyncListener:
             "handlers-running": self._handling.dispatcher.running,
             **{f"records-{name.replace('_', '-')}-total": count for name, count in counts},
         }
+
+    def __repr__(self) -> str:
+        pattern = self.settings.pattern
+        topics = list(self.settings.topics) if pattern is None else pattern.pattern
+        return f"<{type(self).__name__} of {topics} in group {self._group!r}>"
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(), name="moldau listener")

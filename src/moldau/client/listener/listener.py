@@ -72,6 +72,9 @@ class Listener:
         """Records by what became of them, and how many handlers run now."""
         return self._inner.metrics()
 
+    def __repr__(self) -> str:
+        return repr(self._inner).replace("AsyncListener", "Listener")
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -17,6 +17,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.errors import (
     BufferExhaustedError,
     ClosedError,
+    ConfigError,
     KafkaError,
     SerializationError,
     TimedOutError,
@@ -48,6 +49,10 @@ class ProducerCore:
         self, settings: ProducerSettings, large_messages: LargeMessageCodec | None = None
     ) -> None:
         self.settings = settings
+        if large_messages is not None and not hasattr(large_messages, "encode"):
+            raise ConfigError(
+                f"large_messages is Chunking() or ClaimCheck(...), not {large_messages!r}"
+            )
         self._large = large_messages
         self._preparation = Preparation(settings)
         self._plain = self._preparation.is_nothing and large_messages is None
@@ -198,6 +203,8 @@ class ProducerCore:
         ranges: list[tuple[ProducerBatch, int, int]],
     ) -> int:
         """Add records from ``start`` on as long as that needs no waiting; gives the next index."""
+        if not hasattr(values, "__len__"):
+            raise TypeError("send_many() takes a list of values; this has no length")
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"there are {len(values)} values and {len(keys)} keys")
         if not self._plain:

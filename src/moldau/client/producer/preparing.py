@@ -107,7 +107,10 @@ def check_bytes(key: Any, value: Any) -> None:
 
 
 def _needs_bytes(what: str, given: Any) -> SerializationError:
-    return SerializationError(
-        f"The {what} must be bytes, not {type(given).__name__}; "
-        f"{what}_serializer='str' or 'json' converts it"
+    kind = type(given).__name__
+    hint = (
+        f"bytes({what}) makes a copy"
+        if isinstance(given, bytearray | memoryview)
+        else f"{what}_serializer='str' or 'json' converts it"
     )
+    return SerializationError(f"The {what} must be bytes, not {kind}; {hint}")

@@ -104,6 +104,11 @@ class Settings:
     def _named(
         self, config: Mapping[str, object] | None, settings: Mapping[str, object]
     ) -> Iterator[tuple[str, object]]:
+        if config is not None and not isinstance(config, Mapping):
+            raise ConfigError(
+                f"Settings are a dictionary or keyword arguments such as bootstrap_servers=..., "
+                f"not {config!r}"
+            )
         seen: set[str] = set()
         for source in (config or {}, settings):
             for key, value in source.items():

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from moldau import Listener
 from moldau.client.errors import ConfigError
 from moldau.client.listener.settings import read_topics
 
@@ -38,3 +39,16 @@ def test_a_pattern_leaves_out_retries_and_dead_letters(topic: str, matches: bool
 def test_flags_inside_of_a_pattern_are_refused() -> None:
     with pytest.raises(ConfigError, match="give flags to"):
         read_topics(re.compile("(?i)orders"))
+
+
+def test_what_is_wrong_is_said_before_it_starts() -> None:
+    settings = {"bootstrap_servers": "localhost:9092", "group_id": "g"}
+    with pytest.raises(ConfigError, match="did you mean 'concurrency'"):
+        Listener("orders", print, concurency=2, **settings)
+    with pytest.raises(ConfigError, match="a function that takes a record"):
+        Listener("orders", None, **settings)  # type: ignore[arg-type]
+
+
+def test_a_listener_says_what_it_listens_to() -> None:
+    settings = {"bootstrap_servers": "localhost:9092", "group_id": "g"}
+    assert repr(Listener("orders", print, **settings)) == "<Listener of ['orders'] in group 'g'>"
