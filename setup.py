@@ -65,8 +65,9 @@ def extensions() -> list[Extension]:
     try:
         from mypyc.build import mypycify
 
-        # The settings in pyproject.toml are for checking the whole package.
-        options = ["--config-file=", "--strict", "--ignore-missing-imports"]
+        # `make check` is strict. Here the dependencies may not be installed yet, and what they
+        # return is then of no known type.
+        options = ["--config-file=", "--ignore-missing-imports"]
         result: list[Extension] = mypycify(
             options + COMPILED_MODULES, opt_level="3", debug_level="0", group_name=GROUP
         )
