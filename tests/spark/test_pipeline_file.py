@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -290,3 +291,17 @@ def test_a_file_is_checked_without_spark() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_guide_says_what_is_so() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+    example = guide.partition("```toml\n")[2].partition("```")[0]
+    pipeline = parse_pipeline(example, "visits.toml")
+    assert [step.name for step in pipeline.steps] == ["seen", "known", "per_minute"]
+    wrong = example.replace("value_format", "valu_format").replace("FROM visits", "FROM visit")
+    with pytest.raises(PipelineError) as caught:
+        parse_pipeline(wrong, "visits.toml")
+    said = caught.value.lines()
+    shown = [line.strip() for line in guide.splitlines() if line.startswith("    visits.toml:")]
+    assert shown
+    assert set(shown) <= set(said), said

@@ -150,7 +150,8 @@ def test_a_mirror_has_every_record_once(
 ) -> None:
     topic = topics(partitions=2)
     copied = NewTopic(topic, 2, 1, config={"retention.ms": "-1"})
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).create_topics([copied])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([copied])[topic].result(30)
     given = {"source": moldau.bootstrap, "target": kafka.bootstrap, "topics": topic}
     pipeline = load_pipeline("mirror", given)
     for part in range(2):

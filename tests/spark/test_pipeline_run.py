@@ -128,6 +128,7 @@ def test_steps_of_every_kind(
     expected = [(number, *(praha, linz)[number % 3]) for number in
                 (*range(6), *range(3), 6, 7, 0) if number % 3 < 2]  # fmt: skip
     assert sorted(found) == sorted(expected)
+    assert rows(database, "SELECT batch FROM moldau_batches") == [(1,)]
     spark = SparkSession.active()
     ids = sorted(row.id for row in spark.read.parquet(f"{tmp_path}/once").collect())
     assert ids == list(range(8))

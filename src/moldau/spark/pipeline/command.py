@@ -9,7 +9,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from moldau.spark.pipeline.run import PipelineFailedError, Report, Run
+from moldau.spark.pipeline.run import PipelineFailedError as PipelineFailedError
+from moldau.spark.pipeline.run import Report, Run
 from moldau.spark.pipeline.run import once as ending
 from moldau.spark.pipeline.spec import Pipeline
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
@@ -20,7 +21,7 @@ _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 def run_command(pipeline: Pipeline, report: Report, *, once: bool = False) -> None:
-    """SIGINT and SIGTERM end it after the batches under way."""
+    """SIGINT and SIGTERM end it. A batch under way is given up, and comes again in the next run."""
     if once:
         pipeline = ending(pipeline)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, w
 from moldau.spark.pipeline.durations import interval
 from moldau.spark.pipeline.frames import build_frames
 from moldau.spark.pipeline.progress import Progress, progress_of
-from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
+from moldau.spark.pipeline.sinks import finish, stream_writer, write_once, writes_on_driver
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 
 POLL: Final = 0.2
@@ -43,9 +44,11 @@ class Run:
         self._pipeline = pipeline
         self._report = report
         self._stopping = threading.Event()
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, str] = {}
+        """Times of reports: an idle query reports the number of a batch that is yet to come."""
         self._last: dict[str, Progress] = {}
         self._queries: dict[str, StreamingQuery] = {}
+        _check_master(pipeline)
         frames = build_frames(pipeline, spark)
         try:
             for sink in pipeline.sinks:
@@ -55,7 +58,7 @@ class Run:
             raise
 
     def stop(self) -> None:
-        """Let ``wait`` end the queries after the batches under way; any thread may call it."""
+        """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
         self._stopping.set()
 
     def wait(self) -> None:
@@ -74,6 +77,7 @@ class Run:
             _raise_failure(name, query)
         for sink in self._pipeline.sinks:
             if sink.name in self._last:
+                # Of this batch nobody knows: an idle query would have named the next one.
                 finish(sink, self._last[sink.name].batch)
 
     def _start(self, sink: Sink, frame: DataFrame) -> None:
@@ -90,8 +94,8 @@ class Run:
         for name, query in self._queries.items():
             for report in query.recentProgress:
                 progress = progress_of(name, _as_dict(report))
-                if progress.batch > self._seen.get(name, -1):
-                    self._seen[name] = progress.batch
+                if progress.time > self._seen.get(name, ""):
+                    self._seen[name] = progress.time
                     self._last[name] = progress
                     changed = True
                     if self._report is not None:
@@ -111,6 +115,15 @@ def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None 
     Run(pipeline, spark, report).wait()
 
 
+def _check_master(pipeline: Pipeline) -> None:
+    on_driver = [sink.name for sink in pipeline.sinks if writes_on_driver(sink)]
+    if pipeline.master.startswith("sc://") and on_driver:
+        raise PipelineFailedError(
+            f"sink {on_driver[0]} writes from the driver, and with {pipeline.master} that is a "
+            "server: tables and Parquet with compact need another master"
+        )
+
+
 def _triggered(writer: Any, trigger: Trigger) -> Any:
     if trigger.available_now:
         return writer.trigger(availableNow=True)
@@ -120,8 +133,6 @@ def _triggered(writer: Any, trigger: Trigger) -> Any:
 
 
 def _as_dict(report: Any) -> dict[str, Any]:
-    import json
-
     found: dict[str, Any] = json.loads(report.json) if hasattr(report, "json") else dict(report)
     return found
 
