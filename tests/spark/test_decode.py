@@ -222,8 +222,8 @@ def test_records_are_read_with_the_schema_they_were_written_with(
             "deadLetterTopic": dead,
         }
     )
-    found = rows.load().select("offset", "key", "value.*").orderBy("offset").collect()
-    assert [tuple(row) for row in found] == [
+    found = rows.load().select("offset", "key", "value.*").collect()
+    assert sorted(tuple(row) for row in found) == [
         (0, "k", 1, None, 7),
         (1, "k", 2, "two", 1),
         (4, "k", None, None, None),
