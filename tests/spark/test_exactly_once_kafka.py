@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -46,6 +47,7 @@ class Query:
         self.id = uuid.uuid4().hex
         self.expected: Counter[bytes] = Counter()
         self.batch = -1
+        self.seconds_to_live: float | None = None
 
     def next(self, step: str | None = None, **options: str) -> Killed:
         """Run a new batch, which dies at the step, if it gets there."""
@@ -73,6 +75,8 @@ class Query:
         arguments = (given, self.id, self.batch, self.parts, str(self.plan), str(result))
         process = processes.Process(target=run_batch, args=arguments)
         process.start()
+        process.join(self.seconds_to_live)
+        process.kill()  # which it does not notice if it is through
         process.join()
         if process.exitcode == -signal.SIGKILL:
             return True
@@ -138,6 +142,23 @@ def test_kills_at_random_while_a_killed_batch_is_repeated(query: Query) -> None:
             kills += 1
             step = rng.choice((*STEPS, "before resuming", "before abort 0", None))
             killed = query.run(step)
+    query.check()
+
+
+def test_kills_at_any_moment(query: Query) -> None:
+    rng = random.Random(11)
+    query.next()  # the first one starts what later ones are forked from
+    began = time.monotonic()
+    query.next()
+    usual = time.monotonic() - began
+    kills = 0
+    while kills < KILLS:
+        query.seconds_to_live = rng.uniform(usual / 10, usual)
+        killed = query.next()
+        while killed:
+            kills += 1
+            query.seconds_to_live = rng.choice((None, rng.uniform(usual / 10, usual)))
+            killed = query.run()
     query.check()
 
 

@@ -15,6 +15,7 @@ from moldau.client.blocking import LoopThread
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnsupportedApiError
 from moldau.client.settings import ProducerSettings
+from moldau.errors import KafkaError
 from moldau.spark.exactly_once.decision import QueryName, TaskTransaction
 from moldau.spark.exactly_once.endings import ClusterTransactions
 from moldau.spark.exactly_once.errors import ExactlyOnceError
@@ -52,7 +53,9 @@ class Session:
         self._thread.run(self._resume(batch))
 
     def close(self) -> None:
-        self._thread.run(self._close())
+        """Quietly: whatever went wrong before is what counts."""
+        with contextlib.suppress(KafkaError):
+            self._thread.run(self._close())
         self._thread.stop()
 
     def watch(self, ledger: Ledger, transactions: Transactions) -> tuple[Ledger, Transactions]:
