@@ -89,6 +89,7 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
         yield StandaloneCluster(directory, stack)
 
 
+@pytest.mark.timeout(300)
 def test_two_workers_run_the_same_file(
     standalone: StandaloneCluster,
     clusters: Callable[[str], Target],
@@ -111,7 +112,7 @@ def test_two_workers_run_the_same_file(
     cli = CommandLine(broker.bootstrap, capsys)
     master = ("--master", standalone.url, "--once", "--json")
     with cli.start("pipeline", "run", str(file), *options, *master) as child:
-        out, err = child.communicate(timeout=150)
+        out, err = child.communicate(timeout=240)
     assert child.returncode == 0, err.decode()
     assert b'"rows":200' in out
     found = consume(broker.bootstrap, to, 2)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
+import pytest
 from tests.client.conftest import topic_factory
 from tests.spark.records import consume, produce
 from tests.support.target import Target
@@ -19,6 +20,7 @@ from moldau.spark.session import find_java
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark-pipelines"
 
 
+@pytest.mark.timeout(300)
 def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: Path) -> None:
     broker = clusters("moldau")
     new_topic = topic_factory(broker.bootstrap)
@@ -39,7 +41,7 @@ def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: P
         [str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"), "run",
          "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=1g",
          "--conf", "spark.sql.shuffle.partitions=2", "--spec", str(spec)],
-        cwd=project, capture_output=True, text=True, timeout=150, check=False,
+        cwd=project, capture_output=True, text=True, timeout=240, check=False,
         env={**os.environ, "JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable,
              "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": ""},
     )  # fmt: skip

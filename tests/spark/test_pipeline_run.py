@@ -19,7 +19,8 @@ from tests.support.target import Target
 
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import Progress
-from moldau.spark.pipeline.run import PipelineFailedError
+from moldau.spark.pipeline.run import PipelineFailedError, Run
+from moldau.spark.pipeline.spec import Pipeline
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_steps_of_every_kind(
         deduplicate = {{ from = "visits", keys = ["id"], time = "time", watermark = "1m" }}
         [[steps]]
         name = "known"
-        join = {{ left = "visits", right = "people", on = ["user"], within = "1h", watermark = "1m", left_time = "time", right_time = "time" }}
+        join = {{ left = "once", right = "people", on = ["user"], within = "1h", watermark = "1m", left_time = "time", right_time = "time" }}
         [[steps]]
         name = "placed"
         join = {{ left = "known", right = "cities", on = ["city"], how = "left" }}
@@ -98,8 +99,8 @@ def test_steps_of_every_kind(
         from = "placed"
         arguments = {{ suffix = "!" }}
         [[sinks]]
-        from = "once"
-        parquet = "{tmp_path}/once"
+        from = "visits"
+        parquet = "{tmp_path}/visits"
         [[sinks]]
         from = "loud"
         database = "sqlite:///{database}"
@@ -121,17 +122,18 @@ def test_steps_of_every_kind(
     reports = run(file)
     click(6, 7, 0)
     reports += run(file)
-    assert sum(one.rows for one in reports if one.sink == "once") == 12
+    assert sum(one.rows for one in reports if one.sink == "visits") == 12
     assert {one.lag for one in reports} == {0}
     found = rows(database, "SELECT id, user, city, country, loud FROM loud")
     praha, linz = ("u0", "Praha", "CZ", "PRAHA!"), ("u1", "Linz", None, "LINZ!")
     expected = [(number, *(praha, linz)[number % 3]) for number in
-                (*range(6), *range(3), 6, 7, 0) if number % 3 < 2]  # fmt: skip
+                range(8) if number % 3 < 2]  # fmt: skip
     assert sorted(found) == sorted(expected)
-    assert rows(database, "SELECT batch FROM moldau_batches") == [(1,)]
+    last = max(one.batch for one in reports if one.sink == "loud")
+    assert rows(database, "SELECT batch FROM moldau_batches") == [(last,)]
     spark = SparkSession.active()
-    ids = sorted(row.id for row in spark.read.parquet(f"{tmp_path}/once").collect())
-    assert ids == list(range(8))
+    ids = sorted(row.id for row in spark.read.parquet(f"{tmp_path}/visits").collect())
+    assert ids == sorted((*range(6), *range(3), 6, 7, 0))
 
 
 def test_a_failing_query_fails_the_pipeline(
@@ -155,3 +157,48 @@ def test_a_failing_query_fails_the_pipeline(
     '''
     with pytest.raises(PipelineFailedError, match=r"(?s)sink bad: .*too short"):
         run(file)
+
+
+def test_a_run_that_was_stopped_goes_on(
+    moldau: Target, topics: NewTopicFactory, spark: SparkSession, tmp_path: Path, checkpoint: str
+) -> None:
+    topic, database = topics(), tmp_path / "d.db"
+    file = f'''
+        name = "stopped"
+        [spark]
+        checkpoint = "{checkpoint}"
+        [trigger]
+        every = "100ms"
+        [[sources]]
+        name = "s"
+        topic = "{topic}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "earliest"
+        [[steps]]
+        name = "numbers"
+        sql = "SELECT CAST(CAST(value AS STRING) AS INT) AS n FROM s"
+        [[sinks]]
+        from = "numbers"
+        database = "sqlite:///{database}"
+        table = "numbers"
+    '''
+    pipeline = parse_pipeline(dedent(file), "p.toml")
+    for part in range(2):
+        produce(moldau.bootstrap, topic, [{"value": b"%d" % (part * 5 + n)} for n in range(5)])
+        reports = run_until(pipeline, spark, rows=5)
+        assert sum(one.rows for one in reports) == 5
+    assert sorted(rows(database, "SELECT n FROM numbers")) == [(n,) for n in range(10)]
+
+
+def run_until(pipeline: Pipeline, spark: SparkSession, rows: int) -> list[Progress]:
+    """Stop a pipeline that would go on for ever when it has read so many rows."""
+    reports: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        reports.append(progress)
+        if sum(one.rows for one in reports) >= rows:
+            run.stop()
+
+    run = Run(pipeline, spark, report)
+    run.wait()
+    return reports

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
 from moldau.spark.pipeline.durations import interval
+from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
     FileSource,
@@ -37,8 +38,16 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
     for source in pipeline.sources:
         frames[source.name.lower()] = _view(_read(source, spark), source.name)
     folder = Path(pipeline.file).parent
+    carried = watermarked(pipeline.steps)
     for step in pipeline.steps:
         inputs = [frames[name.lower()] for name in step.inputs]
+        if isinstance(step, JoinStep):
+            inputs = [
+                frame if name.lower() in carried else _marked(frame, time, step.watermark)
+                for frame, name, time in zip(
+                    inputs, step.inputs, (step.left_time, step.right_time), strict=True
+                )
+            ]
         frames[step.name.lower()] = _view(_apply(step, inputs, spark, folder), step.name)
     return frames
 
@@ -142,8 +151,7 @@ def _window(step: WindowStep, frame: DataFrame) -> DataFrame:
 def _join(step: JoinStep, left: DataFrame, right: DataFrame) -> DataFrame:
     if step.within is None:
         return left.join(right, list(step.on), _HOW.get(step.how, step.how))
-    left = _marked(left, step.left_time, step.watermark).alias("l")
-    right = _marked(right, step.right_time, step.watermark).alias("r")
+    left, right = left.alias("l"), right.alias("r")
     bound = F.expr(f"INTERVAL {interval(step.within)}")
     first, second = F.col(f"l.`{step.left_time}`"), F.col(f"r.`{step.right_time}`")
     condition = (second >= first - bound) & (second <= first + bound)

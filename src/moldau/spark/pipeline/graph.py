@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
@@ -11,7 +11,6 @@ from moldau.spark.pipeline.spec import (
     JoinStep,
     Pipeline,
     Sink,
-    SqlStep,
     Step,
     WindowStep,
 )
@@ -52,35 +51,45 @@ def check_sinks(sinks: Mapping[Path, Sink], known: Sequence[str], problems: Prob
             )
 
 
+def watermarked(steps: Iterable[Step]) -> dict[str, str]:
+    """The step that set the watermark, by the name of each step whose rows carry one."""
+    found: dict[str, str] = {}
+    for step in steps:
+        if getattr(step, "watermark", None) is not None:
+            found[step.name.lower()] = step.name
+        for name in step.inputs:
+            if name.lower() in found:
+                found[step.name.lower()] = found[name.lower()]
+    return found
+
+
 def check_watermarks(pipeline: Pipeline, places: Mapping[str, Path], problems: Problems) -> None:
     """Streams need one watermark on each way: without it state grows for ever, or rows wait."""
     streaming = {source.name.lower() for source in pipeline.sources if source.streaming}
-    marked: dict[str, str] = {}
-    """The step that set the watermark, by the name of what carries it."""
+    carried = watermarked(pipeline.steps)
     for step in pipeline.steps:
-        inputs = [name.lower() for name in step.inputs]
-        if not any(name in streaming for name in inputs):
+        flowing = [name for name in map(str.lower, step.inputs) if name in streaming]
+        if not flowing:
             continue
         streaming.add(step.name.lower())
-        carried = next((marked[name] for name in inputs if name in marked), None)
-        own = None if isinstance(step, SqlStep) else getattr(step, "watermark", None)
-        path = places[step.name]
-        if own is not None and carried is not None:
-            problems.add(
-                (*path, kind_of(step), "watermark"),
-                f"step {step.name} reads rows that have the watermark of step {carried}: Spark "
-                "takes one only; leave watermark out here",
-            )
-        elif own is None and carried is None and isinstance(step, (WindowStep, DeduplicateStep)):
-            problems.add(
-                (*path, kind_of(step)),
-                f'step {step.name} of a stream needs watermark, such as watermark = "10m": how '
-                "late rows may be",
-            )
-        elif isinstance(step, JoinStep) and all(name in streaming for name in inputs):
-            _check_join(step, path, carried, problems)
-        if own is not None or carried is not None:
-            marked[step.name.lower()] = carried or step.name
+        marked = [carried[name] for name in flowing if name in carried]
+        path = (*places[step.name], kind_of(step))
+        if isinstance(step, JoinStep):
+            if len(flowing) == 2:
+                _check_join(step, path, len(marked), problems)
+        elif isinstance(step, (WindowStep, DeduplicateStep)):
+            if step.watermark is not None and marked:
+                problems.add(
+                    (*path, "watermark"),
+                    f"step {step.name} reads rows that have the watermark of step {marked[0]}: "
+                    "Spark takes one only; leave watermark out here",
+                )
+            elif step.watermark is None and not marked:
+                problems.add(
+                    path,
+                    f'step {step.name} of a stream needs watermark, such as watermark = "10m": '
+                    "how late rows may be",
+                )
 
 
 def kind_of(step: Step) -> str:
@@ -88,10 +97,11 @@ def kind_of(step: Step) -> str:
     return type(step).__name__.removesuffix("Step").lower()
 
 
-def _check_join(step: JoinStep, path: Path, carried: str | None, problems: Problems) -> None:
-    if step.within is None or (step.watermark is None and carried is None):
+def _check_join(step: JoinStep, path: Path, marked: int, problems: Problems) -> None:
+    """``marked``: how many of the two streams carry a watermark already."""
+    if step.within is None or (step.watermark is None and marked < 2):
         problems.add(
-            (*path, "join"),
+            path,
             f"step {step.name} joins two streams and needs within and watermark, such as within = "
             '"10m", watermark = "10m": how far apart rows that belong together may be, and how '
             "late",
