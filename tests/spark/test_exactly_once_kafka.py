@@ -28,6 +28,7 @@ from moldau.model import TopicPartition
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
 
+pytestmark = pytest.mark.timeout(600)
 Killed = bool
 PARTITIONS = 2
 KILLS = 100 if os.environ.get("MOLDAU_SOAK") else 8

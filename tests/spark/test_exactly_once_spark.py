@@ -38,6 +38,7 @@ def check(kafka: Target, copy: str) -> None:
     assert found == Counter(b"%d" % number for number in range(ROWS))
 
 
+@pytest.mark.timeout(1800 if SOAK else 600)
 def test_a_query_whose_workers_are_killed(
     kafka: Target, kafka_topic: NewTopicFactory, source: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_query_whose_workers_are_killed(
     check(kafka, copy)
 
 
+@pytest.mark.timeout(1800 if SOAK else 600)
 def test_a_query_whose_driver_is_killed(
     kafka: Target, kafka_topic: NewTopicFactory, source: str, tmp_path: Path
 ) -> None:
