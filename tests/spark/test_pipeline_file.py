@@ -305,3 +305,26 @@ def test_the_guide_says_what_is_so() -> None:
     shown = [line.strip() for line in guide.splitlines() if line.startswith("    visits.toml:")]
     assert shown
     assert set(shown) <= set(said), said
+
+
+JUNK = ("3", "-1.5", "true", '""', '"x"', "[]", "[1]", "{}", "{ a = { b = 1 } }", "1979-05-27")
+
+
+@pytest.mark.parametrize("name", ["alerts", "archive", "mirror", "replay", "rollup"])
+def test_any_other_value_is_taken_or_explained(name: str) -> None:
+    """No value, wherever it stands, ends in anything else than a pipeline or lines to look at."""
+    lines = ready_made()[name].splitlines()
+    refused: list[PipelineError] = []
+    for index, line in enumerate(lines):
+        key, sign, value = line.partition(" = ")
+        if not sign or value == '"""' or line.startswith((" ", "#")):
+            continue
+        for junk in JUNK:
+            text = "\n".join([*lines[:index], f"{key} = {junk}", *lines[index + 1 :]])
+            try:
+                parse(text)
+            except PipelineError as error:
+                refused.append(error)
+    assert len(refused) > 20
+    places_told = {one.line for error in refused for one in error.problems}
+    assert places_told <= set(range(1, len(lines) + 1))

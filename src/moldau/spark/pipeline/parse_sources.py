@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from moldau.spark.options import OptionError, read_options
@@ -59,8 +58,7 @@ def _topic(table: Table, name: str, kind: str, *, batch: bool) -> TopicSource:
     options = table.texts_by_name("options")
     for key, option in _TOPIC_OPTIONS.items():
         if key in table:
-            value = table.values[key]
-            options[option] = json.dumps(value) if isinstance(value, dict) else as_option(value)
+            options[option] = as_option(table.values[key])
     options.setdefault("kafka.bootstrap.servers", DEFAULT_BOOTSTRAP)
     if kind == "pattern":
         options["subscribePattern"] = table.text("pattern")

@@ -151,6 +151,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def as_option(value: Any) -> str:
+    """As Spark's options have it: texts as they are, the rest as JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(value)
+    return json.dumps(value, default=str)  # dates
