@@ -6,6 +6,7 @@ import the client and ``rich`` inside their functions: what is not used is not p
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib import import_module
 from typing import Annotated, Any, Literal
@@ -86,6 +87,8 @@ def complete(arguments: list[str]) -> int:
 
 def invoke(arguments: list[str]) -> int:
     """What click's ``main`` does, but exceptions of ours pass through as they are."""
+    # A failure is one sentence: what clients log on the way to it is for programs.
+    logging.getLogger("moldau").addHandler(logging.NullHandler())
     command = build()
     try:
         with command.make_context("moldau", arguments) as context:

@@ -56,7 +56,7 @@ def send_alert(
     topic: str = DEFAULT_TOPIC,
     timeout: float = 30.0,
 ) -> None:
-    """Raise one alert and return when it is stored."""
+    """Raise one alert and return when it is stored, or fail after ``timeout`` seconds."""
     alert = Alert(
         subject=subject,
         body=body,
@@ -64,5 +64,12 @@ def send_alert(
         severity=Severity.parse(severity) if isinstance(severity, str) else severity,
         dedupe_key=dedupe_key,
     )
-    with AlertSender(bootstrap_servers, topic=topic) as sender:
-        sender.send(alert).result(timeout)
+    within = max(1, int(timeout * 1000))
+    limits = {
+        "max.block.ms": within,
+        "delivery.timeout.ms": within,
+        "request.timeout.ms": within,
+        "linger.ms": 0,
+    }
+    with AlertSender(bootstrap_servers, topic=topic, settings=limits) as sender:
+        sender.send(alert).result()
