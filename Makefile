@@ -20,6 +20,9 @@ COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
 COMPAT_REPORT := .cache/compat-report.json
 PYTHON_PATHS := src tests bench tools setup.py
 
+# How many processes `make test` divides the tests among; each starts brokers and JVMs of its own.
+PROCESSES ?= 2
+
 # Options for `make run` and `make test`, e.g. make run ARGS="--port 9192", make test ARGS="-k compat".
 ARGS ?=
 
@@ -108,7 +111,7 @@ test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS)
 
 .PHONY: test
 test: test-tools check ## Install the test tools, then run all checks and all tests
-	@$(BIN)/pytest --compat-report=$(COMPAT_REPORT) $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
 
 .PHONY: check

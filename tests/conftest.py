@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +19,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("moldau")
+
+
+RESULTS: dict[tuple[str, str], bool] = {}
+"""Feature and client of the compatibility table, and whether all of their tests passed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,3 +50,28 @@ def pytest_configure(config: pytest.Config) -> None:
         "compat(feature, client): the cell of the compatibility table that this test fills; "
         "both may name parameters of the test in braces",
     )
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # Reports come here from all processes when tests run in several.
+    for name, cell in report.user_properties:
+        if name == "compat":
+            feature, client = cell  # type: ignore[misc]
+            RESULTS[feature, client] = RESULTS.get((feature, client), True) and report.passed
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--compat-report")
+    if not path or not RESULTS or hasattr(session.config, "workerinput"):
+        return
+    from tests.compat.kinds import KINDS
+
+    report = {
+        "clients": {client.name: client.version() for client in KINDS},
+        "results": [
+            {"feature": feature, "client": client, "passed": passed}
+            for (feature, client), passed in sorted(RESULTS.items())
+        ],
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(report, indent=1) + "\n")

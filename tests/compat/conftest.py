@@ -1,22 +1,17 @@
-"""The broker under test, one instance of every client, and the compatibility report."""
+"""The broker under test, and one instance of every client."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
-from tests.compat.kinds import KINDS
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Client
 from tests.support.members.kinds import GROUP_SETTINGS
 from tests.support.moldau import Moldau
 from tests.support.target import Target
-
-RESULTS = pytest.StashKey[dict[tuple[str, str], bool]]()
-
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -80,36 +75,16 @@ def clients(target: Target) -> Iterator[ClientPool]:
     pool.close()
 
 
-# --- Report ---
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in the test's report which cell of the compatibility table it fills."""
     report = yield
     marker = item.get_closest_marker("compat")
     if marker is not None and (report.when == "call" or report.failed):
-        feature, client = (_fill(text, item) for text in marker.args)
-        results = item.config.stash.setdefault(RESULTS, {})
-        results[feature, client] = results.get((feature, client), True) and report.passed
+        report.user_properties.append(("compat", [_fill(text, item) for text in marker.args]))
     return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    path = session.config.getoption("--compat-report")
-    results = session.config.stash.get(RESULTS, {})
-    if not path or not results:
-        return
-    report = {
-        "clients": {client.name: client.version() for client in KINDS},
-        "results": [
-            {"feature": feature, "client": client, "passed": passed}
-            for (feature, client), passed in sorted(results.items())
-        ],
-    }
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _fill(text: str, item: pytest.Item) -> str:
