@@ -98,15 +98,17 @@ async def retrying(
     ``recover`` runs between attempts (a metadata refresh, as a rule).
     """
     backoff = Backoff(within)
+    last = ""
     while True:
         try:
             async with asyncio.timeout(backoff.remaining):
                 return await attempt()
         except TimeoutError:
-            raise TimedOutError(f"Not done after {within:g} s") from None
+            raise TimedOutError(f"Not done after {within:g} s{last}") from None
         except KafkaError as error:
             if not error.retriable:
                 raise
+            last = f": {error}"
             await backoff.pause(error)
             if recover is not None:
                 await recover(error)

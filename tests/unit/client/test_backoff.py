@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from moldau.client.backoff import Backoff, Reconnects, pause_after, retrying
 from moldau.client.errors import ConnectionLostError, TimedOutError, UnknownTopicError
+from moldau.errors import ErrorCode, KafkaError
 
 
 def test_pauses_double_up_to_the_longest_give_or_take_a_fifth() -> None:
@@ -74,3 +77,17 @@ async def test_no_pause_goes_past_the_deadline() -> None:
     assert backoff.remaining == 0.0
     with pytest.raises(ConnectionLostError):
         await backoff.pause(ConnectionLostError("lost"))
+
+
+async def test_running_out_of_time_names_the_last_reason() -> None:
+    attempts = 0
+
+    async def attempt() -> str:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            await asyncio.Event().wait()
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody coordinates that")
+
+    with pytest.raises(TimedOutError, match="nobody coordinates that"):
+        await retrying(attempt, within=0.5)
