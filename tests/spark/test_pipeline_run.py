@@ -17,6 +17,7 @@ from tests.spark.pipelines import START, rows, run_once
 from tests.spark.records import produce
 from tests.support.target import Target
 
+from moldau.client.admin import Admin
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.run import PipelineFailedError, Run
@@ -174,6 +175,7 @@ def test_a_run_that_was_stopped_goes_on(
         topic = "{topic}"
         bootstrap_servers = "{moldau.bootstrap}"
         starting_offsets = "earliest"
+        group_id = "{topic}-readers"
         [[steps]]
         name = "numbers"
         sql = "SELECT CAST(CAST(value AS STRING) AS INT) AS n FROM s"
@@ -188,6 +190,9 @@ def test_a_run_that_was_stopped_goes_on(
         reports = run_until(pipeline, spark, rows=5)
         assert sum(one.rows for one in reports) == 5
     assert sorted(rows(database, "SELECT n FROM numbers")) == [(n,) for n in range(10)]
+    with Admin(bootstrap_servers=moldau.bootstrap) as admin:
+        committed = admin.list_group_offsets(f"{topic}-readers")
+    assert {at.partition: found.offset for at, found in committed.items()} == {0: 10}
 
 
 def run_until(pipeline: Pipeline, spark: SparkSession, rows: int) -> list[Progress]:

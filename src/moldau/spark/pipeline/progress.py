@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -24,6 +24,8 @@ class Progress:
     """Rows that windows, joins and deduplication remember."""
     late_rows: int = 0
     """Rows left out because they were later than the watermark."""
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Where the batch ends, by topic and partition."""
 
 
 def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
@@ -40,7 +42,20 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
         lag=_lag(report.get("sources", ())),
         state_rows=sum(int(one.get("numRowsTotal", 0)) for one in operators),
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
+        offsets=_offsets(report.get("sources", ())),
     )
+
+
+def _offsets(sources: Any) -> dict[str, dict[str, int]]:
+    """Of topics: other sources have other ways to say where they are."""
+    ends = [source.get("endOffset") for source in sources]
+    return {
+        topic: offsets
+        for end in ends
+        if isinstance(end, dict)
+        for topic, offsets in end.items()
+        if isinstance(offsets, dict)
+    }
 
 
 def _lag(sources: Any) -> int | None:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
 from moldau.spark.pipeline.durations import interval
 from moldau.spark.pipeline.frames import build_frames
+from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.progress import Progress, progress_of
 from moldau.spark.pipeline.sinks import finish, stream_writer, write_once, writes_on_driver
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
@@ -103,6 +104,8 @@ class Run:
         directory = local_directory(self._pipeline.checkpoint)
         if changed and directory is not None:
             write_progress(directory, self._last)
+        if changed and len(self._last) == len(self._queries):
+            commit_offsets(self._pipeline, self._last)
 
     def _stop_queries(self) -> None:
         for query in self._queries.values():

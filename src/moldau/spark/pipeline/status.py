@@ -72,7 +72,7 @@ def _ends(
     for source in pipeline.sources:
         if not isinstance(source, TopicSource):
             continue
-        mine = [one for one in partitions if one not in found and _reads(source, one.topic)]
+        mine = [one for one in partitions if one not in found and reads_topic(source, one.topic)]
         if mine:
             found.update(_latest(source, mine, timeout))
     return found
@@ -81,11 +81,7 @@ def _ends(
 def _latest(
     source: TopicSource, partitions: list[TopicPartition], timeout: float
 ) -> dict[TopicPartition, int]:
-    settings: dict[str, object] = {
-        name.removeprefix(KAFKA_PREFIX): value
-        for name, value in source.options.items()
-        if name.startswith(KAFKA_PREFIX) and name.split(".")[1] in _CONNECTION
-    }
+    settings = admin_settings(source)
     settings["default.api.timeout.ms"] = int(timeout * 1000)
     settings["request.timeout.ms"] = int(timeout * 1000)
     try:
@@ -99,7 +95,16 @@ def _latest(
 _CONNECTION = frozenset(("bootstrap", "security", "sasl", "ssl", "client"))
 
 
-def _reads(source: TopicSource, topic: str) -> bool:
+def admin_settings(source: TopicSource) -> dict[str, object]:
+    """How to reach the cluster of a source."""
+    return {
+        name.removeprefix(KAFKA_PREFIX): value
+        for name, value in source.options.items()
+        if name.startswith(KAFKA_PREFIX) and name.split(".")[1] in _CONNECTION
+    }
+
+
+def reads_topic(source: TopicSource, topic: str) -> bool:
     pattern = source.options.get("subscribePattern")
     if pattern is not None:
         return re.fullmatch(pattern, topic) is not None
