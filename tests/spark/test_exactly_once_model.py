@@ -99,16 +99,6 @@ def test_replaying_lost_transactions_completes_what_timeouts_broke() -> None:
     assert repaired
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_left_open_by_attempts_that_lost(seed: int) -> None:
-    """Readers would wait for it until its timeout."""
-    spark = ModelSpark(seed, Plan(crashes=0, speculation=1))
-    spark.live()
-    check(spark)
-    ended = [one for one in spark.cluster.transactions.values() if one.state != "open"]
-    assert [one for one in ended if one.state == "aborted"]
-
-
 class Scene:
     """Batch 7 of two partitions, decided and half committed; then repeated."""
 
@@ -189,3 +179,15 @@ def test_nothing_is_decided_that_could_time_out(passed: float, message: str) -> 
         scene.commit(new)
     assert isinstance(stopped.value, ExactlyOnceError)
     assert not scene.cluster.decisions
+
+
+def test_what_attempts_that_lost_have_left_open_is_aborted() -> None:
+    """Readers would wait for it until its timeout."""
+    scene = Scene("open", "open")
+    names = ["model.query.6.0.x", "model.query.7.0.x", "model.query.8.0.x", "model.other.6.0.x"]
+    for name in names:
+        scene.cluster.transactions[name] = OpenTransaction(MARGIN)
+    scene.commit([])
+    assert scene.states(scene.decided) == ["committed", "committed"]
+    found = [scene.cluster.transactions[name].state for name in names]
+    assert found == ["aborted", "aborted", "open", "open"]
