@@ -21,6 +21,16 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
 BEGIN = "<!-- benchmarks: written by make bench -->"
 END = "<!-- end of benchmarks -->"
+SUBJECTS = (
+    "One broker",
+    "partitions",
+    "Consumer groups",
+    "Log compaction",
+    "Python clients",
+    "Python consumers",
+    "Spark",
+)
+"""What the sections of the page are about, in its order; a word of their titles."""
 
 
 def main() -> int:
@@ -65,13 +75,26 @@ def main() -> int:
     if options.only in (None, "client"):
         text.append(_clients(client.QUICK if options.quick else client.FULL, console))
         text.append(_consumers(consumers.QUICK if options.quick else consumers.FULL, console))
-    if not options.quick and options.only is None:
-        PAGE.write_text(_page("\n".join(text)))
+    if options.quick:
+        return 0
+    PAGE.write_text(_page(text, [] if options.only is None else _sections(PAGE.read_text())))
+    if summary:
         before, _, rest = README.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)
         README.write_text(f"{before}{BEGIN}\n{summary}{END}{after}")
-        console.log(f"written: {PAGE.name} and the table in {README.name}")
+    console.log(f"written: {PAGE.name}" + (f" and the table in {README.name}" if summary else ""))
     return 0
+
+
+def _sections(page: str) -> list[str]:
+    """The sections of a page that was written before."""
+    return [f"## {part}" for part in page.split("\n## ")[1:]]
+
+
+def _subject(section: str) -> str:
+    """What a section is about, whatever its size was."""
+    title = section.partition("\n")[0]
+    return next(subject for subject in SUBJECTS if subject in title)
 
 
 def _spark(console: Console, *, quick: bool) -> tuple[str, list[report.Row], broker.Runs]:
@@ -136,18 +159,27 @@ def _summary(runs: broker.Runs) -> str:
     )
 
 
-def _page(sections: str) -> str:
+def _page(new: list[str], known: list[str]) -> str:
+    """New sections take the place of those about the same."""
     today = dt.datetime.now(tz=dt.UTC).date()
+    sections = {_subject(section): section for section in known}
+    for section in new:
+        title, _, rest = section.partition("\n")
+        sections[_subject(section)] = f"{title}\n\n{today}.\n{rest}"
+    body = "\n".join(
+        sections[subject].strip() + "\n" for subject in SUBJECTS if subject in sections
+    )
     return f"""# Benchmarks
 
-Written by `make bench` on {today}: Moldau {__version__} on Python {platform.python_version()}
+Written by `make bench`: Moldau {__version__} on Python {platform.python_version()}
 beside Apache Kafka 4.3.1 on this machine ({os.cpu_count()} cores, {platform.machine()}), in one
-run, in turns. Kafka runs with the heap and collector flags of its own start script. The load comes
-from requests encoded beforehand on a raw socket, so that the broker is the limit; replication
-factor 1, acks=all. Each figure is a median with the lowest and highest round; ratio is Moldau ÷
-Kafka. The machine is shared: compare the two sides of one run, never figures from different days.
+run, in turns. Kafka runs with the heap and collector flags of its own start script. The load on
+brokers comes from requests encoded beforehand on a raw socket, so that the broker is the limit;
+replication factor 1, acks=all. Each figure is a median with the lowest and highest round; ratio is
+Moldau ÷ the other. The machine is shared: compare the two sides of one run, never figures from
+different days.
 
-{sections}"""
+{body}"""
 
 
 if __name__ == "__main__":
