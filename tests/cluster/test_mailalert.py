@@ -20,6 +20,7 @@ from tests.support.postgres import Postgres
 from tests.support.smtp_server import SmtpServer
 
 from moldau.client.admin import Admin, OffsetSpec
+from moldau.client.consumer import Consumer
 from moldau.mailalert import Severity, send_alert
 from moldau.mailalert.database import Database
 from moldau.mailalert.status import list_alerts, list_mails, read_status
@@ -333,6 +334,29 @@ def test_a_group_that_falls_behind_raises_an_alert_and_clears_it(
     subjects = [str(message["Subject"]) for message in smtp.inbox.messages]
     assert subjects == ["[error] Consumer lag: workers", "[info] Consumer lag is over: workers"]
     assert smtp.inbox.envelopes == [("lag@example.org",)] * 2
+
+
+def test_the_command_watches_a_group_too(broker: MoldauProcess) -> None:
+    broker.create_topic("work", partitions=1)
+    producer = OtherProducer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("work", b"x", partition=0)
+    producer.flush(30)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.alter_group_offsets("workers", {TopicPartition("work", 0): OffsetAndMetadata(0)})
+    command = [sys.executable, "-m", "moldau.cli", "mailalert", "watch-lag", "--group", "workers"]
+    command += ["--records", "1", "--every", "100ms", "-b", broker.bootstrap_servers]
+    watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with Consumer(
+            bootstrap_servers=broker.bootstrap_servers, group_id="a", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.subscribe([TOPIC])
+            (record,) = consumer.consume_batch(1, timeout=60)
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.wait(30)
+    assert json.loads(record.value)["subject"] == "Consumer lag: workers"
+    assert watching.returncode == 130
 
 
 def test_the_application_runs_on_postgresql_and_survives_its_restart(
