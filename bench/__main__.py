@@ -103,7 +103,7 @@ def _spark(console: Console, *, quick: bool) -> tuple[str, list[report.Row], bro
     records, rounds = spark.QUICK if quick else spark.FULL
     runs = spark.run(records, rounds, console.log)
     title = (
-        "Spark, local[2], one Moldau broker: the data source beside the official connector "
+        "Spark, local[2], one Moldau broker: the data source beside the official connector 4.2.0 "
         f"(column Apache Kafka), medians of {rounds} rounds"
     )
     return title, spark.rows(records), runs
