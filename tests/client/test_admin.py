@@ -13,6 +13,7 @@ from confluent_kafka import Producer as OtherProducer
 from tests.client.conftest import NewTopicFactory
 from tests.support.apache_kafka import ApacheKafkaCluster
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin import (
     Admin,
@@ -60,13 +61,6 @@ def produce(cluster: Target, topic: str, count: int, partition: int = 0) -> None
     for number in range(count):
         producer.produce(topic, value=b"%d" % number, partition=partition)
     assert producer.flush(30) == 0
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 class Member:

@@ -217,7 +217,6 @@ def test_batches_callbacks_and_iteration(
 def test_poll_arrow_has_the_same_records(
     cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
 ) -> None:
-    pytest.importorskip("pyarrow")
     topic = new_topic()
     write(cluster, topic, b"a", b"b", key=b"k", timestamp=5000)
     write(cluster, topic, None, headers=[("h", b"x")])

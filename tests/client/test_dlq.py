@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 
@@ -11,17 +10,11 @@ from confluent_kafka import Producer as OtherProducer
 from tests.client.conftest import NewTopicFactory
 from tests.support.cli import CommandLine
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.listener import Listener, Retries
 from moldau.client.listener.headers import REDRIVEN_FROM
 from moldau.records.consumer_record import ConsumerRecord
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 @pytest.fixture

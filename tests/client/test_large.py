@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer as OtherConsumer
 from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.support.cli import CommandLine
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin import ConfigChange, ConfigResource, ResourceType
 from moldau.client.client import Client
@@ -33,13 +33,6 @@ from moldau.records.consumer_record import ConsumerRecord
 
 CHUNKS = Chunking(threshold=1000)
 BIG = bytes(range(256)) * 12_000  # 3 MB, three times what a record may have
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 def consumer_of(cluster: Target, **more: object) -> Consumer:

@@ -22,6 +22,7 @@ from confluent_kafka import Producer as OtherProducer
 from tests.client.conftest import NewTopicFactory
 from tests.support.listening import FOLDER, die_once, note_process
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin import Admin, NewTopic
 from moldau.client.errors import ConfigError
@@ -42,13 +43,6 @@ from moldau.testing.broker import MoldauProcess
 
 ROOT = Path(__file__).parents[2]
 QUICK = Retries(attempts=2, backoff_ms=10, backoff_max_ms=20)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 class Seen:

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Producer as OtherProducer
 from tests.support.postgres import Postgres
 from tests.support.smtp_server import SmtpServer
+from tests.support.waiting import eventually
 
 from moldau.client.admin import Admin, OffsetSpec
 from moldau.client.consumer import Consumer
@@ -30,11 +31,7 @@ from moldau.testing.broker import MoldauProcess
 TOPIC = "alerts"
 
 
-def wait_until(condition: Callable[[], object], timeout: float = 90.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not met in time"
-        time.sleep(0.05)
+wait_until = partial(eventually, timeout=90.0)
 
 
 class App:

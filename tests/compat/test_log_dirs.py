@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from tests.support import java
 from tests.support.clients.java import JavaClient
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin import Admin, NewTopic, Replica
 from moldau.errors import ErrorCode
@@ -38,13 +38,6 @@ def broker(new_target: Callable[[dict[str, str]], Target], dirs: list[str]) -> T
 def admin(broker: Target) -> Iterator[Admin]:
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         yield admin
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen within a minute"
-        time.sleep(0.05)
 
 
 def create(admin: Admin, topic: str, partitions: int = 1) -> None:

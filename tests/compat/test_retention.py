@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from tests.support.clients.confluent import QUIET, ConfluentKafka
 from tests.support.target import Target
+from tests.support.waiting import eventually
 from tests.support.wire import WireClient
 
 from moldau.wire.api import ApiKey
@@ -266,13 +267,6 @@ def fails_with_no_offset(consumer: Consumer) -> bool:
         if error is not None:
             return bool(error.code() == KafkaError._AUTO_OFFSET_RESET)
     return False
-
-
-def eventually(condition: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)
 
 
 def test_old_records_go_and_a_time_in_the_future_keeps_those_behind_it(target: Target) -> None:

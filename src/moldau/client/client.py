@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from moldau.client.admin.async_admin import AsyncAdmin
+from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.settings import CommonSettings
 
 
-class Client:
+class Client(AsyncClosing):
     """``async with Client("127.0.0.1:9092") as client: await client.admin.list_topics()``."""
 
     def __init__(
@@ -45,11 +45,3 @@ class Client:
             await self.close()
             raise
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -23,3 +23,21 @@ class Closing(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class AsyncClosing(ABC):
+    """``async with AsyncProducer(...) as producer: …``"""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
@@ -26,7 +27,7 @@ from moldau.model import NO_TOPIC_ID, TopicPartition
 _log = logging.getLogger(__name__)
 
 
-class LogTable:
+class LogTable(ABC):
     """The first step to ``LogManager``, which adds start, end and what happens by itself."""
 
     def __init__(
@@ -51,21 +52,21 @@ class LogTable:
 
     # What a manager adds -----------------------------------------------------------------------
 
+    @abstractmethod
     def fail_dir(self, path: str, reason: str) -> None:
         """Stop using a directory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _hook_up(self, log: PartitionLog) -> None:
         """The log is served from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _unhook(self, log: PartitionLog, directory: LogDirectory) -> None:
         """The log is served no more."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _before_creating(self, topic_partition: TopicPartition) -> None:
         """Wait until the partition's name is free."""
-        raise NotImplementedError
 
     # Partitions --------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from moldau.clock import Clock
@@ -59,19 +60,19 @@ class MovableLogs(LogTable):
 
     # What a manager adds -----------------------------------------------------------------------
 
+    @abstractmethod
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""
-        raise NotImplementedError
 
-    async def pause_cleaning(self, partition: TopicPartition) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def pause_cleaning(self, partition: TopicPartition) -> None: ...
 
-    def resume_cleaning(self, partition: TopicPartition) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def resume_cleaning(self, partition: TopicPartition) -> None: ...
 
+    @abstractmethod
     def _moving_over(self, log: PartitionLog, directory: LogDirectory) -> None:
         """Take along what is known of a log beside its files."""
-        raise NotImplementedError
 
     # Moves between directories -----------------------------------------------------------------
 

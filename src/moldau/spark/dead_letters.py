@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
+from moldau.client.closing import Closing
 from moldau.client.listener.headers import Failure, Source, write_failure
 from moldau.client.producer.producer import Producer
 from moldau.client.settings import CommonSettings
@@ -21,7 +20,7 @@ from moldau.spark.decode.columns import DecodeError
 from moldau.spark.options import ReadOptions
 
 
-class DeadLetters:
+class DeadLetters(Closing):
     """A producer that is made for the first bad row."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -55,14 +54,6 @@ class DeadLetters:
             delivery.result(0)
         return True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._producer is not None:
             self._producer.close()

@@ -12,11 +12,11 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from moldau.client.backoff import Backoff
 from moldau.client.blocking import LoopThread
+from moldau.client.closing import Closing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.errors import check, error_of
@@ -58,7 +58,7 @@ class DataLossError(Exception):
     """Records that should be read are gone."""
 
 
-class RangeFetcher:
+class RangeFetcher(Closing):
     """``for fetched in RangeFetcher(options, range)``: the answers that cover an offset range."""
 
     def __init__(self, options: ReadOptions, range_: OffsetRange) -> None:
@@ -109,17 +109,6 @@ class RangeFetcher:
                 self._thread.run(self._cluster.close())
         finally:
             self._thread.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _submit(self, position: int) -> _Pending:
         return asyncio.run_coroutine_threadsafe(self._answer(position), self._thread.loop)

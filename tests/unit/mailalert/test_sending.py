@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from tests.support.smtp_server import SmtpServer
+from tests.support.waiting import eventually
 
 from moldau.mailalert.alert import Alert, Severity
 from moldau.mailalert.database import Database
@@ -24,11 +26,7 @@ from moldau.mailalert.store import AlertStore, Incoming
 QUICK = RetryRules(first_delay_ms=20, max_delay_ms=100, max_attempts=4)
 
 
-def wait_until(condition: Callable[[], object], timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not met in time"
-        time.sleep(0.01)
+wait_until = partial(eventually, timeout=30.0)
 
 
 def now_ms() -> int:

@@ -9,7 +9,6 @@ messages of three dozen APIs cost time that a program which sends two of them sh
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from moldau.client.admin.calls import Caller
@@ -32,6 +31,7 @@ from moldau.client.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
+from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicInfo
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncClosing):
     """``async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin: …``.
 
     A call as a whole, with all its attempts, may take ``default.api.timeout.ms``.
@@ -73,17 +73,6 @@ class AsyncAdmin:
     async def close(self) -> None:
         if self._own_cluster:
             await self._caller.cluster.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # -- topics
 

@@ -10,9 +10,9 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.client.closing import AsyncClosing
 from moldau.client.consumer.commits import CommitCallback, Offsets
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.deserialize import Deserialization
@@ -51,7 +51,7 @@ _FIRST_JOIN_FACTOR = 5.0
 thread polls in turn would wait for each other."""
 
 
-class AsyncConsumer(ConsumerQuestions):
+class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
 
     def __init__(
@@ -382,17 +382,6 @@ class AsyncConsumer(ConsumerQuestions):
         finally:
             await core.close()
             self._interceptors.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         group = self.settings.group_id

@@ -10,10 +10,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from moldau.client.backoff import Backoff
+from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.errors import check, error_of
@@ -54,7 +54,7 @@ class ReaderSettings:
     out_of_range: OutOfRange = "raise"
 
 
-class PartitionReader:
+class PartitionReader(AsyncClosing):
     """``async for partition, records, _ in PartitionReader(cluster, {TopicPartition("t", 0): 0})``.
 
     ``until`` gives, for some or all partitions, the offset at which reading ends; when all have
@@ -124,17 +124,6 @@ class PartitionReader:
         while not self.ended:
             for found in await self.poll():
                 yield found
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _start_fetches(self) -> None:
         """One fetch to every leader that has none under way."""

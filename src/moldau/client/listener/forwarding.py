@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from moldau.client.closing import AsyncClosing
 from moldau.client.listener.headers import Header
 from moldau.client.settings import CommonSettings, ConsumerSettings
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moldau.client.producer import AsyncProducer
 
 
-class Forwarding:
+class Forwarding(AsyncClosing):
     def __init__(
         self, settings: ConsumerSettings, large_messages: LargeMessageCodec | None = None
     ) -> None:
@@ -40,14 +40,6 @@ class Forwarding:
         )
         await delivery
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def close(self) -> None:
         if self._producer is not None:
             await self._producer.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from moldau.client.closing import AsyncClosing
 from moldau.client.errors import TransactionStateError
 from moldau.client.metadata import PartitionInfo
 from moldau.client.producer.accumulator import Headers
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncClosing):
     """Sends records from an asyncio program; all calls from one event loop.
 
     ::
@@ -171,17 +171,6 @@ class AsyncProducer:
         if self._transactor is None:
             raise TransactionStateError("Transactions need a transactional.id")
         return self._transactor
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core.settings!r}>"

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
-from types import TracebackType
-from typing import Self
 
+from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.partition_reader import ReaderSettings
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
@@ -34,7 +33,7 @@ _RENEWAL_PAUSE_S = 0.5
 _LEAVE_TIMEOUT_S = 10.0
 
 
-class AsyncZooKeeperConsumer:
+class AsyncZooKeeperConsumer(AsyncClosing):
     """``async with AsyncZooKeeperConsumer(zookeeper_connect=…, group_id=…, …) as consumer``.
 
     What ``poll`` hands out counts as processed when ``poll`` is called again; until then a
@@ -131,17 +130,6 @@ class AsyncZooKeeperConsumer:
         finally:
             await self._reading.stop()
             await self._cluster.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # Sessions
 
