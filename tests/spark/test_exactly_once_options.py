@@ -51,7 +51,7 @@ def test_given_ones() -> None:
     ("options", "message"),
     [
         ({"transactionTimout": "1s"}, "did you mean transactionTimeout"),
-        ({"transactionTimeout": "soon"}, "must be a time such as 30s"),
+        ({"transactionTimeout": "soon"}, "transactionTimeout: 'soon' is not a duration"),
         ({"transactionTimeout": "10s", "margin": "10s"}, "must be shorter"),
         ({"onLostTransaction": "ignore"}, "must be fail or replay"),
         ({"transactionalIdPrefix": "a b"}, "may have letters"),

@@ -123,7 +123,7 @@ def test_options_of_exactly_once_lose_their_prefix() -> None:
         ({**READ, "value.schema": "a INT"}, "needs value.format=json"),
         ({**READ, "onBadRecord": "deadletter"}, "needs deadLetterTopic"),
         ({**READ, "onBadRecord": "null", "deadLetterTopic": "d"}, "needs onBadRecord=deadletter"),
-        ({**READ, "maxTriggerDelay": "soon"}, "a time such as 30s"),
+        ({**READ, "maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is not a duration"),
     ],
 )
 def test_what_is_wrong_with_a_read_is_explained(given: dict[str, str], message: str) -> None:

@@ -8,10 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from moldau.spark.pipeline.durations import milliseconds
 from moldau.spark.pipeline.load import load_pipeline, ready_made
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.places import line_of, places
@@ -104,7 +101,7 @@ def test_parameters_are_overridden_and_keep_their_types() -> None:
         (
             'size = "${minutes}m"',
             'size = "5 parsecs"',
-            "14: size of window of [[steps]] counted: '5 parsecs' is no duration: write 500ms",
+            "14: size of window of [[steps]] counted: '5 parsecs' is not a duration: use forms like 500ms",
         ),
         ('watermark = "10m", ', "", "14: step counted of a stream needs watermark"),
         (
@@ -262,14 +259,6 @@ def test_places_of_keys() -> None:
     }  # fmt: skip
     assert {path: found.get(path) for path in wanted} == wanted
     assert line_of(("t", 1, "o", "nothing", 3), found) == 11
-
-
-UNITS = {"ms": 1, "s": 1000, "m": 60_000, " Minutes": 60_000, "h": 3_600_000, " days": 86_400_000}
-
-
-@given(st.integers(0, 10**6), st.sampled_from(list(UNITS)))
-def test_durations(number: int, unit: str) -> None:
-    assert milliseconds(f"{number}{unit}") == number * UNITS[unit]
 
 
 def test_ready_made_pipelines_are_valid_and_described() -> None:

@@ -11,16 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-_UNITS_MS = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 7 * 86_400_000,
-}
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|min|[smhdw])")
+from moldau import durations
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?b)?", re.IGNORECASE)
 _SIZE_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -63,14 +54,8 @@ def parse_offset(text: str) -> StartAt:
 
 
 def parse_duration_ms(text: str) -> int:
-    """``90s``, ``15m``, ``1h30m``, ``2d``; a bare number counts seconds."""
-    word = text.strip().lower()
-    if re.fullmatch(r"\d+(\.\d+)?", word):
-        return round(float(word) * 1000)
-    parts = _DURATION_PART.findall(word)
-    if not parts or "".join(number + unit for number, unit in parts) != word:
-        raise ValueError(f"{text!r} is not a duration: use forms like 90s, 15m, 1h30m or 2d")
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    """``90s``, ``15m``, ``1h30m``, ``2d``, ``PT1H``; a bare number counts seconds."""
+    return durations.parse_duration_ms(text, bare=durations.SECOND)
 
 
 def parse_timestamp_ms(text: str) -> int:

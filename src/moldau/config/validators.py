@@ -6,11 +6,10 @@ whose value was refused (``reason``), so the two cannot drift apart.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-_DURATION = re.compile(r"P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?")
+from moldau.durations import parse_iso_duration_ms
 
 
 class Validator(Protocol):
@@ -123,8 +122,12 @@ class OffsetReset:
         kind, colon, duration = value.partition(":")
         if not colon and kind in ("earliest", "latest"):
             return None
-        if kind == "by_duration" and _DURATION.fullmatch(duration) and duration[-1] not in "PT":
-            return None
+        try:
+            if kind == "by_duration":
+                parse_iso_duration_ms(duration)
+                return None
+        except ValueError:
+            pass
         return f"must be {self.text}"
 
 

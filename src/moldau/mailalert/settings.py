@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from moldau import durations
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import InvalidAlertError, Severity, check_address
 from moldau.mailalert.database import DEFAULT_URL
@@ -29,24 +30,13 @@ from moldau.mailalert.routing import Route
 from moldau.mailalert.sending import RetryRules
 from moldau.mailalert.smtp import SmtpSettings
 
-_UNITS_MS: Final = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
-
 
 def parse_duration_ms(text: str) -> int:
     """``"500ms"``, ``"1.5s"``, ``"10m"``, ``"24h"``, ``"3d"`` in milliseconds."""
-    match = _DURATION.fullmatch(text)
-    if match is None or match[2] not in _UNITS_MS:
-        units = ", ".join(_UNITS_MS)
-        raise ConfigError(f"{text!r} is not a duration: a number with one of {units}")
-    return round(float(match[1]) * _UNITS_MS[match[2]])
+    try:
+        return durations.parse_duration_ms(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 class QueueTable(msgspec.Struct, forbid_unknown_fields=True):

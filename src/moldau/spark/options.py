@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from moldau.client.settings import ConsumerSettings, ProducerSettings
 from moldau.config.option import ConfigError
+from moldau.durations import MS, parse_duration_ms
 from moldau.model import TopicPartition
 from moldau.spark.offsets import EARLIEST, LATEST, OffsetError, PartitionOffsets, parse_offsets
 
@@ -282,12 +283,11 @@ class _Options:
 
 
 def parse_duration(name: str, value: str) -> float:
-    """Spark's time strings: a number and ms, s, m, min, h, d; seconds."""
-    match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d|)", value.strip().lower())
-    if match is None:
-        raise OptionError(f"Option {name} must be a time such as 30s or 15m, not {value!r}")
-    units = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "": 0.001}
-    return int(match[1]) * units[match[2]]
+    """Seconds; a bare number counts milliseconds, as in Spark's time strings."""
+    try:
+        return parse_duration_ms(value, bare=MS) / 1000
+    except ValueError as error:
+        raise OptionError(f"Option {name}: {error}") from None
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
+from moldau.durations import parse_iso_duration_ms
+
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
-
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?"
-    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
-    re.IGNORECASE,
-)
 
 
 class ResetKind(Enum):
@@ -62,11 +57,7 @@ TO_LATEST = ResetPolicy(ResetKind.LATEST)
 
 
 def _milliseconds(text: str) -> int:
-    found = _DURATION.fullmatch(text)
-    if found is None or text.upper() == "P":
-        raise ValueError(f"auto.offset.reset: {text!r} is no ISO 8601 duration such as PT1H or P7D")
-    parts = {name: float(value or 0) for name, value in found.groupdict().items()}
-    seconds = (
-        parts["days"] * 86_400 + parts["hours"] * 3600 + parts["minutes"] * 60 + parts["seconds"]
-    )
-    return round(seconds * 1000)
+    try:
+        return parse_iso_duration_ms(text)
+    except ValueError as error:
+        raise ValueError(f"auto.offset.reset: {error}") from None

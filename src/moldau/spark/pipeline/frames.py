@@ -13,7 +13,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-from moldau.spark.pipeline.durations import interval
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
@@ -126,6 +125,11 @@ def find_function(reference: str, folder: Path) -> Callable[..., Any]:
         module = import_module(place)
     function: Callable[..., Any] = getattr(module, name)
     return function
+
+
+def interval(duration: int) -> str:
+    """Milliseconds in Spark's words."""
+    return f"{duration} milliseconds"
 
 
 def _marked(frame: DataFrame, time: str, watermark: int | None) -> DataFrame:

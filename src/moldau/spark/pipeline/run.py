@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
-from moldau.spark.pipeline.durations import interval
-from moldau.spark.pipeline.frames import build_frames
+from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.progress import Progress, progress_of
 from moldau.spark.pipeline.sinks import finish, stream_writer, write_once, writes_on_driver

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moldau.spark.pipeline.durations import milliseconds
+from moldau.durations import parse_duration_ms
 from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
 
@@ -100,7 +100,7 @@ class Table:
         if text is None:
             return None
         try:
-            found = milliseconds(text)
+            found = parse_duration_ms(text)
         except ValueError as error:
             self.complain(key, f"{key} of {self.what}: {error}")
             return None
