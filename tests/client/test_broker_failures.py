@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ from moldau import (
     RecordMetadata,
     TransactionAbortableError,
 )
+from moldau.client.cluster import Cluster
+from moldau.client.coordinators import TRANSACTION_KEY_TYPE, find_coordinator
+from moldau.client.settings import CommonSettings
 from moldau.testing.broker import MoldauProcess
 
 SECONDS = 120
@@ -121,13 +125,24 @@ def test_brokers_of_a_kafka_cluster_killed_in_turn(kafka_cluster: ApacheKafkaClu
     check_all_stored_once_in_order(load, read_topic(kafka_cluster.bootstrap, topic), topic)
 
 
-def test_transactions_while_a_broker_dies(kafka_cluster: ApacheKafkaCluster) -> None:
+async def coordinator_of(bootstrap: str, transactional_id: str) -> int:
+    cluster = Cluster(CommonSettings(bootstrap_servers=bootstrap))
+    try:
+        return (await find_coordinator(cluster, transactional_id, TRANSACTION_KEY_TYPE)).id
+    finally:
+        await cluster.close()
+
+
+def test_transactions_while_their_coordinator_dies(kafka_cluster: ApacheKafkaCluster) -> None:
     topic = topic_factory(kafka_cluster.bootstrap)(partitions=3, replication=3)
-    node = kafka_cluster.nodes[2]
+    transactional_id = "while a broker dies"
+    node = kafka_cluster.nodes[
+        asyncio.run(coordinator_of(kafka_cluster.bootstrap, transactional_id))
+    ]
     committed = []
     with Producer(
         bootstrap_servers=kafka_cluster.bootstrap,
-        transactional_id="while a broker dies",
+        transactional_id=transactional_id,
         request_timeout_ms=10_000,
         reconnect_backoff_max_ms=300,
     ) as producer:

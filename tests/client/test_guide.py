@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from tests.support.target import Target
 
+from moldau import Producer
+
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 ADDRESS = "127.0.0.1:9092"
 KAFKA_ONLY = "<!-- only Apache Kafka -->"
@@ -48,6 +50,8 @@ def test_example(example: Example, cluster: Target) -> None:
 
 @pytest.mark.parametrize("example", cases(kafka_only=True))
 def test_example_of_what_moldau_does_not_do_yet(example: Example, kafka: Target) -> None:
+    with Producer(bootstrap_servers=kafka.bootstrap) as producer:
+        producer.send("orders", b"an example further up on the page").result(60)
     run(example, kafka)
 
 

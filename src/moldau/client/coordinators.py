@@ -1,28 +1,109 @@
-"""Finding the broker that coordinates a group or a transactional id, and asking it."""
+"""The broker that coordinates a group or a transactional id: found when needed, and looked for
+again when it has moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from moldau.client.backoff import retrying
-from moldau.client.cluster import Cluster
-from moldau.client.errors import check, error_of
+from moldau.client.cluster import Cluster, Lane
+from moldau.client.connection import BrokerConnection
+from moldau.client.errors import ClientError, UnsupportedApiError, check, error_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
-GROUP_KEY_TYPE = 0
-TRANSACTION_KEY_TYPE = 1
+logger: Final = logging.getLogger(__name__)
 
-_MOVED = {
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
+T = TypeVar("T")
+
+GROUP_KEY_TYPE: Final = 0
+TRANSACTION_KEY_TYPE: Final = 1
+
+_KINDS: Final = {GROUP_KEY_TYPE: "group", TRANSACTION_KEY_TYPE: "transactional id"}
+_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Coordinator:
+    """Of one group or one transactional id."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        key: str,
+        kind: int = GROUP_KEY_TYPE,
+        *,
+        within: float | None = None,
+    ) -> None:
+        self.key = key
+        self._cluster = cluster
+        self._kind = kind
+        self._within = within
+        self._node: int | None = None
+        self._finding = asyncio.Lock()
+
+    async def ask(
+        self, api: ApiKey, request: Any, *, lane: Lane = "coordinator", within: float | None = None
+    ) -> Any:
+        """One attempt; errors in the answer are the caller's business (see ``check``)."""
+        return await self.run(
+            lambda connection: connection.request(api, request, within=within), lane=lane
+        )
+
+    async def run(
+        self, ask: Callable[[BrokerConnection], Awaitable[T]], *, lane: Lane = "coordinator"
+    ) -> T:
+        """One attempt of what ``ask`` does; a broker that proves to be the wrong one is forgotten.
+
+        A broker that cannot be reached, or has left the cluster, may have been replaced too.
+        """
+        node = await self._find()
+        try:
+            return await ask(await self._cluster.connection(node, lane))
+        except UnsupportedApiError:
+            raise
+        except KafkaError as error:
+            if isinstance(error, ClientError) or error.code in _MOVED:
+                self._forget(error)
+            raise
+
+    def check(self, code: int, message: str | None = None) -> None:
+        """Raise what the coordinator answered; one that is not it is forgotten."""
+        error = error_of(code, message)
+        if error is not None:
+            if error.code in _MOVED:
+                self._forget(error)
+            raise error
+
+    async def _find(self) -> int:
+        async with self._finding:
+            if self._node is None:
+                found = await find_coordinator(
+                    self._cluster, self.key, self._kind, within=self._within
+                )
+                await self._cluster.refresh(())
+                self._node = found.id
+                logger.debug("%s is coordinated by broker %d", self, found.id)
+            return self._node
+
+    def _forget(self, error: KafkaError) -> None:
+        if self._node is not None:
+            logger.info(
+                "%s: broker %d is no coordinator any more (%s); looking for the next",
+                self,
+                self._node,
+                error.message,
+            )
+        self._node = None
+
+    def __str__(self) -> str:
+        return f"{_KINDS[self._kind]} {self.key}"
 
 
 async def find_coordinator(
@@ -42,26 +123,3 @@ async def find_coordinator(
         return Node(found.node_id, found.host, found.port)
 
     return await retrying(attempt, within=cluster.request_timeout if within is None else within)
-
-
-async def ask_coordinator(
-    cluster: Cluster,
-    group: str,
-    api: ApiKey,
-    request: Any,
-    codes: Callable[[Any], Collection[int]],
-) -> Any:
-    """The answer of the group's coordinator; ``codes`` are the answer's errors about the group."""
-
-    async def attempt() -> Any:
-        coordinator = await find_coordinator(cluster, group)
-        if coordinator.id not in cluster.metadata.nodes:
-            await cluster.refresh(())
-        connection = await cluster.connection(coordinator.id)
-        answer = await connection.request(api, request)
-        for code in codes(answer):
-            if code in _MOVED:
-                raise error_of(code) or KafkaError(ErrorCode.NOT_COORDINATOR)
-        return answer
-
-    return await retrying(attempt, within=cluster.request_timeout)

@@ -15,12 +15,12 @@ from typing import Final
 from moldau.client.backoff import Backoff
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.committed import NO_MEMBER, commit_offsets, fetch_committed
-from moldau.client.consumer.coordinator import GroupCoordinator
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.consumer.membership.driver import GroupDriver
 from moldau.client.consumer.positions import NO_EPOCH, Position
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
+from moldau.client.coordinators import Coordinator
 from moldau.client.errors import CommitFailedError, TimedOutError
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -51,7 +51,7 @@ class Commits:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
-        coordinator: GroupCoordinator,
+        coordinator: Coordinator,
         driver: GroupDriver,
         committed: Callable[[Offsets], None],
         changed: Callable[[], None],

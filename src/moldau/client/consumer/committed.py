@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer.coordinator import GroupCoordinator
 from moldau.client.consumer.membership.actions import Identity
+from moldau.client.coordinators import Coordinator
 from moldau.client.errors import error_of
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
@@ -30,7 +30,7 @@ NO_MEMBER = Identity("", -1)
 
 async def commit_offsets(
     cluster: Cluster,
-    coordinator: GroupCoordinator,
+    coordinator: Coordinator,
     identity: Identity,
     instance_id: str | None,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
@@ -39,7 +39,7 @@ async def commit_offsets(
     ids = await _topic_ids(cluster, offsets)
     request = make(
         OffsetCommitRequest,
-        group_id=coordinator.group,
+        group_id=coordinator.key,
         generation_id_or_member_epoch=identity.generation,
         member_id=identity.member_id,
         group_instance_id=None if identity is NO_MEMBER else instance_id,
@@ -80,7 +80,7 @@ async def commit_offsets(
 
 async def fetch_committed(
     cluster: Cluster,
-    coordinator: GroupCoordinator,
+    coordinator: Coordinator,
     identity: Identity,
     partitions: Collection[TopicPartition],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -91,7 +91,7 @@ async def fetch_committed(
     ids = await _topic_ids(cluster, partitions)
     group = make(
         OffsetFetchRequestGroup,
-        group_id=coordinator.group,
+        group_id=coordinator.key,
         member_id=identity.member_id or None,
         member_epoch=identity.generation,
         topics=tuple(

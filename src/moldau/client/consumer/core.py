@@ -16,7 +16,6 @@ from typing import Final
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.assignors import make_assignors
 from moldau.client.consumer.commits import Commits, Offsets
-from moldau.client.consumer.coordinator import GroupCoordinator
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetcher import Fetcher
 from moldau.client.consumer.membership.classic import ClassicMember, ClassicOptions
@@ -28,6 +27,7 @@ from moldau.client.consumer.membership.driver import AnyMember, GroupDriver
 from moldau.client.consumer.position_keeper import PositionKeeper
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionKind, SubscriptionState
+from moldau.client.coordinators import Coordinator
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
@@ -225,7 +225,7 @@ class ConsumerCore:
 
     def _make_group(self, group: str, on_committed: Callable[[Offsets], None]) -> None:
         settings = self.settings
-        coordinator = GroupCoordinator(self.cluster, group)
+        coordinator = Coordinator(self.cluster, group)
         self.driver = GroupDriver(
             _make_member(settings), self.cluster, coordinator, settings, self.kick
         )

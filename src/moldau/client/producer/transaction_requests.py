@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
@@ -27,17 +28,16 @@ from kio.schema.txn_offset_commit.v5.request import (
 from moldau.client.backoff import retrying
 from moldau.client.cluster import Cluster
 from moldau.client.connection import BrokerConnection
-from moldau.client.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, find_coordinator
+from moldau.client.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, Coordinator
 from moldau.client.errors import check
 from moldau.client.producer.identity import ProducerIdentity
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
 logger: Final = logging.getLogger("moldau.client.producer")
 
-_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _TRANSACTION_FEATURE: Final = "transaction.version"
 _NO_LIMIT: Final = 2**31 - 1
 
@@ -97,7 +97,7 @@ class TransactionRequests:
         self._identity = identity
         self._timeout_ms = timeout_ms
         self._within = within
-        self._coordinators: dict[tuple[int, str], int] = {}
+        self._coordinators: dict[tuple[int, str], Coordinator] = {}
 
     async def init_producer_id(self, *, bump: bool = False) -> bool:
         """Get an id, or with ``bump`` the next epoch; whether transaction version 2 is in force.
@@ -254,18 +254,8 @@ class TransactionRequests:
     async def _at(
         self, kind: int, key: str, ask: Callable[[BrokerConnection], Awaitable[Any]]
     ) -> Any:
-        async def attempt() -> Any:
-            node = self._coordinators.get((kind, key))
-            if node is None:
-                found = await find_coordinator(self._cluster, key, kind, within=self._within)
-                if found.id not in self._cluster.metadata.nodes:
-                    await self._cluster.refresh(())
-                node = self._coordinators[kind, key] = found.id
-            try:
-                return await ask(await self._cluster.connection(node, "coordinator"))
-            except KafkaError as error:
-                if error.code in _MOVED or error.code == ErrorCode.NETWORK_EXCEPTION:
-                    self._coordinators.pop((kind, key), None)
-                raise
-
-        return await retrying(attempt, within=self._within)
+        coordinator = self._coordinators.get((kind, key))
+        if coordinator is None:
+            coordinator = Coordinator(self._cluster, key, kind, within=self._within)
+            self._coordinators[kind, key] = coordinator
+        return await retrying(partial(coordinator.run, ask), within=self._within)

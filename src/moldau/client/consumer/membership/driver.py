@@ -10,7 +10,6 @@ from typing import Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.assignors.base import Layout
-from moldau.client.consumer.coordinator import GroupCoordinator
 from moldau.client.consumer.membership import requests
 from moldau.client.consumer.membership.actions import (
     Action,
@@ -25,6 +24,7 @@ from moldau.client.consumer.membership.actions import (
 from moldau.client.consumer.membership.classic import ClassicMember
 from moldau.client.consumer.membership.consumer_protocol import ConsumerProtocolMember
 from moldau.client.consumer.tasks import Tasks
+from moldau.client.coordinators import Coordinator
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class GroupDriver:
         self,
         member: AnyMember,
         cluster: Cluster,
-        coordinator: GroupCoordinator,
+        coordinator: Coordinator,
         settings: ConsumerSettings,
         changed: Callable[[], None],
     ) -> None:
@@ -69,7 +69,7 @@ class GroupDriver:
                 async with asyncio.timeout(within):
                     await self._perform(action)
             except (KafkaError, TimeoutError) as error:
-                logger.info("group %s: could not say goodbye: %s", self._coordinator.group, error)
+                logger.info("%s: could not say goodbye: %s", self._coordinator, error)
 
     async def close(self) -> None:
         await self._tasks.cancel()
@@ -100,10 +100,10 @@ class GroupDriver:
         try:
             more = await self._perform(action)
         except KafkaError as error:
-            logger.debug("group %s: %s: %s", self._coordinator.group, type(action).__name__, error)
+            logger.debug("%s: %s: %s", self._coordinator, type(action).__name__, error)
             self.member.failed(action, error, _now())
         except Exception as error:
-            logger.exception("group %s: %s failed", self._coordinator.group, type(action).__name__)
+            logger.exception("%s: %s failed", self._coordinator, type(action).__name__)
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
             self.member.failed(action, failure, _now())
         else:
