@@ -158,6 +158,8 @@ _EXPORTS = {
 
 _PLACES = {name: place for place, names in _EXPORTS.items() for name in names}
 
+__all__ = ("__version__", *_PLACES)
+
 
 def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
@@ -171,4 +173,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *__all__})

@@ -262,8 +262,40 @@ def test_what_cannot_be_sent_is_refused_at_once(
             producer.send(topic, bytearray(b"may change"))
         with pytest.raises(ValueError, match="milliseconds since 1970"):
             producer.send(topic, b"", timestamp=-5)
+        with pytest.raises(TypeError, match="partition must be an int, not str"):
+            producer.send(topic, b"", partition="0")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="headers must have values of bytes, str or None; 'a'"):
+            producer.send(topic, b"", headers={"a": 5})  # type: ignore[dict-item]
+        with pytest.raises(TypeError, match="topic must be a str, not bytes"):
+            producer.send_many(b"topic", [b""])  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="3 values and 1 keys"):
             producer.send_many(topic, [b"", b"", b""], keys=[b""])
+
+
+def test_headers_are_pairs_or_a_mapping(
+    cluster: Target, new_topic: NewTopicFactory, producer_with: Callable[..., Producer]
+) -> None:
+    topic = new_topic()
+    stored = [("trace", b"\x01"), ("lang", "čeština".encode()), ("none", None)]
+    given = {"trace": b"\x01", "lang": "čeština", "none": None}
+    with producer_with() as producer:
+        producer.send(topic, b"mapping", headers=given)
+        producer.send(topic, b"pairs", headers=list(given.items()))
+        producer.send(topic, b"once", headers=(pair for pair in given.items()))
+        producer.send(topic, b"without", headers=None)
+        producer.send_many(topic, [b"many", b"many"], headers=given)
+    with producer_with(value_serializer="str") as producer:
+        producer.send(topic, "serialized", headers=given)
+    records = read_topic(cluster.bootstrap, topic)[0]
+    assert [(record.value, list(record.headers)) for record in records] == [
+        (b"mapping", stored),
+        (b"pairs", stored),
+        (b"once", stored),
+        (b"without", []),
+        (b"many", stored),
+        (b"many", stored),
+        (b"serialized", stored),
+    ]
 
 
 def test_without_a_cluster_send_gives_up_after_max_block_ms() -> None:

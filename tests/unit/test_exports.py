@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,25 @@ def test_every_public_name_is_there(name: str) -> None:
 
 def test_every_error_of_a_client_is_public() -> None:
     assert {name for name in errors.__all__ if name.endswith("Error")} <= set(moldau._PLACES)
+
+
+def test_a_star_brings_all_of_them() -> None:
+    found: dict[str, object] = {}
+    exec("from moldau import *", found)
+    assert found.keys() - {"__builtins__"} == {"__version__", *moldau._PLACES}
+    assert found["Producer"] is moldau.Producer
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(moldau.__file__).read_text())
+    (typed,) = (one for one in tree.body if isinstance(one, ast.If))
+    seen = {
+        alias.asname: one.module
+        for one in typed.body
+        if isinstance(one, ast.ImportFrom)
+        for alias in one.names
+    }
+    assert seen == moldau._PLACES
 
 
 def test_other_names_are_not() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from moldau.client.closing import AsyncClosing
 from moldau.client.errors import TransactionStateError
 from moldau.client.metadata import PartitionInfo
-from moldau.client.producer.accumulator import Headers
+from moldau.client.producer.arguments import SendHeaders, pairs
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many, now_ms
 from moldau.client.producer.prepared import PreparedTransaction
@@ -56,7 +56,7 @@ class AsyncProducer(AsyncClosing):
         value: Any = None,
         *,
         key: Any = None,
-        headers: Headers = (),
+        headers: SendHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -80,7 +80,7 @@ class AsyncProducer(AsyncClosing):
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
-        headers: Headers = (),
+        headers: SendHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: Any = None,
@@ -92,7 +92,7 @@ class AsyncProducer(AsyncClosing):
         """
         ranges: list[tuple[ProducerBatch, int, int]] = []
         when = now_ms() if timestamp is None else timestamp
-        rest = (topic, values, keys, headers, partition, when)
+        rest = (topic, values, keys, pairs(headers), partition, when)
         await self._core.send_many_slowly(*rest, 0, ranges)
         return many(ranges, when, on_delivery)
 

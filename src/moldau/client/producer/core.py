@@ -24,11 +24,12 @@ from moldau.client.errors import (
 )
 from moldau.client.metadata import PartitionInfo, TopicInfo
 from moldau.client.producer.accumulator import Accumulator, Headers
+from moldau.client.producer.arguments import check_bytes, check_place, checked
 from moldau.client.producer.batch import Delivery, LargeDelivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.outcomes import Outcomes
-from moldau.client.producer.preparing import OnDelivery, Preparation, Prepared, check_bytes
+from moldau.client.producer.preparing import OnDelivery, Preparation, Prepared
 from moldau.client.producer.record import ProducerRecord
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_requests import new_producer_id
@@ -107,7 +108,7 @@ class ProducerCore:
         topic: str,
         value: Any,
         key: Any,
-        headers: Headers,
+        headers: Any,
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
@@ -115,12 +116,12 @@ class ProducerCore:
         """Add a record; what comes back if that has to wait is for ``send_slowly``."""
         if self._plain:
             if self._must_check:
-                check_bytes(key, value)
+                headers = checked(topic, value, key, headers, partition, timestamp)
             try:
                 delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
             except TypeError:
-                check_bytes(key, value)
-                raise
+                headers = checked(topic, value, key, headers, partition, timestamp)
+                delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
             if delivery is None:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp)
                 return Prepared(record, key, value, on_delivery)
@@ -210,6 +211,7 @@ class ProducerCore:
         if not self._plain:
             return start
         if self._must_check:
+            check_place(topic, partition, timestamp)
             for position in range(start, len(values)):
                 check_bytes(None if keys is None else keys[position], values[position])
         try:
@@ -217,6 +219,7 @@ class ProducerCore:
                 topic, values, keys, headers, partition, timestamp, start, ranges
             )
         except TypeError:
+            check_place(topic, partition, timestamp)
             raise SerializationError("values and keys must be bytes or None") from None
 
     async def send_many_slowly(
@@ -249,13 +252,9 @@ class ProducerCore:
         record = prepared.record
         if record.topic not in self.accumulator.topics:
             return None
+        partition = self._preparation.partition_of(prepared, self.cluster.metadata)
         delivery = self.accumulator.send(
-            record.topic,
-            prepared.value,
-            prepared.key,
-            record.headers,
-            self._preparation.partition_of(prepared, self.cluster.metadata),
-            record.timestamp,
+            record.topic, prepared.value, prepared.key, record.headers, partition, record.timestamp
         )
         if delivery is not None:
             self._preparation.watch(delivery, prepared.on_delivery)

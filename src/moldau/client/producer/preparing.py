@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from moldau.client.errors import SerializationError
 from moldau.client.metadata import ClusterMetadata
+from moldau.client.producer.arguments import check_place, needs_bytes, pairs
 from moldau.client.producer.batch import Delivery
 from moldau.client.producer.interceptors import Interceptors
 from moldau.client.producer.partitioners import partitioner_of
@@ -47,8 +48,9 @@ class Preparation:
 
     def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Prepared:
         """The way of a record through interceptors and serializers, once."""
+        record = _checked(record)
         if self._interceptors:
-            record = self._interceptors.on_send(record)
+            record = _checked(self._interceptors.on_send(record))
         key = _serialize(self._key_serializer, record.topic, record.key, "key")
         value = _serialize(self._value_serializer, record.topic, record.value, "value")
         return Prepared(record, key, value, on_delivery)
@@ -61,7 +63,9 @@ class Preparation:
         info = metadata.topics.get(record.topic)
         if info is None:  # deleted meanwhile
             return None
-        return self._partitioner.partition(record, prepared.key, prepared.value, info)
+        chosen = self._partitioner.partition(record, prepared.key, prepared.value, info)
+        check_place(record.topic, chosen, record.timestamp)
+        return chosen
 
     def watch(self, delivery: Delivery, on_delivery: OnDelivery | None) -> None:
         """Tell interceptors and the caller of the record's fate."""
@@ -83,6 +87,11 @@ class Preparation:
         self._interceptors.close()
 
 
+def _checked(record: ProducerRecord) -> ProducerRecord:
+    check_place(record.topic, record.partition, record.timestamp)
+    return record._replace(headers=pairs(record.headers)) if record.headers else record
+
+
 def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) -> bytes | None:
     if given is None:
         return None
@@ -97,20 +106,4 @@ def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) 
         return given
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
-    raise _needs_bytes(what, given)
-
-
-def check_bytes(key: Any, value: Any) -> None:
-    for what, given in (("key", key), ("value", value)):
-        if given is not None and not isinstance(given, bytes):
-            raise _needs_bytes(what, given)
-
-
-def _needs_bytes(what: str, given: Any) -> SerializationError:
-    kind = type(given).__name__
-    hint = (
-        f"bytes({what}) makes a copy"
-        if isinstance(given, bytearray | memoryview)
-        else f"{what}_serializer='str' or 'json' converts it"
-    )
-    return SerializationError(f"The {what} must be bytes, not {kind}; {hint}")
+    raise needs_bytes(what, given)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from moldau.client.blocking import BlockingClient, blocking
-from moldau.client.producer.accumulator import Headers
+from moldau.client.producer.arguments import SendHeaders, pairs
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many, now_ms
@@ -56,7 +56,7 @@ class Producer(BlockingClient[AsyncProducer]):
         value: Any = None,
         *,
         key: Any = None,
-        headers: Headers = (),
+        headers: SendHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -78,7 +78,7 @@ class Producer(BlockingClient[AsyncProducer]):
         values: Sequence[Any],
         *,
         keys: Sequence[Any] | None = None,
-        headers: Headers = (),
+        headers: SendHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: Any = None,
@@ -90,7 +90,7 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         ranges: list[tuple[ProducerBatch, int, int]] = []
         when = now_ms() if timestamp is None else timestamp
-        rest = (topic, values, keys, headers, partition, when)
+        rest = (topic, values, keys, pairs(headers), partition, when)
         done = self._core.try_send_many(*rest, 0, ranges)
         if done < len(values):
             self._thread.run(self._core.send_many_slowly(*rest, done, ranges))
