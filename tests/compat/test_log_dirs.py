@@ -16,7 +16,14 @@ from tests.support.clients.java import JavaClient
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
-from moldau.client.admin import Admin, NewTopic, Replica
+from moldau.client.admin import (
+    Admin,
+    ConfigChange,
+    ConfigResource,
+    NewTopic,
+    Replica,
+    ResourceType,
+)
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 
@@ -83,6 +90,44 @@ def test_a_partition_is_made_where_it_was_wanted_before(admin: Admin, dirs: list
     assert code_of_move(admin, "later", 0, crowded) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     create(admin, "later", 1)
     eventually(lambda: homes(admin, "later") == {0: crowded})
+
+
+def cordon(admin: Admin, value: str) -> ErrorCode | None:
+    change = ConfigChange("cordoned.log.dirs", value)
+    (outcome,) = admin.alter_configs({ConfigResource(ResourceType.BROKER, str(NODE)): [change]})
+    return None if outcome.error is None else outcome.error.code
+
+
+def code_of_creation(admin: Admin, topic: str) -> ErrorCode | None:
+    (outcome,) = admin.create_topics([NewTopic(topic)], validate_only=True)
+    return None if outcome.error is None else outcome.error.code
+
+
+def test_cordoned_directories_get_no_new_partitions(admin: Admin, dirs: list[str]) -> None:
+    assert cordon(admin, "/no/such/directory") is ErrorCode.INVALID_REQUEST
+    assert cordon(admin, f"*,{dirs[0]}") is ErrorCode.INVALID_REQUEST
+    create(admin, "before", 3)
+    eventually(lambda: Counter(homes(admin, "before").values()) == Counter(dirs))
+    moved = next(number for number, home in homes(admin, "before").items() if home == dirs[2])
+
+    assert cordon(admin, f"{dirs[0]},{dirs[1]}") is None
+    refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    eventually(lambda: code_of_move(admin, "before", moved, dirs[0]) is refused)
+    create(admin, "after", 4)
+    eventually(lambda: list(homes(admin, "after").values()) == [dirs[2]] * 4)
+
+    assert cordon(admin, "*") is None
+    full = ErrorCode.INVALID_REPLICATION_FACTOR
+    eventually(lambda: code_of_creation(admin, "none") is full)
+    (grown,) = admin.create_partitions({"after": 5})
+    assert grown.error is not None
+    assert grown.error.code is full
+    assert set(homes(admin, "before").values()) == set(dirs)
+
+    assert cordon(admin, "") is None
+    eventually(lambda: code_of_creation(admin, "none") is None)
+    create(admin, "again", 2)
+    eventually(lambda: set(homes(admin, "again").values()) == set(dirs[:2]))
 
 
 @pytest.mark.compat("Replicas move between log directories", TOOLS)

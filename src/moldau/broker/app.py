@@ -173,7 +173,7 @@ class BrokerServer:
             store,
             await self._registration(),
             LocalLink(configs, broker.replicas, broker.metadata, broker.groups),
-            _controller_settings(configs),
+            _controller_settings(configs, logs),
             now_ms=self._clock.now_ms,
             on_session_lost=_report_lost_store,
         )
@@ -306,7 +306,7 @@ def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int
     )
 
 
-def _controller_settings(configs: Configs) -> ControllerSettings:
+def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettings:
     config = configs.broker
 
     def validate(overrides: Mapping[str, str]) -> None:
@@ -317,6 +317,7 @@ def _controller_settings(configs: Configs) -> ControllerSettings:
         default_replication_factor=config[DEFAULT_REPLICATION_FACTOR],
         delete_topic_enable=config[DELETE_TOPIC_ENABLE],
         unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
+        cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
         validate_topic_config=validate,
     )
 

@@ -162,6 +162,12 @@ class BrokerConfig:
         directories = self[log_options.LOG_DIRS]
         return self[log_options.LOG_DIR] if directories is None else directories
 
+    @property
+    def cordoned_log_dirs(self) -> tuple[str, ...]:
+        """Those of ``log_dirs`` that get no new partitions."""
+        cordoned = self[log_options.CORDONED_LOG_DIRS]
+        return self.log_dirs if cordoned == ("*",) else cordoned
+
     def listeners(self) -> tuple[Endpoint, ...]:
         """Endpoints to open, without a KRaft controller's. An empty host is every interface."""
         return self._listeners[0]

@@ -134,6 +134,7 @@ def _check_log(config: BrokerConfig) -> None:
     directories = config.log_dirs
     if not directories:
         raise ConfigError("log.dirs must name at least one directory")
+    _check_cordoned(config)
     for name, low in (("segment.ms", 1), ("segment.jitter.ms", 0), ("flush.ms", 0)):
         _at_least(config, name, low)
     if config.topic_value("retention.ms") == 0:
@@ -146,6 +147,20 @@ def _check_log(config: BrokerConfig) -> None:
         raise ConfigError(
             f"log.cleaner.dedupe.buffer.size={buffer} must be more than 1 MiB for each of "
             f"log.cleaner.threads={threads}, of which there must be at least 1"
+        )
+
+
+def _check_cordoned(config: BrokerConfig) -> None:
+    cordoned = config[log_options.CORDONED_LOG_DIRS]
+    if "*" in cordoned:
+        if len(cordoned) > 1:
+            raise ConfigError("cordoned.log.dirs=* stands for all directories: name no others")
+        return
+    missing = [name for name in cordoned if name not in config.log_dirs]
+    if missing:
+        raise ConfigError(
+            "cordoned.log.dirs may only name what log.dirs or log.dir does; missing there: "
+            f"{', '.join(missing)}"
         )
 
 
@@ -199,6 +214,3 @@ def doubts(config: BrokerConfig) -> Iterator[str]:
     ):
         if config[option]:
             yield f"{option.name}={config[option]} has no effect: Java classes cannot be loaded"
-    cordoned = config[log_options.CORDONED_LOG_DIRS]
-    if cordoned:
-        yield f"cordoned.log.dirs={','.join(cordoned)} has no effect"

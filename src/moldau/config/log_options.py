@@ -37,9 +37,10 @@ LOG_DIR_FAILURE_TIMEOUT_MS = LOG.long(
 CORDONED_LOG_DIRS = LOG.names(
     "cordoned.log.dirs",
     (),
-    "Directories that should get no new partitions. Not acted on: a value gives a warning.",
+    "Directories of `log.dirs` that get no new partitions, to be emptied or kept as they are "
+    "(KIP-1066); `*` stands for all of them. A broker whose directories are all cordoned gets no "
+    "new replicas.",
     update=Update.PER_BROKER,
-    inert=True,
 )
 LOG_SEGMENT_BYTES = LOG.integer(
     "log.segment.bytes",

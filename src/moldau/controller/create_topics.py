@@ -158,31 +158,20 @@ def _place(
         partitions = settings.num_partitions
     if factor == DEFAULT:
         factor = settings.default_replication_factor
-    return _automatic_assignment(context, partitions, factor, random)
-
-
-def _automatic_assignment(
-    context: ControllerContext,
-    partitions: int,
-    factor: int,
-    random: Random,
-    *,
-    first_partition: int = 0,
-    start_index: int | None = None,
-) -> Assignment:
     try:
-        return assign_replicas(
-            context.racks,
-            partitions,
-            factor,
-            random,
-            first_partition=first_partition,
-            start_index=start_index,
-        )
+        return assign_replicas(_open_to_replicas(context, settings), partitions, factor, random)
     except KafkaError as error:
         raise KafkaError(
             error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
         ) from error
+
+
+def _open_to_replicas(
+    context: ControllerContext, settings: ControllerSettings
+) -> dict[int, str | None]:
+    """The brokers, with their racks, that may be given replicas."""
+    cordoned = settings.cordoned()
+    return {broker: rack for broker, rack in context.racks.items() if broker not in cordoned}
 
 
 def _manual_assignment(
@@ -233,7 +222,10 @@ def check_manual_replicas(
 
 
 def plan_partitions(
-    context: ControllerContext, request: NewPartitions, random: Random
+    context: ControllerContext,
+    request: NewPartitions,
+    settings: ControllerSettings,
+    random: Random,
 ) -> Assignment:
     """The assignment of the partitions to add; raises KafkaError."""
     topic = context.existing_topic(request.topic)
@@ -263,9 +255,10 @@ def plan_partitions(
     factor = len(first_replicas)
     if request.assignments is None:
         # Go on where the first partition began, so that leaders stay evenly spread.
-        start = sum(broker < first_replicas[0] for broker in context.brokers)
-        return _automatic_assignment(
-            context, additional, factor, random, first_partition=existing, start_index=start
+        brokers = _open_to_replicas(context, settings)
+        start = sum(broker < first_replicas[0] for broker in brokers)
+        return assign_replicas(
+            brokers, additional, factor, random, first_partition=existing, start_index=start
         )
     for replicas in request.assignments:
         check_manual_replicas(context, replicas, factor)

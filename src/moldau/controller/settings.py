@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -19,5 +19,7 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
     """What the broker's file says; settings made at run time win, see ``ActiveController``."""
+    cordoned: Callable[[], Collection[int]] = tuple
+    """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""

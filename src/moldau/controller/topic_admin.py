@@ -119,7 +119,9 @@ class TopicAdmin:
             try:
                 if named[request.topic] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                assignment = plan_partitions(self._context, request, self._active.random)
+                assignment = plan_partitions(
+                    self._context, request, self._active.settings, self._active.random
+                )
                 if not validate_only:
                     await self._add_partitions(self._context.topics[request.topic], assignment)
                 results[request.topic] = TopicResult(name=request.topic)

@@ -21,3 +21,5 @@ class LogDirInfo(NamedTuple):
     path: str
     failure: str | None
     replicas: list[ReplicaInfo]
+    cordoned: bool = False
+    """Whether it gets no new partitions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from moldau.log.disk import Disk, DiskUsage
@@ -85,6 +86,12 @@ class LogDirectories:
                 found[directory.path] = self._disk.usage(directory.path)
         return found
 
+    def cordon(self, paths: Collection[str]) -> None:
+        """These get no new partitions from now on, all others do."""
+        absolute = {str(Path(path).absolute()) for path in paths}
+        for directory in self:
+            directory.cordoned = directory.path in absolute
+
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Make the partition there, should it ever be made here."""
         self._preferred.pop(topic_partition, None)
@@ -113,6 +120,9 @@ class LogDirectories:
         online = [one for one in self.online if one.path not in tried]
         if not online:
             raise StorageError("no log directory is left that could be used")
+        # Where all are cordoned the controller places nothing here; who insists (a replica
+        # assigned by hand) is served, as in Kafka.
+        online = [one for one in online if not one.cordoned] or online
         preferred = self._preferred.pop(topic_partition, None)
         for directory in online:
             if directory.path == preferred:

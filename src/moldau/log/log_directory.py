@@ -64,6 +64,8 @@ class LogDirectory:
         self.path = path
         self.offline: str | None = None
         """Why the directory is not used, if it is not."""
+        self.cordoned = False
+        """Whether it gets no new partitions (``cordoned.log.dirs``)."""
         self._told_full_ms = -_TELL_FULL_EVERY_MS
 
     def open(self) -> DirectoryContent:

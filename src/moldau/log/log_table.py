@@ -43,6 +43,7 @@ class LogTable(ABC):
         self._clock = clock
         self._run_in_thread = run_in_thread
         self._directories = LogDirectories(disk, log_dirs)
+        self._directories.cordon(config.cordoned_log_dirs)
         self._builder = LogBuilder(disk, clock, config[PRODUCER_ID_EXPIRATION_MS])
         self._background = Background(clock)
         self._flusher = Flusher(clock, run_in_thread, self._background)

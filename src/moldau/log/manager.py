@@ -186,6 +186,7 @@ class LogManager(MovableLogs):
         self._config = config
         self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
         self.cleaner.config = config
+        self._directories.cordon(config.cordoned_log_dirs)
         self._moves.set_rate(config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND])
 
     def _hook_up(self, log: PartitionLog) -> None:
@@ -290,6 +291,11 @@ class LogManager(MovableLogs):
     def online_dirs(self) -> list[str]:
         return [directory.path for directory in self._directories.online]
 
+    @property
+    def all_cordoned(self) -> bool:
+        """Whether no directory takes new partitions, by ``cordoned.log.dirs``."""
+        return all(directory.cordoned for directory in self._directories.online)
+
     def fail_dir(self, path: str, reason: str) -> None:
         """Stop using a directory: its partitions go offline, the others are not touched."""
         directory = self._directories[path]
@@ -336,7 +342,9 @@ class LogManager(MovableLogs):
                 ReplicaInfo(move.topic_partition, future.size, future.log_end_offset, move.lag)
             )
         return [
-            LogDirInfo(directory.path, directory.offline, replicas[directory.path])
+            LogDirInfo(
+                directory.path, directory.offline, replicas[directory.path], directory.cordoned
+            )
             for directory in self._directories
         ]
 

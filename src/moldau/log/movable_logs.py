@@ -87,13 +87,18 @@ class MovableLogs(LogTable):
         """Move a replica to another directory, or take that back; returns when it has begun.
 
         Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if the directory or the replica is offline,
-        or REPLICA_NOT_AVAILABLE; in that case the directory is remembered for when it is made.
+        INVALID_REPLICA_ASSIGNMENT if the directory is cordoned, or REPLICA_NOT_AVAILABLE; in that
+        case the directory is remembered for when the replica is made.
         """
         if path not in self._directories:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
         directory = self._directories[path]
         if directory.offline is not None:
             raise StorageError(f"log directory {path} is offline: {directory.offline}")
+        if directory.cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"log directory {path} is cordoned"
+            )
         if topic_partition in self.offline:
             raise StorageError(f"{topic_partition} is offline: {self.offline[topic_partition]}")
         async with self._altering:

@@ -202,6 +202,8 @@ def test_keys_that_others_know_load_in_silence(key: str) -> None:
         ({"authorizer.class.name": "org.x.Acl"}, "authorizer.class.name=org.x.Acl asks for access"),
         ({"remote.log.storage.system.enable": "true"}, "asks for tiered storage"),
         ({"config.providers": "env", "log.dirs": "${env:DIR}"}, "log.dirs holds a ${...} place"),
+        ({"log.dirs": "/a,/b", "cordoned.log.dirs": "/c,/b"}, "missing there: /c"),
+        ({"log.dirs": "/a,/b", "cordoned.log.dirs": "*,/b"}, "name no others"),
     ],
 )
 def test_what_would_be_dangerous_to_ignore_is_refused(
@@ -219,7 +221,6 @@ def test_what_would_be_dangerous_to_ignore_is_refused(
         ({"zookeeper.connect": "zk:2181"}, "zookeeper.connect=zk:2181 is not contacted"),
         ({"controller.quorum.voters": "1@a:1,2@b:1"}, "names other nodes (2@b:1)"),
         ({"create.topic.policy.class.name": "org.x.P"}, "Java classes cannot be loaded"),
-        ({"cordoned.log.dirs": "/a"}, "cordoned.log.dirs=/a has no effect"),
     ],
 )
 def test_what_promises_more_than_it_does_warns(settings: dict[str, str], sentence: str) -> None:

@@ -146,7 +146,7 @@ def test_updates_that_kafka_takes_too(settings: dict[str, str], per_broker: bool
 def test_a_per_broker_setting_cannot_be_set_for_all() -> None:
     settings = {"cordoned.log.dirs": "/a"}
 
-    validate_broker_update(BrokerConfig.load(), settings, per_broker=True)
+    validate_broker_update(BrokerConfig.load({"log.dirs": "/a"}), settings, per_broker=True)
     assert "a broker id must be given: cordoned.log.dirs" in refused(settings, per_broker=False)
 
 

@@ -216,12 +216,42 @@ def test_a_request_for_too_many_partitions_is_refused_as_a_whole() -> None:
 
 
 def test_partitions_are_added_behind_the_existing_ones() -> None:
-    added = plan_partitions(context(), NewPartitions(topic="there", count=5), Random(1))
+    settings = ControllerSettings()
+    added = plan_partitions(context(), NewPartitions(topic="there", count=5), settings, Random(1))
     assert added == {2: (1,), 3: (1,), 4: (1,)}
     manual = plan_partitions(
-        context(1, 2), NewPartitions(topic="there", count=4, assignments=[[2], [1]]), Random(1)
+        context(1, 2),
+        NewPartitions(topic="there", count=4, assignments=[[2], [1]]),
+        settings,
+        Random(1),
     )
     assert manual == {2: (2,), 3: (1,)}
+
+
+def test_a_cordoned_broker_gets_no_replicas_unless_it_is_named() -> None:
+    where = context(1, 2)
+    settings = ControllerSettings(cordoned=lambda: {1})
+    (made,) = plan(NewTopic(name="a", num_partitions=4), where=where, settings=settings)
+    assert isinstance(made, TopicPlan)
+    assert set(made.assignment.values()) == {(2,)}
+    more = plan_partitions(where, NewPartitions(topic="there", count=4), settings, Random(1))
+    assert more == {2: (2,), 3: (2,)}
+    by_hand = NewTopic(name="b", assignments=[(0, (1,))])
+    (named,) = plan(by_hand, where=where, settings=settings)
+    assert isinstance(named, TopicPlan)
+
+
+def test_where_all_brokers_are_cordoned_nothing_is_placed() -> None:
+    settings = ControllerSettings(cordoned=lambda: {1})
+    reason = "All brokers are currently fenced, or have all their log directories cordoned."
+    (answer,) = plan(NewTopic(name="a"), settings=settings)
+    assert isinstance(answer, KafkaError)
+    assert answer.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert answer.message == f"Unable to replicate the partition 1 time(s): {reason}"
+    with pytest.raises(KafkaError) as caught:
+        plan_partitions(context(), NewPartitions(topic="there", count=4), settings, Random(1))
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert caught.value.message == reason
 
 
 @pytest.mark.parametrize(
@@ -259,7 +289,7 @@ def test_partitions_that_may_not_be_added(
     request_: NewPartitions, code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(KafkaError) as caught:
-        plan_partitions(context(), request_, Random(1))
+        plan_partitions(context(), request_, ControllerSettings(), Random(1))
     assert caught.value.code is code
     assert message in caught.value.message
 

@@ -106,3 +106,12 @@ def test_what_may_lie_in_an_unread_directory_is_not_begun_anew(
     with pytest.raises(KafkaError, match="could not be read"):
         directories.for_new(partition(0), is_new=False)
     assert place(directories, 0) == "/d1"
+
+
+def test_a_cordoned_directory_gets_nothing_until_all_are(directories: LogDirectories) -> None:
+    directories.cordon(["/d1", "/d2"])
+    assert [place(directories, number) for number in range(3)] == ["/d3"] * 3
+    directories.cordon(PATHS)
+    assert place(directories, 3) == "/d1", "who is sent here all the same is served"
+    directories.cordon([])
+    assert place(directories, 4) == "/d2"

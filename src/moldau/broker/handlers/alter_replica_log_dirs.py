@@ -4,7 +4,8 @@ Behaviour: answers when the moves have begun; DescribeLogDirs shows them as futu
 their lag until they take over. A move to where the replica already is cancels one that is under
 way. For a replica that is not here the directory is remembered, for when it is made, and the answer
 is REPLICA_NOT_AVAILABLE. A path that is not in ``log.dirs`` is LOG_DIR_NOT_FOUND, a directory or
-replica on a failed disk KAFKA_STORAGE_ERROR (KIP-113).
+replica on a failed disk KAFKA_STORAGE_ERROR (KIP-113), a cordoned directory
+INVALID_REPLICA_ASSIGNMENT (KIP-1066).
 Known deviations: a full disk makes a move wait, where Kafka takes the directory offline.
 """
 

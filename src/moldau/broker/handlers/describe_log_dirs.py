@@ -73,6 +73,7 @@ def _describe(
         ),
         total_bytes=usage.total,
         usable_bytes=usage.free,
+        is_cordoned=directory.cordoned,
     )
 
 
