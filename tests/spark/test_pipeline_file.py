@@ -101,7 +101,7 @@ def test_parameters_are_overridden_and_keep_their_types() -> None:
         (
             'size = "${minutes}m"',
             'size = "5 parsecs"',
-            "14: size of window of [[steps]] counted: '5 parsecs' is not a duration: use forms like 500ms",
+            "14: size of window of [[steps]] counted: '5 parsecs' is not a duration",
         ),
         ('watermark = "10m", ', "", "14: step counted of a stream needs watermark"),
         (
