@@ -97,14 +97,10 @@ class Outcomes:
         """The end of a batch that is not stored, as far as anybody knows."""
         if batch.state != BatchState.PENDING:
             return
-        logger.warning(
-            "%d records for %s-%d failed after %d attempts: %s",
-            batch.count,
-            batch.topic,
-            batch.partition,
-            batch.attempts,
-            error.message,
-        )
+        if isinstance(error, DeliveryTimeoutError):  # it says all of it
+            logger.warning("%s", error.message)
+        else:
+            logger.warning("%s failed%s: %s", _shown(batch), _tried(batch), error.message)
         self._leave(queue, batch)
         self._metrics.failed(batch.count, now)
         self.batch_failed(batch, error)
@@ -196,10 +192,8 @@ class Outcomes:
         batch.not_before = now + pause_after(batch.attempts, self._first_pause, self._longest_pause)
         self._metrics.retried(batch.count, now)
         logger.info(
-            "%d records for %s-%d are sent again in %.2f s (attempt %d): %s",
-            batch.count,
-            batch.topic,
-            batch.partition,
+            "%s: sent again in %.2f s (attempt %d): %s",
+            _shown(batch),
             batch.not_before - now,
             batch.attempts + 1,
             error.message,
@@ -251,14 +245,24 @@ class Outcomes:
         self, batch: ProducerBatch, last: KafkaError | None = None
     ) -> DeliveryTimeoutError:
         reason = last or batch.first_error
-        tried = f"after {batch.attempts} attempts" if batch.attempts else "before it could be sent"
         because = f": {reason.message}" if isinstance(reason, KafkaError) else ""
         late = DeliveryTimeoutError(
-            f"{batch.count} records for {batch.topic}-{batch.partition} were not acknowledged "
-            f"within delivery.timeout.ms ({self._timeout:g} s), {tried}{because}"
+            f"{_shown(batch)}: not acknowledged within delivery.timeout.ms ({self._timeout:g} s)"
+            f"{_tried(batch)}{because}"
         )
         late.__cause__ = reason
         return late
+
+
+def _shown(batch: ProducerBatch) -> str:
+    count = "1 record" if batch.count == 1 else f"{batch.count} records"
+    return f"{count} for {batch.topic}-{batch.partition}"
+
+
+def _tried(batch: ProducerBatch) -> str:
+    if batch.attempts == 0:
+        return ", never sent"
+    return " after 1 attempt" if batch.attempts == 1 else f" after {batch.attempts} attempts"
 
 
 def _nothing(*_: object) -> None:

@@ -229,8 +229,8 @@ def test_records_fail_when_their_time_is_over() -> None:
     for delivery in (waiting, under_way):
         error = delivery.exception()
         assert isinstance(error, DeliveryTimeoutError)
-    assert "after 1 attempts" in str(waiting.exception())
-    assert "before it could be sent" in str(under_way.exception())
+    assert "after 1 attempt" in str(waiting.exception())
+    assert "never sent" in str(under_way.exception())
     assert not later.done()
     bench.stored(batch)  # too late: it has failed
     assert isinstance(waiting.exception(), DeliveryTimeoutError)
@@ -296,6 +296,22 @@ def test_waiting_from_another_thread() -> None:
     bench.stored(bench.take(), 5)
     waiter.join()
     assert got == [5]
+
+
+def test_the_log_says_once_why_records_failed(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(linger_ms=0, delivery_timeout_ms=1000, request_timeout_ms=1000)
+    bench.send(b"a")
+    bench.refused(bench.take(), ErrorCode.INVALID_RECORD)
+    (line,) = caplog.messages
+    assert line.startswith("1 record for t-0 failed after 1 attempt: ")
+    caplog.clear()
+    bench.send(b"b")
+    bench.send(b"c")
+    bench.now += 2
+    bench.outcomes.expire(bench.now)
+    assert caplog.messages == [
+        "2 records for t-0: not acknowledged within delivery.timeout.ms (1 s), never sent"
+    ]
 
 
 class Broker:
