@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -41,9 +43,23 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[MoldauProcess]:
-    settings = {"log.cleaner.backoff.ms": 100, "offsets.topic.num.partitions": 1}
+    settings = {
+        "log.cleaner.backoff.ms": 100,
+        "offsets.topic.num.partitions": 1,
+        "metrics.listener": "HTTP://127.0.0.1:0",
+    }
     with MoldauProcess(tmp_path, overrides=settings) as broker:
         yield broker
+
+
+def log_metrics(broker: MoldauProcess) -> dict[str, float]:
+    """What the broker's endpoint says of its one log directory."""
+    (url,) = re.findall(r"metrics are at (http://\S+)", broker.log_file.read_text())[-1:]
+    with urlopen(url, timeout=60) as answer:
+        text: str = answer.read().decode()
+    directory = re.escape(f'{{logDirectory="{broker.data_dir}"}}')
+    found = re.findall(rf"^kafka_log_(\w+?)(?:{directory})? (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
 
 
 def first_dirty(broker: MoldauProcess, topic: str) -> int:
@@ -200,6 +216,15 @@ def test_a_damaged_partition_is_set_aside_and_others_are_cleaned(broker: MoldauP
     wait_until_clean(broker, "table")
     assert first_dirty(broker, "damaged") == -1
     assert client.latest_offset("damaged") == len(samples)
+    metrics = log_metrics(broker)
+    assert metrics["logcleanermanager_uncleanable_partitions_count"] == 1
+    assert metrics["logcleanermanager_uncleanable_bytes"] == stored_bytes(broker, "damaged")
+    assert 0 < metrics["logcleaner_cleaner_recopy_percent"] < 50, "nine of 300 records are left"
+    assert metrics["logcleaner_deadthreadcount"] == 0
+
+
+def stored_bytes(broker: MoldauProcess, topic: str) -> int:
+    return sum(file.stat().st_size for file in (broker.data_dir / f"{topic}-0").glob("*.log"))
 
 
 def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ from moldau.config import (
     TopicConfig,
     validate_topic_configs,
 )
+from moldau.config.listeners import Endpoint as ConfigEndpoint
 from moldau.controller import Controller, ControllerSettings
 from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
@@ -114,6 +115,8 @@ class BrokerServer:
         self._threads = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="moldau-io")
         self._undo = AsyncExitStack()
         self._listeners: list[Listener] = []
+        self.metrics_url: str | None = None
+        """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
         """Whether every log directory has failed: there is nothing left to serve."""
         self.on_all_offline: Callable[[], None] | None = None
@@ -184,6 +187,23 @@ class BrokerServer:
         self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
+        metrics = config.metrics_listener()
+        if metrics is not None:
+            await self._serve_metrics(metrics, broker)
+
+    async def _serve_metrics(self, endpoint: ConfigEndpoint, broker: Broker) -> None:
+        # Imported where they are wanted: no other broker pays for them.
+        from moldau.broker.metrics import broker_metrics
+        from moldau.metrics import CONTENT_TYPE
+        from moldau.net.text_server import Page, TextServer
+
+        registry = broker_metrics(broker, self._listeners)
+        pages = {"/metrics": Page(CONTENT_TYPE, registry.render)}
+        server = TextServer(endpoint.host, endpoint.port, pages)
+        await server.start()
+        self._undo.push_async_callback(server.close)
+        self.metrics_url = f"http://{_bracketed(server.host)}:{server.port}/metrics"
+        log.info("metrics are at %s", self.metrics_url)
 
     def _lost_all_directories(self) -> None:
         self.all_offline = True

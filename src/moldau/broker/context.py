@@ -13,6 +13,7 @@ from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.tasks import Tasks
+from moldau.broker.traffic import Traffic
 from moldau.clock import Clock
 from moldau.config import BrokerConfig
 from moldau.controller import Controller
@@ -42,6 +43,7 @@ class Broker:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     tasks: Tasks = field(default_factory=Tasks)
+    traffic: Traffic = field(default_factory=Traffic)
     altering_configs: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from reading stored settings to storing the changed ones: no change may get lost."""
     controller: Controller = field(init=False)

@@ -73,15 +73,18 @@ class Router:
         self._broker = broker
         self._handlers: dict[int, Handler] = {}
         self._metadata_answers = AnswerCache()
+        self._requests = broker.traffic.requests
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         header, position = read_request_header(frame)
         api_key = header.api_key
         if api_key == ApiKey.PRODUCE and is_served(api_key, header.api_version):
+            self._requests[api_key] += 1
             return produce.handle(
                 self._broker, connection, header.api_version, header.correlation_id, frame, position
             )
         if api_key == ApiKey.FETCH and is_served(api_key, header.api_version):
+            self._requests[api_key] += 1
             return fetch.handle(
                 self._broker, connection, header.api_version, header.correlation_id, frame, position
             )
@@ -92,9 +95,11 @@ class Router:
     ) -> Answer:
         api_key, version = header.api_key, header.api_version
         if api_key == ApiKey.API_VERSIONS:
+            self._requests[api_key] += 1
             return [_api_versions(header, frame, position)]
         if not is_served(api_key, version):
             raise DecodeError(f"API key {api_key} version {version} is not served")
+        self._requests[api_key] += 1
         if api_key == ApiKey.METADATA:
             return self._metadata(connection, header, frame, position)
         request = decode_request(ApiKey(api_key), version, frame, position)

@@ -181,6 +181,14 @@ class BrokerConfig:
         """
         return self._listeners[1]
 
+    def metrics_listener(self) -> Endpoint | None:
+        """Where metrics are served, if they are."""
+        option = server_options.METRICS_LISTENER
+        value = self[option]
+        if not value:
+            return None
+        return parse_listeners([value], {"HTTP": "PLAINTEXT"}, option.name)[0]
+
     @property
     def inter_broker_listener_name(self) -> str:
         name = self[server_options.INTER_BROKER_LISTENER_NAME]

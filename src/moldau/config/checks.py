@@ -172,6 +172,7 @@ def _at_least(config: BrokerConfig, topic_setting: str, low: int) -> None:
 
 
 def _check_network(config: BrokerConfig) -> None:
+    config.metrics_listener()
     queued = config[network_options.QUEUED_MAX_REQUEST_BYTES]
     request = config[network_options.SOCKET_REQUEST_MAX_BYTES]
     if 0 < queued < request:

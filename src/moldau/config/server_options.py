@@ -256,6 +256,14 @@ REMOTE_LOG_STORAGE_SYSTEM_ENABLE = GENERAL.boolean(
     False,
     "Whether tiered storage is on. Moldau keeps logs on local disks only: `true` stops the start.",
 )
+METRICS_LISTENER = GENERAL.optional_string(
+    "metrics.listener",
+    "Where metrics can be read over HTTP, as `HTTP://host:port`: `/metrics` has them in the text "
+    "format of Prometheus, under the names that [operations.md](operations.md#metrics) lists. "
+    "Whoever can connect can read them. Not set: no port is opened. Apache Kafka has no such "
+    "setting; its metrics are in JMX.",
+    listed=False,
+)
 CONFIG_PROVIDERS = GENERAL.names(
     "config.providers",
     (),

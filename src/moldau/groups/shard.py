@@ -9,6 +9,7 @@ together: deletion and expiry.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 from uuid import UUID
@@ -260,6 +261,12 @@ class GroupShard:
     ) -> list[ListedGroup]:
         groups = [*map(listings.listed, self._classic.list()), *self._consumer.list()]
         return listings.filtered(groups, states, types)
+
+    def counts(self) -> Counter[str]:
+        """How many groups of each kind and committed offsets there are."""
+        return Counter(
+            classic=len(self._classic), consumer=len(self._consumer), offsets=len(self._offsets)
+        )
 
     def delete_group(self, group_id: str, token: object, _now_ms: int) -> Outcome:
         """One group's part of a DeleteGroups."""

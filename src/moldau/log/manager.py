@@ -292,6 +292,11 @@ class LogManager(MovableLogs):
         return [directory.path for directory in self._directories.online]
 
     @property
+    def directory_failures(self) -> dict[str, str | None]:
+        """Why each directory is not used; None for one that is."""
+        return {directory.path: directory.offline for directory in self._directories}
+
+    @property
     def all_cordoned(self) -> bool:
         """Whether no directory takes new partitions, by ``cordoned.log.dirs``."""
         return all(directory.cordoned for directory in self._directories.online)

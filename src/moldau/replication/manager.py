@@ -42,6 +42,11 @@ class ReplicaManager:
         """Whether the replica should be here but its disk failed."""
         return (topic, index) in self._offline
 
+    @property
+    def offline_count(self) -> int:
+        """How many replicas should be here but cannot be served."""
+        return len(self._offline)
+
     def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
         """A log directory failed: its replicas are not served until it is back at a restart."""
         for topic_partition in lost:

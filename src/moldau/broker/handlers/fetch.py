@@ -18,6 +18,7 @@ from typing import cast
 
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchContext, SessionPartition
+from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.config import FETCH_MAX_BYTES
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogSlice
@@ -59,13 +60,13 @@ def handle(
     fetch = _Fetch(broker, version, correlation_id, request, context)
     found, size, settled = fetch.read()
     if settled or size >= request.min_bytes or request.max_wait_ms <= 0 or fetch.lags(found):
-        return fetch.answer(found)
+        return fetch.answer(found, size)
     pending = Pending()
 
     def attempt(final: bool) -> int | None:
         found, size, settled = fetch.read()
         if final or settled or size >= request.min_bytes or fetch.lags(found):
-            pending.complete(fetch.answer(found))
+            pending.complete(fetch.answer(found, size))
             return None
         return size
 
@@ -135,6 +136,8 @@ class _Fetch:
                 min_one_batch=first,
             )
         except KafkaError as error:
+            if error.code not in EXPECTED_OF_CONSUMERS:
+                self._broker.traffic.failed_fetches += 1
             return FetchedPartition(want.partition, error.code, records=NO_RECORDS)
         return FetchedPartition(
             want.partition,
@@ -181,7 +184,13 @@ class _Fetch:
                 continue
         return partitions
 
-    def answer(self, found: Found) -> Parts:
+    def answer(self, found: Found, size: int) -> Parts:
+        traffic = self._broker.traffic
+        traffic.fetched_partitions += len(found)
+        if self._request.replica_id >= 0:
+            traffic.replication_bytes_out += size
+        else:
+            traffic.bytes_out += size
         topics: list[FetchedTopic] = []
         partitions: list[FetchedPartition] = []
         current = None

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from moldau.broker.context import Broker
+from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import RecordValidationError
@@ -104,6 +105,8 @@ def _append_topic(
     internal = name in INTERNAL_TOPICS
     acks = request.acks
     now_ms = broker.clock.now_ms()
+    traffic = broker.traffic
+    traffic.produced_partitions += len(topic.partitions)
     results = []
     for index, records in topic.partitions:
         try:
@@ -120,7 +123,11 @@ def _append_topic(
             info = partition.append(records, acks, now_ms)
         except KafkaError as error:
             results.append(_failure(index, error))
+            if error.code not in EXPECTED_OF_PRODUCERS:
+                traffic.failed_produces += 1
             continue
+        traffic.bytes_in += info.size
+        traffic.messages_in += info.last_offset - info.first_offset + 1
         results.append(
             PartitionProduceResult(
                 index,

@@ -27,8 +27,8 @@ class Cleanable(NamedTuple):
     """All up to the first uncleanable offset."""
     clean_bytes: int
     cleanable_bytes: int
-    overdue: bool
-    """Something has waited for longer than ``max.compaction.lag.ms``."""
+    delay_ms: int
+    """For how long something has waited beyond ``max.compaction.lag.ms``."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -37,7 +37,7 @@ class Cleanable(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        if self.overdue and self.cleanable_bytes:
+        if self.delay_ms and self.cleanable_bytes:
             return True
         return self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
@@ -68,7 +68,7 @@ def find_cleanable(
         segments[:end],
         sum(s.size for s in segments[: bisect_right(bases, first_dirty - 1)]),
         sum(s.size for s in segments[dirty:end]),
-        _is_overdue(log, segments[dirty:-1], now_ms),
+        _delay_ms(log, segments[dirty:-1], now_ms),
     )
 
 
@@ -80,12 +80,12 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def _is_overdue(log: PartitionLog, dirty: tuple[Segment, ...], now_ms: int) -> bool:
+def _delay_ms(log: PartitionLog, dirty: tuple[Segment, ...], now_ms: int) -> int:
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
-        return False
+        return 0
     times = [segment.load_rolling_timestamp() for segment in dirty]
-    return min((time for time in times if time > 0), default=oldest_ms) < oldest_ms
+    return oldest_ms - min((time for time in times if 0 < time < oldest_ms), default=oldest_ms)
 
 
 def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:

@@ -27,6 +27,7 @@ from moldau.log.cleaner.checkpoint import CleanerCheckpoints
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanStats, GroupCleaned
 from moldau.log.cleaner.runner import Runner, RunnerError
+from moldau.log.cleaner.statistics import CleanerStatistics
 from moldau.log.cleaner.swap import remove_cleaned, swap_in
 from moldau.log.cleaner.tasks import make_task
 from moldau.log.disk import Disk
@@ -91,6 +92,7 @@ class LogCleaner:
         self.checkpoints = CleanerCheckpoints(disk, run_in_thread, fail_directory)
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         """Partitions set aside because their own data is damaged."""
+        self.statistics = CleanerStatistics(clock.now_ms())
         self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
         """How far a partition is committed; None if it is not served (yet). Replication sets it."""
 
@@ -146,6 +148,7 @@ class LogCleaner:
             cleanable = self._look_at(partition, log)
             if cleanable is not None:
                 candidates.append(cleanable)
+        self.statistics.looked(candidates, self._clock.now_ms())
         return dirtiest(candidates)
 
     def _may_clean(self, partition: TopicPartition, log: PartitionLog) -> bool:
@@ -182,9 +185,13 @@ class LogCleaner:
                 self._failures.pop(partition, None)
                 self._not_before.pop(partition, None)
                 await self.checkpoints.put(_home(log), partition, done.end_offset)
-                _log_done(cleanable, done, self._clock.monotonic() - started)
+                seconds = self._clock.monotonic() - started
+                self.statistics.cleaned(runner, seconds, done.stats)
+                _log_done(cleanable, done, seconds)
         except (CorruptIndexError, KafkaError, OSError, RunnerError) as error:
             if not job.aborted:
+                if isinstance(error, RunnerError):
+                    self.statistics.died(runner)
                 self._put_off(partition, str(error))
         finally:
             del self._jobs[partition]

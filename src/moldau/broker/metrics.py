@@ -1,0 +1,242 @@
+"""The metrics of a broker: Kafka's names, read from the parts when somebody asks.
+
+Read on the event loop, so nothing here may take long: figures per partition are left to
+DescribeLogDirs and ListOffsets, which are asked for what they are needed for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+from moldau.broker.context import Broker
+from moldau.metrics import Registry
+from moldau.model import TopicPartition
+from moldau.net import Listener
+from moldau.replication import Partition
+from moldau.wire.api import ApiKey
+
+
+def broker_metrics(broker: Broker, listeners: Sequence[Listener]) -> Registry:
+    registry = Registry()
+    _log(registry, broker)
+    _replicas(registry, broker)
+    _controller(registry, broker)
+    _traffic(registry, broker)
+    _groups(registry, broker)
+    registry.gauge(
+        "kafka.server:type=socket-server-metrics,name=connection-count",
+        "Connections that are open.",
+        lambda: {listener.name: listener.connections for listener in listeners},
+        tag="listener",
+    )
+    return registry
+
+
+def _log(registry: Registry, broker: Broker) -> None:
+    logs = broker.logs
+    cleaner = logs.cleaner
+    statistics = cleaner.statistics
+
+    def by_directory(weigh: Callable[[TopicPartition], int]) -> dict[str, float]:
+        found: dict[str, float] = dict.fromkeys(logs.online_dirs, 0)
+        for partition, one in cleaner.uncleanable.items():
+            home = one.log.directory.rpartition("/")[0]
+            found[home] = found.get(home, 0) + weigh(partition)
+        return found
+
+    manager = "kafka.log:type=LogCleanerManager,name="
+    registry.gauge(
+        f"{manager}uncleanable-partitions-count",
+        "Partitions set aside because their data is damaged.",
+        lambda: by_directory(lambda _: 1),
+        tag="logDirectory",
+    )
+    registry.gauge(
+        f"{manager}uncleanable-bytes",
+        "The size of those partitions.",
+        lambda: by_directory(lambda partition: cleaner.uncleanable[partition].log.size),
+        tag="logDirectory",
+    )
+    registry.gauge(
+        f"{manager}max-dirty-percent",
+        "The dirty share of the log that is dirtiest.",
+        lambda: statistics.max_dirty_percent,
+    )
+    registry.gauge(
+        f"{manager}time-since-last-run-ms",
+        "Since logs were last looked at for something to clean.",
+        lambda: broker.clock.now_ms() - statistics.last_run_ms,
+    )
+    for name, doc, read in (
+        (
+            "cleaner-recopy-percent",
+            "How much of what the last cleanings read they had to write again.",
+            lambda: statistics.recopy_percent,
+        ),
+        (
+            "max-buffer-utilization-percent",
+            "How full the key map of the last cleanings was, at most.",
+            lambda: statistics.max_buffer_utilization_percent,
+        ),
+        (
+            "max-clean-time-secs",
+            "How long the last cleanings took, at most.",
+            lambda: statistics.max_clean_time_s,
+        ),
+        (
+            "max-compaction-delay-secs",
+            "For how long something has waited beyond max.compaction.lag.ms, at most.",
+            lambda: statistics.max_compaction_delay_s,
+        ),
+        (
+            "DeadThreadCount",
+            "Cleaner processes that died at their last task; the next task starts them anew.",
+            lambda: statistics.dead_cleaners,
+        ),
+    ):
+        registry.gauge(f"kafka.log:type=LogCleaner,name={name}", doc, read)
+    registry.gauge(
+        "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+        "Log directories that have failed.",
+        lambda: sum(reason is not None for reason in logs.directory_failures.values()),
+    )
+    registry.gauge(
+        "kafka.log:type=LogManager,name=LogDirectoryOffline",
+        "1 for a log directory that has failed, 0 for one that is used.",
+        lambda: {path: int(reason is not None) for path, reason in logs.directory_failures.items()},
+        tag="logDirectory",
+    )
+
+
+def _replicas(registry: Registry, broker: Broker) -> None:
+    replicas = broker.replicas
+
+    def partitions() -> Iterator[Partition]:
+        return chain.from_iterable(there.values() for there in list(replicas.topics.values()))
+
+    def leading(condition: Callable[[Partition], bool]) -> Callable[[], int]:
+        return lambda: sum(one.is_leader and condition(one) for one in partitions())
+
+    for name, doc, read in (
+        (
+            "PartitionCount",
+            "Partitions with a replica here.",
+            lambda: sum(map(len, replicas.topics.values())) + replicas.offline_count,
+        ),
+        ("LeaderCount", "Partitions led from here.", leading(lambda _: True)),
+        (
+            "OfflineReplicaCount",
+            "Replicas whose log directory has failed.",
+            lambda: replicas.offline_count,
+        ),
+        (
+            "UnderReplicatedPartitions",
+            "Partitions led from here with fewer in-sync replicas than replicas.",
+            leading(lambda one: len(one.isr) < len(one.replicas)),
+        ),
+        (
+            "UnderMinIsrPartitionCount",
+            "Partitions led from here that take no acks=all: too few replicas are in sync.",
+            leading(lambda one: one.is_under_min_isr),
+        ),
+        (
+            "ProducerIdCount",
+            "Producers whose sequence numbers are remembered.",
+            lambda: sum(len(one.log.producers.producers) for one in partitions()),
+        ),
+    ):
+        registry.gauge(f"kafka.server:type=ReplicaManager,name={name}", doc, read)
+
+
+def _controller(registry: Registry, broker: Broker) -> None:
+    kind = "kafka.controller:type=KafkaController,name="
+    registry.gauge(
+        f"{kind}ActiveControllerCount",
+        "1 on the broker that is the controller.",
+        lambda: int(broker.controller.is_active),
+    )
+    registry.gauge(
+        f"{kind}GlobalTopicCount", "Topics of the cluster.", lambda: len(broker.metadata.topics)
+    )
+    registry.gauge(
+        f"{kind}GlobalPartitionCount",
+        "Partitions of the cluster.",
+        lambda: sum(len(topic.partitions) for topic in broker.metadata.topics.values()),
+    )
+    registry.gauge(
+        f"{kind}OfflinePartitionsCount",
+        "Partitions of the cluster that nobody leads.",
+        lambda: sum(
+            partition.leader < 0
+            for topic in broker.metadata.topics.values()
+            for partition in topic.partitions.values()
+        ),
+    )
+
+
+def _traffic(registry: Registry, broker: Broker) -> None:
+    traffic = broker.traffic
+    for name, doc, read in (
+        ("MessagesIn", "Records appended.", lambda: traffic.messages_in),
+        ("BytesIn", "Bytes of records appended.", lambda: traffic.bytes_in),
+        ("BytesOut", "Bytes of records sent to consumers.", lambda: traffic.bytes_out),
+        (
+            "ReplicationBytesOut",
+            "Bytes of records sent to followers.",
+            lambda: traffic.replication_bytes_out,
+        ),
+        (
+            "TotalProduceRequests",
+            "Produce requests, each counted once per partition.",
+            lambda: traffic.produced_partitions,
+        ),
+        (
+            "TotalFetchRequests",
+            "Fetch requests, each counted once per partition.",
+            lambda: traffic.fetched_partitions,
+        ),
+        (
+            "FailedProduceRequests",
+            "Appends that failed, without the errors that clients bring about themselves.",
+            lambda: traffic.failed_produces,
+        ),
+        (
+            "FailedFetchRequests",
+            "Reads that failed, without the errors that clients bring about themselves.",
+            lambda: traffic.failed_fetches,
+        ),
+    ):
+        registry.counter(f"kafka.server:type=BrokerTopicMetrics,name={name}PerSec", doc, read)
+    registry.counter(
+        "kafka.network:type=RequestMetrics,name=RequestsPerSec",
+        "Requests, by API.",
+        lambda: {
+            _kafka_name(ApiKey(key)): count for key, count in traffic.requests.items() if count
+        },
+        tag="request",
+    )
+
+
+def _kafka_name(api_key: ApiKey) -> str:
+    return api_key.name.title().replace("_", "")
+
+
+def _groups(registry: Registry, broker: Broker) -> None:
+    kind = "kafka.coordinator.group:type=GroupMetadataManager,name="
+
+    def counts() -> Iterable[Counter[str]]:
+        return [host.shard.counts() for host in broker.groups.hosts]
+
+    def of_all(*names: str) -> Callable[[], int]:
+        return lambda: sum(count[name] for count in counts() for name in names)
+
+    registry.gauge(f"{kind}NumGroups", "Groups.", of_all("classic", "consumer"))
+    registry.gauge(f"{kind}NumOffsets", "Committed offsets.", of_all("offsets"))
+    registry.gauge(
+        "kafka.server:type=group-coordinator-metrics,name=group-count",
+        "Groups by protocol.",
+        lambda: {name: of_all(name)() for name in ("classic", "consumer")},
+        tag="protocol",
+    )
