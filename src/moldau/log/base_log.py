@@ -316,7 +316,7 @@ class BaseLog:
             self._directories_to_sync.append(self.directory)
 
     def created(self, parent: str) -> None:
-        """Note that the directory is new: the first flush makes its name durable too."""
+        """Note that the directory may be new: the first flush makes its name durable too."""
         self._directories_to_sync = [self.directory, parent]
 
     def _number_of(self, offset: int) -> int:

@@ -162,7 +162,7 @@ class LogDirectory:
                     topic_config(topic_partition.topic),
                     now_ms=now_ms,
                     clean=content.clean,
-                    recovery_point=content.recovery_points.get(topic_partition, 0),
+                    recovery_point=content.recovery_points.get(topic_partition),
                     log_start_offset=content.log_start_offsets.get(topic_partition, 0),
                     producer_expiration_ms=producer_expiration_ms,
                     stats=result.stats,

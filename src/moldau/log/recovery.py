@@ -74,14 +74,15 @@ def load_log(
     *,
     now_ms: int,
     clean: bool = False,
-    recovery_point: int = 0,
+    recovery_point: int | None = None,
     log_start_offset: int = 0,
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     stats: RecoveryStats | None = None,
 ) -> PartitionLog:
     """Open what is in ``directory``; an empty directory gives an empty log.
 
-    ``clean`` says that the log was closed properly. Raises OSError if the disk fails.
+    ``clean`` says that the log was closed properly. Without a ``recovery_point`` nobody knows how
+    much was synced, nor whether the log was ever compacted. Raises OSError if the disk fails.
     """
     loader = _Loader(
         disk,
@@ -106,7 +107,7 @@ class _Loader:
         config: TopicConfig,
         *,
         now_ms: int,
-        recovery_point: int,
+        recovery_point: int | None,
         log_start_offset: int,
         producer_expiration_ms: int,
         stats: RecoveryStats,
@@ -116,7 +117,9 @@ class _Loader:
         self._topic_partition = topic_partition
         self._config = config
         self._now_ms = now_ms
-        self._recovery_point = recovery_point
+        self._recovery_point = recovery_point or 0
+        self._is_point_lost = recovery_point is None
+        self._has_gaps = False
         self._start = log_start_offset
         self._stats = stats
         names = disk.listdir(directory)
@@ -132,6 +135,7 @@ class _Loader:
 
     def load(self, clean: bool) -> PartitionLog:
         end = self._open_clean() if clean else None
+        crashed = end is None
         if end is None:
             end = self._recover()
             recovery_point = min(self._recovery_point, end)
@@ -143,7 +147,7 @@ class _Loader:
         self._start = max(self._start, self._segments[0].base_offset)
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(self._start)
-        return PartitionLog(
+        log = PartitionLog(
             self._disk,
             self._topic_partition,
             self._directory,
@@ -159,6 +163,13 @@ class _Loader:
             topic_id=self._read_topic_id(),
             unsynced=self._unsynced,
         )
+        if crashed:
+            # The names of what the last process made may not be durable yet.
+            log.created(self._directory.rpartition("/")[0])
+        if self._has_gaps and self._is_point_lost:
+            # Kept this once: after another crash the recovery point has to explain them.
+            log.flush(self._now_ms)
+        return log
 
     # What is there -----------------------------------------------------------------------------
 
@@ -394,8 +405,13 @@ class _Loader:
         """Only compaction leaves gaps; elsewhere a gap is lost data, and the log ends before it.
 
         What was compacted lies before the recovery point; by now the topic may have another policy.
+        If the recovery point is lost, compaction may have been anywhere: better keep what a gap
+        separates than cut off what may be years of records.
         """
-        return found > expected and (self._config.compact or found <= self._recovery_point)
+        if found <= expected:
+            return False
+        self._has_gaps = True
+        return self._config.compact or self._is_point_lost or found <= self._recovery_point
 
     def _take_over(
         self, segment: Segment, position: int, header: BatchHeader, batch: memoryview

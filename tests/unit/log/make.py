@@ -59,7 +59,7 @@ def open_log(
     *,
     directory: str = DIRECTORY,
     clean: bool = False,
-    recovery_point: int = 0,
+    recovery_point: int | None = 0,
     log_start_offset: int = 0,
     stats: RecoveryStats | None = None,
 ) -> PartitionLog:

@@ -140,6 +140,24 @@ async def test_after_a_crash_logs_are_checked_past_their_recovery_point(broker: 
     assert 0 < manager.recovery.bytes_scanned < 1000 < again.size
 
 
+@pytest.mark.parametrize(("lost", "end"), [(True, 11), (False, 1)])
+async def test_gaps_end_a_log_only_past_a_recovery_point_that_is_known(
+    broker: Broker, lost: bool, end: int
+) -> None:
+    manager = await broker.start()
+    log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
+    for base_offset in (0, 10):
+        log.append_as_follower(make_batch(base_offset=base_offset), NOW_MS)
+    await manager.checkpoint()
+    if lost:
+        broker.disk.remove("/d1/recovery-point-offset-checkpoint")
+    assert isinstance(broker.disk, MemoryDisk)
+    broker.disk.locked.clear()
+    again = (await broker.start()).get(A0)
+    assert again is not None
+    assert again.log_end_offset == end
+
+
 async def test_a_directory_is_used_by_one_broker(tmp_path: Path) -> None:
     first, second = (Broker(OsDisk(), (str(tmp_path),)) for _ in range(2))
     await first.start()

@@ -167,6 +167,42 @@ def test_a_gap_is_the_end_unless_the_topic_is_compacted(disk: MemoryDisk) -> Non
         log.close()
 
 
+def test_a_flush_after_a_kill_makes_what_was_there_before_durable(disk: MemoryDisk) -> None:
+    """The process was killed before it had synced anything, not even the directory's name."""
+    disk.sync_dir("/")
+    log = open_log(disk, CONFIG)
+    log.append_as_leader(make_batch(3), 0, NOW_MS)
+    stored = read_batches(log)
+    log.close()
+    log = open_log(disk, CONFIG)
+    log.flush(NOW_MS)
+    log = open_log(disk.power_cut(), CONFIG, recovery_point=log.recovery_point)
+    assert log.log_end_offset == 3
+    assert read_batches(log) == stored
+
+
+def test_gaps_are_kept_where_the_recovery_point_is_lost(disk: MemoryDisk) -> None:
+    """A log that was compacted once, under another policy now: nothing says where it has gaps."""
+    disk.sync_dir("/")
+    log = open_log(disk, COMPACTED)
+    for base_offset in (0, 10, 11, 30):
+        log.append_as_follower(make_batch(base_offset=base_offset, size=300), NOW_MS)
+    stored = read_batches(log)
+    assert len(log.segments) > 1
+    log.close()
+    log = open_log(disk, CONFIG, recovery_point=None)
+    assert (log.log_end_offset, log.recovery_point) == (31, 31)
+    log.close()
+    disk = disk.power_cut()
+    log = open_log(disk, CONFIG, recovery_point=log.recovery_point)
+    assert read_batches(log) == stored
+    log.append_as_leader(make_batch(), 0, NOW_MS)
+    log.append_as_follower(make_batch(base_offset=40), NOW_MS)
+    log.close()
+    log = open_log(disk, CONFIG, recovery_point=31)
+    assert log.log_end_offset == 32, "a gap past what is known to be durable is lost data"
+
+
 def test_a_missing_segment_ends_the_log(disk: MemoryDisk) -> None:
     log = filled(disk)
     second = log.segments[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from moldau.log.cleaner.cleanable import Cleanable
@@ -21,8 +21,8 @@ class CleanerStatistics:
         self.last_run_ms = now_ms
         self.max_dirty_percent = 0
         self.max_compaction_delay_s = 0
-        self._last: dict[Hashable, LastCleaning] = {}
-        self._dead: set[Hashable] = set()
+        self._last: dict[object, LastCleaning] = {}
+        self._dead: set[object] = set()
 
     def looked(self, candidates: Sequence[Cleanable], now_ms: int) -> None:
         """The logs were looked at, to choose one."""
@@ -30,11 +30,11 @@ class CleanerStatistics:
         self.max_dirty_percent = int(100 * max((one.dirty_ratio for one in candidates), default=0))
         self.max_compaction_delay_s = max((one.delay_ms for one in candidates), default=0) // 1000
 
-    def cleaned(self, cleaner: Hashable, seconds: float, stats: CleanStats) -> None:
+    def cleaned(self, cleaner: object, seconds: float, stats: CleanStats) -> None:
         self._last[cleaner] = LastCleaning(seconds, stats)
         self._dead.discard(cleaner)
 
-    def died(self, cleaner: Hashable) -> None:
+    def died(self, cleaner: object) -> None:
         """A cleaner ended or fell silent in the middle of its work."""
         self._dead.add(cleaner)
 

@@ -93,6 +93,7 @@ class Futures:
                 config,
                 now_ms=self._now_ms,
                 clean=content.clean,
+                recovery_point=0,
                 producer_expiration_ms=self._producer_expiration_ms,
             )
         except KafkaError as error:
