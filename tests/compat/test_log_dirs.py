@@ -108,11 +108,12 @@ def test_cordoned_directories_get_no_new_partitions(admin: Admin, dirs: list[str
     assert cordon(admin, f"*,{dirs[0]}") is ErrorCode.INVALID_REQUEST
     create(admin, "before", 3)
     eventually(lambda: Counter(homes(admin, "before").values()) == Counter(dirs))
-    moved = next(number for number, home in homes(admin, "before").items() if home == dirs[2])
+    at_home = {home: number for number, home in homes(admin, "before").items()}
 
     assert cordon(admin, f"{dirs[0]},{dirs[1]}") is None
     refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    eventually(lambda: code_of_move(admin, "before", moved, dirs[0]) is refused)
+    eventually(lambda: code_of_move(admin, "before", at_home[dirs[0]], dirs[0]) is refused)
+    assert code_of_move(admin, "before", at_home[dirs[2]], dirs[1]) is refused
     create(admin, "after", 4)
     eventually(lambda: list(homes(admin, "after").values()) == [dirs[2]] * 4)
 
