@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moldau.client.consumer import ConsumerRecords as ConsumerRecords
     from moldau.client.consumer import PartitionReader as PartitionReader
     from moldau.client.consumer import RebalanceListener as RebalanceListener
+    from moldau.client.errors import AuthenticationError as AuthenticationError
     from moldau.client.errors import AuthorizationError as AuthorizationError
     from moldau.client.errors import BufferExhaustedError as BufferExhaustedError
     from moldau.client.errors import ClientError as ClientError
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from moldau.client.errors import ProducerFencedError as ProducerFencedError
     from moldau.client.errors import RecordTooLargeError as RecordTooLargeError
     from moldau.client.errors import SerializationError as SerializationError
+    from moldau.client.errors import SslAuthenticationError as SslAuthenticationError
     from moldau.client.errors import TimedOutError as TimedOutError
     from moldau.client.errors import TransactionAbortableError as TransactionAbortableError
     from moldau.client.errors import TransactionStateError as TransactionStateError
@@ -93,6 +95,7 @@ _EXPORTS = {
         "RebalanceListener",
     ),
     "moldau.client.errors": (
+        "AuthenticationError",
         "AuthorizationError",
         "BufferExhaustedError",
         "ClientError",
@@ -111,6 +114,7 @@ _EXPORTS = {
         "ProducerFencedError",
         "RecordTooLargeError",
         "SerializationError",
+        "SslAuthenticationError",
         "TimedOutError",
         "TransactionAbortableError",
         "TransactionStateError",

@@ -35,11 +35,15 @@ class ApacheKafka:
         node_id: int = NODE_ID,
         voters: Mapping[int, int] | None = None,
         format_options: Sequence[str] = (),
+        listeners: Mapping[str, str] | None = None,
     ) -> None:
         """``voters``: the controller ports of all nodes of a larger cluster, by node id.
 
-        ``format_options`` go to ``kafka-storage.sh format``.
+        ``format_options`` go to ``kafka-storage.sh format``. ``listeners`` are more of them, by
+        name, with their security protocol; ``address`` says where.
         """
+        self._listeners = dict(listeners or {})
+        self._listener_ports = {name: free_port() for name in self._listeners}
         self._format_options = tuple(format_options)
         self.node_id = node_id
         self._voters = dict(voters or {})
@@ -54,6 +58,9 @@ class ApacheKafka:
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def address(self, listener: str) -> str:
+        return f"127.0.0.1:{self._listener_ports[listener]}"
 
     @property
     def pid(self) -> int:
@@ -111,13 +118,15 @@ class ApacheKafka:
     def _write_properties(self, voters: Mapping[int, int]) -> None:
         controller = f"127.0.0.1:{voters[self.node_id]}"
         quorum = ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items())
+        more = "".join(f",{name}://{self.address(name)}" for name in self._listeners)
+        protocols = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT", **self._listeners}
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
             "controller.quorum.voters": quorum,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}{more}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}{more}",
             "log.dirs": str(self.data_dir),
             "offsets.topic.num.partitions": "1",
             "offsets.topic.replication.factor": "1",
@@ -127,6 +136,8 @@ class ApacheKafka:
             "group.initial.rebalance.delay.ms": "0",
             **self.settings,
         }
+        if self._listeners:
+            settings["listener.security.protocol.map"] = ",".join(map(":".join, protocols.items()))
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         self.properties_file.write_text("".join(lines))
 

@@ -20,6 +20,7 @@ from moldau.client.backoff import Backoff
 from moldau.client.connection import BrokerConnection
 from moldau.client.connections import Connections
 from moldau.client.errors import (
+    AuthenticationError,
     ClosedError,
     ConnectionLostError,
     NoBrokersError,
@@ -39,6 +40,9 @@ Lane = Literal["main", "fetch", "coordinator", "join", "produce"]
 
 _BOOTSTRAP: Final = -1
 """Stands for the node id of a connection to an address whose node is not known yet."""
+
+_MOST_HANG_UPS: Final = 3
+"""So many connections in a row may end at their first request before somebody gets to know."""
 
 
 class Cluster:
@@ -108,7 +112,7 @@ class Cluster:
         for node in self._connections.soonest_first(nodes.values()):
             try:
                 connection = await self.connection(node.id)
-            except ClosedError:
+            except (AuthenticationError, ClosedError):
                 raise
             except KafkaError as error:
                 failures.append(error.message)
@@ -156,6 +160,7 @@ class Cluster:
             allow_auto_topic_creation=allow_auto_creation,
             include_topic_authorized_operations=False,
         )
+        hung_up = 0
         while True:
             connection = await self.any_connection()
             try:
@@ -164,6 +169,9 @@ class Cluster:
             except ConnectionLostError as error:
                 # That connection is closed now, so the next turn takes another one.
                 logger.debug("metadata request failed, trying another broker: %s", error)
+                hung_up += not connection.is_proven
+                if hung_up == _MOST_HANG_UPS:
+                    raise self._hung_up(error) from error
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             logger.warning("%s wants this client to start over from bootstrap.servers", connection)
             await self._start_over()
@@ -172,6 +180,14 @@ class Cluster:
         self._adopt_bootstrap_connection()
         self._arm_age_timer()
         return self.metadata
+
+    def _hung_up(self, error: ConnectionLostError) -> ConnectionLostError:
+        """Brokers take connections, and end them at the first question, again and again."""
+        hint = ""
+        if not self.settings.uses_sasl:
+            wanted = "SASL_SSL" if self.settings.uses_tls else "SASL_PLAINTEXT"
+            hint = f"; a listener that wants a login does that (security.protocol={wanted})"
+        return ConnectionLostError(f"{error.message}, at the first request{hint}")
 
     def request_update(self, *topics: str) -> None:
         """Something proved the metadata old: ask anew in the background, until it succeeds."""

@@ -1,7 +1,8 @@
 """A connection to one broker that knows which versions of each API the broker speaks.
 
-The versions are asked for once, right after connecting (KIP-35); every request then goes out in the
-newest version that both sides know, and is seen by callers in its newest shape.
+The versions are asked for right after connecting (KIP-35), and again after a login, as Java does;
+every request then goes out in the newest version that both sides know, and is seen by callers in
+its newest shape.
 """
 
 from __future__ import annotations
@@ -11,20 +12,30 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import count
 from socket import gaierror
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
 from moldau import __version__
 from moldau.client.address import show
-from moldau.client.errors import ConnectionLostError, TimedOutError, UnsupportedApiError, check
+from moldau.client.errors import (
+    ConnectionLostError,
+    SslAuthenticationError,
+    TimedOutError,
+    UnsupportedApiError,
+    check,
+)
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel
-from moldau.net.errors import RequestTimeoutError
+from moldau.net.errors import FrameSizeError, RequestTimeoutError, TlsHandshakeError
 from moldau.wire.api import KNOWN, ApiKey, VersionRange
 from moldau.wire.errors import ProtocolError
 from moldau.wire.make import make
 from moldau.wire.messages import decode_response, encode_request
+
+if TYPE_CHECKING:
+    from moldau.client.security.held_requests import HeldRequests
+    from moldau.client.security.security import Security
 
 Parts = Sequence[bytes | bytearray | memoryview]
 EncodeRequest = Callable[[int, int, str], Parts]
@@ -37,13 +48,28 @@ _API_VERSIONS_VERSION: Final = 3
 # a peer that is no Kafka listener is found out at its first four bytes.
 _MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
+# How a TLS server begins that is asked something else: an alert, of TLS 1.0 or later.
+_TLS_ALERT: Final = b"\x15\x03"
+
 
 class BrokerConnection:
     """Requests to one broker, answered in order. Failures are ``KafkaError``."""
 
-    def __init__(self, channel: Channel, host: str, port: int, client_id: str) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        host: str,
+        port: int,
+        client_id: str,
+        security: Security | None = None,
+    ) -> None:
         self.address = (host, port)
         self._channel = channel
+        self._outlet: Channel | HeldRequests = channel
+        """Where requests go: the channel, or beside it while a login is under way."""
+        self._security = security
+        self.is_proven = False
+        """Whether the broker is known to take more than what belongs to connecting."""
         self._client_id = client_id
         self._correlation_ids = count(1)
         self._versions: dict[int, VersionRange] = {}
@@ -64,8 +90,10 @@ class BrokerConnection:
         request_timeout: float = 30.0,
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
+        security: Security | None = None,
     ) -> BrokerConnection:
-        """Connect and learn the broker's API versions."""
+        """Connect, log in if there is a login, and learn the broker's API versions."""
+        tls = None if security is None else security.tls
         try:
             channel = await Channel.connect(
                 host,
@@ -75,14 +103,15 @@ class BrokerConnection:
                 receive_buffer_bytes=receive_buffer_bytes,
                 send_buffer_bytes=send_buffer_bytes,
                 max_response_bytes=_MAX_RESPONSE_BYTES,
+                tls=tls,
             )
         except (OSError, TimeoutError) as error:
-            raise ConnectionLostError(
-                _reason(error, f"Cannot connect to {show(host, port)}")
-            ) from error
-        connection = cls(channel, host, port, client_id)
+            raise _cannot_connect(error, show(host, port), security) from error
+        connection = cls(channel, host, port, client_id, security)
         try:
             await connection._learn_versions(connect_timeout)
+            if security is not None and await security.log_in(connection, connect_timeout):
+                await connection._learn_versions(connect_timeout)
         except BaseException:
             await connection.close()
             raise
@@ -95,7 +124,7 @@ class BrokerConnection:
     @property
     def congested(self) -> bool:
         """Whether more is queued than the broker takes; ``drain`` waits for the end of that."""
-        return self._channel.is_congested
+        return self._channel.is_congested or self._outlet is not self._channel
 
     @property
     def in_flight(self) -> int:
@@ -142,14 +171,43 @@ class BrokerConnection:
             ],
             within,
         )
+        self.is_proven = True
         return self._decode(api, version, frame)
+
+    async def request_ahead(self, api: ApiKey, message: Any, *, within: float) -> Any:
+        """A request of the login: it waits for none that are held, and is no use of the connection
+        that would keep it open.
+        """
+        version = self.version_of(api)
+        correlation_id = next(self._correlation_ids)
+        parts = [encode_request(api, version, correlation_id, self._client_id, message)]
+        # What is under way is answered first, and may well take longer (a group that rebalances).
+        patience = within + self._channel.patience
+        try:
+            frame = await self._channel.send(parts, correlation_id, timeout=patience)
+        except (RequestTimeoutError, OSError, ProtocolError) as error:
+            raise self.failure(error) from error
+        return self._decode(api, version, frame)
+
+    def hold(self) -> HeldRequests:
+        """Keep requests back from now on; ``release`` sends them."""
+        from moldau.client.security.held_requests import HeldRequests
+
+        held = self._outlet = HeldRequests(self._channel)
+        return held
+
+    def release(self, held: HeldRequests) -> None:
+        self._outlet = self._channel
+        held.release()
 
     async def exchange(
         self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
     ) -> tuple[int, memoryview]:
         """For the hand-written codecs: version and response frame of a request they encode."""
         version = self.version_of(api)
-        return version, await self._send(version, encode, within)
+        frame = await self._send(version, encode, within)
+        self.is_proven = True
+        return version, frame
 
     def post(
         self,
@@ -163,8 +221,9 @@ class BrokerConnection:
         version = self.version_of(api, at_most)
         correlation_id = next(self._correlation_ids)
         self.last_used = self._time()
+        self.is_proven = True  # nobody posts before something else was answered
         parts = encode(version, correlation_id, self._client_id)
-        return version, self._channel.send(parts, correlation_id, timeout=within)
+        return version, self._outlet.send(parts, correlation_id, timeout=within)
 
     def failure(self, error: BaseException) -> KafkaError:
         """What a request failed with, as an error of this client."""
@@ -182,7 +241,7 @@ class BrokerConnection:
         version = self.version_of(api)
         self.last_used = self._time()
         try:
-            self._channel.send_oneway(encode(version, next(self._correlation_ids), self._client_id))
+            self._outlet.send_oneway(encode(version, next(self._correlation_ids), self._client_id))
         except OSError as error:
             raise ConnectionLostError(_reason(error, f"Lost {self}")) from error
 
@@ -193,6 +252,8 @@ class BrokerConnection:
 
     async def drain(self) -> None:
         """Wait while the broker takes no more."""
+        while self._outlet is not self._channel:
+            await self._outlet.released.wait()  # type: ignore[union-attr]
         try:
             await self._channel.drain()
         except OSError as error:
@@ -214,7 +275,7 @@ class BrokerConnection:
         self.last_used = self._time()
         parts = encode(version, correlation_id, self._client_id)
         try:
-            frame = await self._channel.send(parts, correlation_id, timeout=within)
+            frame = await self._outlet.send(parts, correlation_id, timeout=within)
         except (RequestTimeoutError, OSError, ProtocolError) as error:
             raise self.failure(error) from error
         self.last_used = self._time()
@@ -257,10 +318,34 @@ class BrokerConnection:
                 within,
             )
         except ConnectionLostError as error:
-            raise ConnectionLostError(
-                f"{show(*self.address)} is not a Kafka listener, or one with TLS: {error.message}"
-            ) from error
+            raise self._no_listener(error) from error
         return self._decode(ApiKey.API_VERSIONS, version, frame)
+
+    def _no_listener(self, error: ConnectionLostError) -> KafkaError:
+        """What it means that not even the first question got an answer."""
+        where, cause = show(*self.address), error.__cause__
+        if self._security is not None and self._security.tls is not None:
+            from moldau.client.security.tls_errors import tls_failure
+
+            return tls_failure(
+                cause or error, where, has_certificate=self._security.has_certificate
+            )
+        if isinstance(cause, FrameSizeError) and cause.start.startswith(_TLS_ALERT):
+            return SslAuthenticationError(
+                f"{where} speaks TLS, and this client does not: set security.protocol=SSL, or "
+                "SASL_SSL with a login"
+            )
+        return ConnectionLostError(
+            f"{where} is not a Kafka listener, or one with TLS (security.protocol): {error.message}"
+        )
+
+
+def _cannot_connect(error: Exception, where: str, security: Security | None) -> KafkaError:
+    if security is not None and isinstance(error, TlsHandshakeError):
+        from moldau.client.security.tls_errors import tls_failure
+
+        return tls_failure(error, where, has_certificate=security.has_certificate)
+    return ConnectionLostError(_reason(error, f"Cannot connect to {where}"))
 
 
 def _reason(error: Exception, what: str) -> str:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.client.address import show
 from moldau.client.backoff import Reconnects
 from moldau.client.connection import BrokerConnection
-from moldau.client.errors import ClosedError
+from moldau.client.errors import AuthenticationError, ClosedError
 from moldau.client.settings import CommonSettings
 from moldau.errors import KafkaError
 from moldau.model import Node
+
+if TYPE_CHECKING:
+    from moldau.client.security.security import Security
 
 logger: Final = logging.getLogger(__name__)
 
@@ -30,6 +33,7 @@ class Connections:
 
     def __init__(self, settings: CommonSettings) -> None:
         self._settings = settings
+        self._security = _security(settings)
         self._open: dict[Key, BrokerConnection] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
         self._reconnects: dict[tuple[str, int], Reconnects] = {}
@@ -115,18 +119,11 @@ class Connections:
                 request_timeout=settings.request_timeout_ms / 1000,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
                 send_buffer_bytes=settings.send_buffer_bytes,
+                security=self._security,
             )
         except KafkaError as error:
             pause = reconnects.failed(loop.time())
-            # Once in a log at its usual level is enough for a broker that stays away.
-            level = logging.WARNING if reconnects.failures == 1 else logging.DEBUG
-            logger.log(
-                level,
-                "%s; failure %d, not tried again for %.2f s",
-                error.message,
-                reconnects.failures,
-                pause,
-            )
+            _log_failure(error, reconnects.failures, pause)
             raise
         if self._closed:
             await connection.close()
@@ -155,6 +152,9 @@ class Connections:
         reason = None if ended.cancelled() else ended.result()
         if reason is not None and not self._closed:
             logger.info("lost the connection to %s: %s; made anew when needed", connection, reason)
+            if not connection.is_proven:
+                # It was of no use, so it was no success either: the next one has to wait.
+                self._reconnects[connection.address].failed(asyncio.get_running_loop().time())
 
     def _watch_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         limit = self._settings.connections_max_idle_ms / 1000
@@ -166,3 +166,24 @@ class Connections:
                 logger.debug("closing the idle connection to %s", connection)
                 connection.abandon()
         self._idle_timer = loop.call_later(max(limit / 4, 0.01), self._watch_idle, loop)
+
+
+def _security(settings: CommonSettings) -> Security | None:
+    if settings.security_protocol == "PLAINTEXT":
+        return None
+    # Certificates and passwords are for those to import who have some.
+    from moldau.client.security.security import Security
+
+    return Security(settings)
+
+
+def _log_failure(error: KafkaError, failures: int, pause: float) -> None:
+    # Once in a log at its usual level is enough for a broker that stays away.
+    level = logging.ERROR if isinstance(error, AuthenticationError) else logging.WARNING
+    logger.log(
+        level if failures == 1 else logging.DEBUG,
+        "%s; failure %d, not tried again for %.2f s",
+        error.message,
+        failures,
+        pause,
+    )

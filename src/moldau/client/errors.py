@@ -4,6 +4,8 @@
     ├── ConfigError                     a setting with a wrong name or value
     ├── ProducerFencedError             a newer producer has this transactional.id; this one is over
     ├── OutOfOrderSequenceError         the broker misses records of this producer
+    ├── AuthenticationError             the login failed, or there is none of this kind
+    │   └── SslAuthenticationError      no TLS connection: a certificate, or no TLS at all
     ├── AuthorizationError              this client may not do that
     ├── OffsetOutOfRangeError           positions that their partitions do not hold
     ├── RecordTooLargeError             a record above max.request.size or max.message.bytes
@@ -38,6 +40,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 
 __all__ = [
+    "AuthenticationError",
     "AuthorizationError",
     "BufferExhaustedError",
     "ClientError",
@@ -56,6 +59,7 @@ __all__ = [
     "ProducerFencedError",
     "RecordTooLargeError",
     "SerializationError",
+    "SslAuthenticationError",
     "TimedOutError",
     "TransactionAbortableError",
     "TransactionStateError",
@@ -73,6 +77,14 @@ class ProducerFencedError(KafkaError):
 
 class OutOfOrderSequenceError(KafkaError):
     """Records before this one are missing on the broker."""
+
+
+class AuthenticationError(KafkaError):
+    """Trying again with the same settings changes nothing."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 class AuthorizationError(KafkaError):
@@ -125,6 +137,13 @@ class CommitFailedError(KafkaError):
 
 class ClientError(KafkaError):
     """A failure that no broker reported."""
+
+
+class SslAuthenticationError(AuthenticationError, ClientError):
+    """Kafka has no code of its own for this: brokers never answer it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
 
 class NoBrokersError(ClientError):
@@ -240,6 +259,9 @@ _CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFencedError,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: OutOfOrderSequenceError,
     ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortableError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
+    ErrorCode.ILLEGAL_SASL_STATE: AuthenticationError,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,

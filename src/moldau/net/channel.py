@@ -9,18 +9,25 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.clock import Clock, SystemClock, Timer
-from moldau.net.errors import ChannelClosedError, RequestTimeoutError
+from moldau.net.errors import ChannelClosedError, RequestTimeoutError, TlsHandshakeError
 from moldau.net.frames import BufferPool, FrameReader
 from moldau.net.interfaces import Part, Transport
 from moldau.net.sockets import connect_socket
+from moldau.net.stream import StreamTransport
 from moldau.net.transport import SocketTransport
 from moldau.wire.errors import ProtocolError
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 # A response is as large as the client asked for, so this is only the limit of the size prefix.
 MAX_RESPONSE_BYTES: Final = 2**31 - 1
+
+# How long the end of a TLS connection may wait for the other side's goodbye.
+_TLS_GOODBYE: Final = 1.0
 
 _read_correlation_id = Struct(">i").unpack_from
 
@@ -76,10 +83,14 @@ class Channel:
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        tls: SSLContext | None = None,
         clock: Clock | None = None,
         pool: BufferPool | None = None,
     ) -> Channel:
-        """Connect; ConnectionError or TimeoutError, with a sentence, when that fails."""
+        """Connect; ConnectionError or TimeoutError, with a sentence, when that fails.
+
+        ``TlsHandshakeError`` when there is no TLS on it.
+        """
         sock = await connect_socket(
             host,
             port,
@@ -93,8 +104,22 @@ class Channel:
             max_response_bytes=max_response_bytes,
             pool=pool,
         )
+        loop = asyncio.get_running_loop()
+        if tls is not None:
+            try:
+                await loop.create_connection(
+                    lambda: StreamTransport(loop, channel),
+                    sock=sock,
+                    ssl=tls,
+                    server_hostname=host,
+                    ssl_handshake_timeout=connect_timeout,
+                    ssl_shutdown_timeout=_TLS_GOODBYE,
+                )
+            except OSError as error:
+                raise TlsHandshakeError(f"no TLS with {host}:{port}: {error}") from error
+            return channel
         try:
-            SocketTransport(asyncio.get_running_loop(), sock, channel)
+            SocketTransport(loop, sock, channel)
         except OSError as error:
             sock.close()
             raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
@@ -145,6 +170,12 @@ class Channel:
         return len(self._sent)
 
     @property
+    def patience(self) -> float:
+        """Seconds until the last request without an answer has run out of time."""
+        now = self._clock.monotonic()
+        return max((request.deadline - now for request in self._sent), default=0.0)
+
+    @property
     def is_closed(self) -> bool:
         return self._failure is not None
 
@@ -187,7 +218,9 @@ class Channel:
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._failure is None:
-            self._fail(ChannelClosedError(f"the connection to {self.peer} was lost: {error}"))
+            failure = ChannelClosedError(f"the connection to {self.peer} was lost: {error}")
+            failure.__cause__ = error
+            self._fail(failure)
         if not self.closed.done():
             self.closed.set_result(None if self._closed_by_us else self._failure)
 

@@ -30,6 +30,7 @@ class StreamTransport(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._closing = False
         self._lost = False
+        self._is_tls = False
         self._error: OSError | None = None
         # Straight through: the stream reads into the receiver's memory.
         self.get_buffer = receiver.get_buffer  # type: ignore[method-assign]
@@ -40,15 +41,16 @@ class StreamTransport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._stream = cast("asyncio.Transport", transport)
         self._stream.set_write_buffer_limits(high=_STREAM_HIGH_WATER)
+        self._is_tls = transport.get_extra_info("ssl_object") is not None
         self.peer_host, self.peer = format_address(transport.get_extra_info("peername"))
         self._receiver.connection_made(self)
 
     def eof_received(self) -> bool:
         if self._receiver.eof_received():
             return True
-        # False would close the stream, and with it what waits here.
+        # False would close the stream, and with it what waits here. TLS closes it anyway.
         self.close()
-        return True
+        return not self._is_tls
 
     def pause_writing(self) -> None:
         self._stream_full = True

@@ -15,6 +15,7 @@ from moldau.client.errors import (
     ClosedError,
     ConnectionLostError,
     NoBrokersError,
+    SslAuthenticationError,
     TimedOutError,
     UnsupportedApiError,
 )
@@ -138,10 +139,16 @@ async def test_a_server_that_hangs_up_is_no_plain_kafka_listener() -> None:
 
 
 async def test_a_server_that_answers_something_else_is_given_up() -> None:
-    for said in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16"):
-        async with serving(lambda *_, said=said: said) as port:
-            with pytest.raises(ConnectionLostError, match="is not a Kafka listener"):
-                await connect(port)
+    async with serving(lambda *_: b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        with pytest.raises(ConnectionLostError, match="is not a Kafka listener"):
+            await connect(port)
+
+
+async def test_a_listener_with_tls_is_recognised_by_its_alert() -> None:
+    async with serving(lambda *_: b"\x15\x03\x01\x00\x02\x02\x16") as port:
+        with pytest.raises(SslAuthenticationError, match=r"security\.protocol=SSL") as caught:
+            await connect(port)
+    assert not caught.value.retriable
 
     def nonsense(_api: int, _version: int, correlation_id: int) -> bytes:
         return (8).to_bytes(4) + correlation_id.to_bytes(4) + b"\0\0\xff\xff"

@@ -64,8 +64,8 @@ def test_bootstrap_servers_are_text_or_a_list() -> None:
         (ProducerSettings, {"linger_ms": 1, "linger.ms": 1}, "linger.ms is given twice"),
         (ProducerSettings, {"acks": 2}, "for acks: must be one of: all, -1, 0, 1"),
         (ProducerSettings, {"compression_type": "rar"}, "must be one of: none, gzip"),
-        (ProducerSettings, {"security_protocol": "SSL"}, "must be one of: PLAINTEXT"),
-        (ProducerSettings, {"ssl.keystore.location": "x"}, "this client has no TLS"),
+        (ProducerSettings, {"security_protocol": "TLS"}, "must be one of: PLAINTEXT, SSL, SASL_"),
+        (ProducerSettings, {"ssl.cipher.suites": "x"}, "pass an ssl_context"),
         (ProducerSettings, {"enable_idempotence": True, "acks": 1}, "needs acks=all"),
         (ProducerSettings, {"transactional_id": "t", "retries": 0}, "needs retries above 0"),
         (

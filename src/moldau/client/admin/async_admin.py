@@ -28,6 +28,9 @@ from moldau.client.admin.types import (
     QuorumDescription,
     Reassignment,
     Replica,
+    ScramCredential,
+    ScramDeletion,
+    ScramUpsertion,
     TransactionDescription,
     TransactionListing,
 )
@@ -314,3 +317,21 @@ class AsyncAdmin(AsyncClosing):
         from moldau.client.admin import transactions
 
         return await transactions.describe_transactions(self._caller, transactional_ids)
+
+    # -- users
+
+    async def describe_user_scram_credentials(
+        self, users: Collection[str] | None = None
+    ) -> list[Outcome[tuple[ScramCredential, ...]]]:
+        """Who can log in with SCRAM, of all users by default."""
+        from moldau.client.admin import scram
+
+        return await scram.describe_credentials(self._caller, users)
+
+    async def alter_user_scram_credentials(
+        self, changes: Sequence[ScramUpsertion | ScramDeletion]
+    ) -> list[Outcome[str]]:
+        """Give users passwords for SCRAM, or take them away; one outcome for each user."""
+        from moldau.client.admin import scram
+
+        return await scram.alter_credentials(self._caller, changes)

@@ -230,3 +230,31 @@ class QuorumDescription:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+
+
+class ScramCredential(NamedTuple):
+    """What the cluster tells about the password of a user."""
+
+    mechanism: str
+    """``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """Gives a user a password, new or another."""
+
+    user: str
+    mechanism: str
+    password: str = field(repr=False)
+    iterations: int = 4096
+    salt: bytes | None = field(default=None, repr=False)
+    """Random by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """Takes the password of a mechanism away from a user."""
+
+    user: str
+    mechanism: str

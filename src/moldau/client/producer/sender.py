@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -16,7 +17,7 @@ from uuid import UUID
 
 from moldau.client.cluster import Cluster
 from moldau.client.connection import BrokerConnection, Parts
-from moldau.client.errors import ClosedError, ConnectionLostError
+from moldau.client.errors import AuthenticationError, ClosedError, ConnectionLostError
 from moldau.client.metadata import NO_LEADER, ClusterMetadata
 from moldau.client.producer.accumulator import NEVER, Accumulator
 from moldau.client.producer.answers import (
@@ -228,6 +229,9 @@ class Sender:
                 await self._cluster.connection(node.node_id, "produce")
             except ClosedError:
                 return
+            except AuthenticationError as error:
+                logger.error("no login, all records fail: %s", error.message)
+                self._outcomes.fail_all(error, time.monotonic())
             except KafkaError:
                 # Somebody else may lead by now.
                 self._cluster.request_update()

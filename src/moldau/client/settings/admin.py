@@ -31,6 +31,7 @@ class AdminSettings(CommonSettings):
             values["default_api_timeout_ms"] = max(values["default_api_timeout_ms"], least)
 
     def _check(self) -> None:
+        super()._check()
         self._require(
             self.default_api_timeout_ms >= self.request_timeout_ms,
             "default.api.timeout.ms must be at least request.timeout.ms",

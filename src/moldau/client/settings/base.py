@@ -16,13 +16,27 @@ from moldau.client.settings.setting import REQUIRED, Setting
 from moldau.config.option import ConfigError
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "ssl.": "this client has no TLS",
-    "sasl.": "this client has no SASL",
+    "sasl.kerberos.": "this client has no GSSAPI (Kerberos)",
+    "sasl.": "this client has no use for it",
+    "ssl.cipher.suites": "Java's names mean nothing to OpenSSL; pass an ssl_context",
+    "ssl.": "it is about Java's TLS; what is missing here an ssl_context can do",
     "security.providers": "there are no Java security providers in Python",
     "metric.reporters": "there are no Java metric reporters in Python; call metrics()",
     "config.providers": "there are no Java config providers in Python; pass the value itself",
 }
 """Kafka's names that mean nothing here: they would be dangerous to ignore."""
+
+ALIASES: Final[Mapping[str, str]] = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
+"""Names of librdkafka, which Python's programs know, and Kafka's names for the same."""
 
 _KINDS: Final[dict[str, type[Settings]]] = {}
 """All kinds of clients, for telling that a setting belongs to another one."""
@@ -84,8 +98,8 @@ class Settings:
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{self.table[name].attribute}={getattr(self, self.table[name].attribute)!r}"
-            for name in sorted(self.explicit)
+            f"{setting.attribute}={setting.show(getattr(self, setting.attribute))}"
+            for setting in (self.table[name] for name in sorted(self.explicit))
         )
         return f"{type(self).__name__}({shown})"
 
@@ -114,6 +128,7 @@ class Settings:
             for key, value in source.items():
                 # Kafka's names have no underscores, so either spelling means one setting.
                 name = key.replace("_", ".")
+                name = ALIASES.get(name, name)
                 if name not in self.table:
                     raise ConfigError(self._unknown(key, name))
                 if name in seen:

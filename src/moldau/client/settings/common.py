@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.client.address import parse_bootstrap
-from moldau.client.settings.base import Settings
+from moldau.client.settings.security import SecuritySettings
 from moldau.client.settings.setting import (
     REQUIRED,
     Setting,
@@ -15,7 +15,6 @@ from moldau.client.settings.setting import (
     long,
     string,
 )
-from moldau.config.option import ConfigError
 
 Address = tuple[str, int]
 
@@ -29,7 +28,7 @@ def _bootstrap_servers() -> Setting[tuple[Address, ...]]:
     )
 
 
-class CommonSettings(Settings):
+class CommonSettings(SecuritySettings):
     """What it takes to talk to a cluster."""
 
     bootstrap_servers = _bootstrap_servers()
@@ -91,9 +90,6 @@ class CommonSettings(Settings):
     retry_backoff_max_ms = long(
         1000, "That pause doubles with each failure, up to this, give or take a fifth.", at_least=0
     )
-    security_protocol = choice(
-        "PLAINTEXT", "How to talk to brokers. There is no TLS and no SASL yet.", "PLAINTEXT"
-    )
     socket_connection_setup_timeout_ms = long(
         10_000, "How long setting up a connection may take.", at_least=0
     )
@@ -102,15 +98,12 @@ class CommonSettings(Settings):
     )
 
     def _derive(self, values: dict[str, Any]) -> None:
+        super()._derive(values)
         # As Kafka does: a raised first pause raises the longest one, unless that was given.
         for name in ("reconnect_backoff", "retry_backoff"):
             first, longest = values[f"{name}_ms"], values[f"{name}_max_ms"]
             if first > longest:
                 values[f"{name}_max_ms"] = first
-
-    def _require(self, condition: bool, message: str) -> None:
-        if not condition:
-            raise ConfigError(message)
 
     @property
     def request_timeout(self) -> float:

@@ -123,6 +123,7 @@ class ConsumerSettings(CommonSettings):
             values["enable_auto_commit"] = False
 
     def _check(self) -> None:
+        super()._check()
         self._require(self.group_id != "", "group.id must not be empty")
         self._require(self.group_instance_id != "", "group.instance.id must not be empty")
         self._require(

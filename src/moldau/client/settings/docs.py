@@ -16,7 +16,8 @@ from moldau.client.settings import (
     ConsumerSettings,
     ProducerSettings,
 )
-from moldau.client.settings.base import UNSUPPORTED
+from moldau.client.settings.base import ALIASES, UNSUPPORTED
+from moldau.client.settings.security import SecuritySettings
 from moldau.client.settings.setting import REQUIRED, Setting
 from moldau.config.option import MAX_INT, MAX_LONG, format_value
 
@@ -43,7 +44,12 @@ def settings_page() -> str:
 def _parts() -> Iterator[str]:
     yield _INTRO
     common = CommonSettings.table
-    yield _section("All clients", common.values())
+    security = SecuritySettings.table
+    yield _section("All clients", [s for name, s in common.items() if name not in security])
+    yield _section("TLS and SASL, of all clients", security.values())
+    yield "\nThe names of librdkafka mean the same:\n\n"
+    for alias, name in ALIASES.items():
+        yield f"- `{alias}`: `{name}`\n"
     for title, settings in (
         ("Producers", ProducerSettings),
         ("Consumers", ConsumerSettings),

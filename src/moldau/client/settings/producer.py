@@ -128,6 +128,7 @@ class ProducerSettings(CommonSettings):
             values["delivery_timeout_ms"] = max(values["delivery_timeout_ms"], least)
 
     def _check(self) -> None:
+        super()._check()
         if self.enable_idempotence:
             reason = _contradiction(vars(self))
             self._require(not reason, f"enable.idempotence needs {reason}")

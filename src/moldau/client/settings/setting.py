@@ -29,6 +29,9 @@ T = TypeVar("T")
 REQUIRED: Final = object()
 """The default of a setting that has none."""
 
+HIDDEN: Final = "[hidden]"
+"""What Kafka shows instead of a password."""
+
 
 class Setting(Generic[T]):
     """A descriptor: on the class it is the setting, on an instance its value."""
@@ -42,6 +45,7 @@ class Setting(Generic[T]):
         *,
         allowed: Validator | None = None,
         takes_objects: bool = False,
+        secret: bool = False,
     ) -> None:
         self.kind = kind
         self.convert = convert
@@ -50,6 +54,8 @@ class Setting(Generic[T]):
         self.allowed = allowed
         self.takes_objects = takes_objects
         """Whether a Python object (a class, a function) may be the value as it is."""
+        self.secret = secret
+        """Whether nobody may see the value: not in a ``repr``, not in an error."""
         self.name = ""
         self.attribute = ""
 
@@ -91,7 +97,11 @@ class Setting(Generic[T]):
         return tuple(value) if isinstance(value, list | tuple) else (value,)
 
     def refusal(self, value: object, reason: str) -> ConfigError:
-        return ConfigError(f"Invalid value {value!r} for {self.name}: {reason}")
+        return ConfigError(f"Invalid value {self.show(value)} for {self.name}: {reason}")
+
+    def show(self, value: object) -> str:
+        """The value for people to read."""
+        return HIDDEN if self.secret and value is not None else repr(value)
 
     def _as_text(self, value: object) -> str:
         if isinstance(value, str):
@@ -151,9 +161,18 @@ def optional_string(doc: str) -> Setting[str | None]:
     return Setting("string", str, None, doc)
 
 
+def password(doc: str) -> Setting[str | None]:
+    return Setting("password", str, None, doc, secret=True)
+
+
 def choice(default: str, doc: str, *words: str, any_case: bool = False) -> Setting[str]:
     allowed = OneOf(*words, any_case=any_case)
     return Setting("string", str.lower if any_case else str, default, doc, allowed=allowed)
+
+
+def upper_choice(default: str, doc: str, *words: str) -> Setting[str]:
+    """Names that Kafka writes in capitals, taken in any case."""
+    return Setting("string", str.upper, default, doc, allowed=OneOf(*words))
 
 
 def optional_choice(doc: str, *words: str) -> Setting[str | None]:
@@ -162,6 +181,15 @@ def optional_choice(doc: str, *words: str) -> Setting[str | None]:
 
 def names(default: tuple[str, ...], doc: str, *words: str) -> Setting[tuple[str, ...]]:
     return Setting("list", parse_list, default, doc, allowed=SomeOf(*words) if words else None)
+
+
+def python_object(doc: str) -> Setting[Any]:
+    """Something that only a program can give."""
+
+    def refuse(_text: str) -> object:
+        raise ValueError("must be a Python object, not text")
+
+    return Setting("object", refuse, None, doc, takes_objects=True)
 
 
 def component(default: str | None, doc: str) -> Setting[Any]:

@@ -21,7 +21,7 @@ from moldau.client.consumer.positions import PartitionState
 from moldau.client.consumer.reset import ResetKind, ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import OffsetOutOfRangeError, error_of
+from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError, error_of
 from moldau.client.metadata import NO_LEADER
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -232,6 +232,8 @@ class Fetcher:
             if state is not None and state.preferred_replica == node:
                 state.preferred_replica = None
         self._busy.discard(node)
+        if isinstance(error, AuthenticationError):
+            self._failed(error)
         self._cluster.request_update(*{partition.topic for partition in wanted})
 
     def _answered(

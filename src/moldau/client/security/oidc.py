@@ -1,0 +1,79 @@
+"""Tokens from an OpenID Connect endpoint for a client's own credentials (KIP-768)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable
+from http.client import HTTPException
+from typing import Final
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from moldau.client.errors import ConnectionLostError
+from moldau.client.security.login_settings import ClientCredentials
+from moldau.client.security.mechanism import login_failed
+from moldau.client.security.tokens import Token
+
+_MAX_ANSWER: Final = 1 << 20
+
+
+def from_endpoint(credentials: ClientCredentials) -> Callable[[], Awaitable[Token]]:
+    async def fetch() -> Token:
+        return await asyncio.to_thread(fetch_token, credentials)
+
+    return fetch
+
+
+def fetch_token(credentials: ClientCredentials) -> Token:
+    """Ask for one; a refusal is not worth another attempt, silence is."""
+    url = credentials.url
+    try:
+        with urlopen(_request(credentials), timeout=credentials.timeout) as answer:  # noqa: S310 - settings allow http(s) only
+            body = answer.read(_MAX_ANSWER)
+    except HTTPError as error:
+        with error:
+            said = f"{url} answers {error.code} {_complaint(error.read(_MAX_ANSWER))}".rstrip()
+        if 400 <= error.code < 500 and error.code != 429:
+            raise login_failed(f"No token for {credentials.client_id!r}: {said}") from error
+        raise ConnectionLostError(f"No token: {said}") from error
+    except (OSError, HTTPException) as error:
+        raise ConnectionLostError(f"No token from {url}: {error}") from error
+    return _token(url, body)
+
+
+def _request(credentials: ClientCredentials) -> Request:
+    form = {"grant_type": "client_credentials"}
+    if credentials.scope:
+        form["scope"] = credentials.scope
+    pair = f"{credentials.client_id}:{credentials.secret}".encode()
+    headers = {
+        "Accept": "application/json",
+        "Authorization": f"Basic {base64.b64encode(pair).decode()}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    return Request(credentials.url, urlencode(form).encode(), headers)  # noqa: S310
+
+
+def _token(url: str, body: bytes) -> Token:
+    try:
+        answer = json.loads(body)
+        value, lasts = answer["access_token"], answer.get("expires_in")
+        expires_at = None if lasts is None else time.time() + float(lasts)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise login_failed(f"{url} answers no JSON with an access_token") from None
+    return Token(str(value), expires_at)
+
+
+def _complaint(body: bytes) -> str:
+    """``error`` and ``error_description`` of RFC 6749, if these are there."""
+    try:
+        answer = json.loads(body)
+        return ": ".join(
+            str(answer[name]) for name in ("error", "error_description") if name in answer
+        )
+    except (ValueError, TypeError):
+        return ""

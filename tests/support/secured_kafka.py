@@ -1,0 +1,69 @@
+"""One Apache Kafka with a listener of each kind: TLS, logins, both, and logins that run out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.certificates import Certificates
+
+USER: Final = "alice"
+PASSWORD: Final = 'alice, "secret"=ª'
+"""With what SCRAM, JAAS and SASLprep would trip over."""
+
+SSL, MUTUAL, MISNAMED = "TLS", "MUTUAL", "MISNAMED"
+SASL_SSL, SASL_PLAINTEXT, EXPIRING = "LOGIN_TLS", "LOGIN", "EXPIRING"
+
+_LISTENERS: Final = {
+    SSL: "SSL",
+    MUTUAL: "SSL",
+    MISNAMED: "SSL",
+    SASL_SSL: "SASL_SSL",
+    SASL_PLAINTEXT: "SASL_PLAINTEXT",
+    EXPIRING: "SASL_PLAINTEXT",
+}
+_MODULES: Final = "org.apache.kafka.common.security"
+SESSION_MS: Final = 1500
+"""How long logins last on the listener EXPIRING; brokers refuse more than one a second."""
+
+
+def secured_kafka(
+    directory: Path, certificates: Certificates, settings: dict[str, str]
+) -> ApacheKafka:
+    quoted = PASSWORD.replace('"', r"\"")
+    jaas = {
+        "plain": f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{quoted}";',
+        "scram-sha-256": f"{_MODULES}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{_MODULES}.scram.ScramLoginModule required;",
+        "oauthbearer": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker";',
+    }
+    properties = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.broker),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+        _listener(MUTUAL, "ssl.client.auth"): "required",
+        _listener(MISNAMED, "ssl.keystore.type"): "PEM",
+        _listener(MISNAMED, "ssl.keystore.location"): str(certificates.misnamed_broker),
+        **settings,
+    }
+    for name in (SASL_SSL, SASL_PLAINTEXT, EXPIRING):
+        properties[_listener(name, "sasl.enabled.mechanisms")] = ",".join(jaas).upper()
+        for mechanism, module in jaas.items():
+            properties[_listener(name, f"{mechanism}.sasl.jaas.config")] = _escaped(module)
+            if name == EXPIRING:
+                limit = f"{mechanism}.connections.max.reauth.ms"
+                properties[_listener(name, limit)] = str(SESSION_MS)
+    return ApacheKafka(directory, properties, listeners=_LISTENERS)
+
+
+def _escaped(text: str) -> str:
+    """For a properties file, which takes backslashes away and is Latin-1."""
+    text = text.replace("\\", r"\\")
+    return "".join(one if one.isascii() else f"\\u{ord(one):04x}" for one in text)
+
+
+def _listener(name: str, setting: str) -> str:
+    return f"listener.name.{name.lower()}.{setting}"
