@@ -289,6 +289,10 @@ class GroupShard:
     def next_deadline(self) -> int | None:
         return self._timeouts.next()
 
+    def clock_was_set(self, by_ms: int) -> None:
+        """Sessions and rebalances take as long as they take, whatever the wall clock does."""
+        self._timeouts.shift(by_ms)
+
     def on_time(self, now_ms: int) -> Outcome:
         """Everything that is due: sessions, rebalances, the expiry of offsets."""
         due = self._timeouts.due(now_ms)

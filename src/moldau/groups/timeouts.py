@@ -74,6 +74,13 @@ class Timeouts(Generic[K]):
             heappop(heap)
         return None
 
+    def shift(self, by_ms: int) -> None:
+        """The clock was set: all deadlines stay as far away as they were."""
+        self._deadlines = {
+            key: (at_ms + by_ms, sequence) for key, (at_ms, sequence) in self._deadlines.items()
+        }
+        self._rebuild()
+
     def clear(self) -> None:
         self._deadlines.clear()
         self._heap.clear()

@@ -176,7 +176,7 @@ class LogDirectory:
 
     def tell_full(self, what: str, now_ms: int) -> None:
         """Say that the disk is full: once a minute, not once per refused append."""
-        if now_ms - self._told_full_ms >= _TELL_FULL_EVERY_MS:
+        if not 0 <= now_ms - self._told_full_ms < _TELL_FULL_EVERY_MS:
             self._told_full_ms = now_ms
             _log.error("log directory %s is full, appends are refused: %s", self.path, what)
 

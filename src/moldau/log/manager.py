@@ -224,8 +224,9 @@ class LogManager(MovableLogs):
     async def _flush_due_logs(self) -> None:
         now_ms = self._clock.now_ms()
         for log in self.logs.values():
+            # A clock that was set back must not put flushes off.
             if (
-                now_ms - log.last_flush_ms >= log.config.flush_ms
+                not 0 <= now_ms - log.last_flush_ms < log.config.flush_ms
                 and log.log_end_offset > log.recovery_point
                 and log.failure is None
             ):

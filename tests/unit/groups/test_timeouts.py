@@ -41,6 +41,11 @@ class AgainstASortedList(RuleBasedStateMachine):
         for key in due:
             del self.model[key]
 
+    @rule(by_ms=st.integers(-50, 50))
+    def shift(self, by_ms: int) -> None:
+        self.timeouts.shift(by_ms)
+        self.model = {key: at_ms + by_ms for key, at_ms in self.model.items()}
+
     @rule()
     def clear(self) -> None:
         self.timeouts.clear()

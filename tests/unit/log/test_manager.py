@@ -324,6 +324,18 @@ async def test_a_log_is_flushed_when_its_time_has_come(broker: Broker) -> None:
     assert log.recovery_point == 3
 
 
+async def test_a_clock_that_is_set_back_does_not_put_flushes_off(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = await broker.start()
+    log = manager.get_or_create(A0, TOPIC_ID, TopicConfig(flush_ms=5000))
+    fill(log, 3)
+    earlier = broker.clock.now_ms() - 3_600_000
+    monkeypatch.setattr(broker.clock, "now_ms", lambda: earlier)
+    await broker.clock.advance(6)
+    assert log.recovery_point == 3
+
+
 async def test_a_failed_flush_is_told_to_all_who_wait() -> None:
     broker = Broker(MemoryDisk(), ("/d1", "/d2"))
     manager = await broker.start()

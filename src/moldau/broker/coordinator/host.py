@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 BACKGROUND_BATCH_BYTES = 256 * 1024
+CLOCK_TOLERANCE_MS = 1000
+"""The wall clock and the steady one may drift apart by so much between two looks."""
 
 Flush: TypeAlias = Callable[[PartitionLog, Callable[[ErrorCode], None]], None]
 """Makes a log durable, then calls back with what became of it."""
@@ -38,6 +40,8 @@ class Shard(Protocol):
     def next_deadline(self) -> int | None: ...
 
     def on_time(self, now_ms: int) -> Outcome: ...
+
+    def clock_was_set(self, by_ms: int) -> None: ...
 
     def on_loaded(self, now_ms: int) -> Outcome: ...
 
@@ -85,6 +89,8 @@ class ShardHost(Generic[S]):
         """The end of what this host appended: replies wait until all of it is committed."""
         self._timer: Timer | None = None
         self._timer_at = 0
+        self._looked_ms = clock.now_ms()
+        self._looked_at = clock.monotonic()
 
     # Life ----------------------------------------------------------------------------------------
 
@@ -147,7 +153,7 @@ class ShardHost(Generic[S]):
         request = PendingRequest(error_answer)
         self._waiting.add(request)
         try:
-            self._act(call(self.shard, request, self._clock.now_ms()))
+            self._act(call(self.shard, request, self._now_ms()))
         except Exception:
             # A fault in one group's state must not take the others down with it.
             log.exception("a request to %s failed", self.partition.topic_partition)
@@ -160,7 +166,7 @@ class ShardHost(Generic[S]):
         if self.state is not HostState.ACTIVE:
             return
         try:
-            self._act_in_pieces(call(self._clock.now_ms()))
+            self._act_in_pieces(call(self._now_ms()))
         except Exception:
             log.exception("work on %s failed", self.partition.topic_partition)
         self._arm()
@@ -257,6 +263,18 @@ class ShardHost(Generic[S]):
 
     # Time ----------------------------------------------------------------------------------------
 
+    def _now_ms(self) -> int:
+        """The wall-clock time, which is what records carry. If somebody has set the clock since
+        the last look, deadlines move with it: no session may end, or last for ever, because of it.
+        """
+        now_ms, now = self._clock.now_ms(), self._clock.monotonic()
+        set_by_ms = now_ms - self._looked_ms - int((now - self._looked_at) * 1000)
+        self._looked_ms, self._looked_at = now_ms, now
+        if abs(set_by_ms) >= CLOCK_TOLERANCE_MS:
+            self.shard.clock_was_set(set_by_ms)
+            self._timer_at += set_by_ms
+        return now_ms
+
     def _arm(self) -> None:
         """Keep a timer for the earliest deadline; one that fires too early does no harm."""
         due = self.shard.next_deadline()
@@ -267,7 +285,7 @@ class ShardHost(Generic[S]):
                 return
             self._timer.cancel()
         self._timer_at = due
-        delay_ms = max(due - self._clock.now_ms(), 0)
+        delay_ms = max(due - self._looked_ms, 0)
         self._timer = self._clock.call_later(delay_ms / 1000, self._time_has_come)
 
     def _time_has_come(self) -> None:

@@ -153,7 +153,8 @@ class Heartbeats:
         """Assignments of a group keep a distance, so that many joins at once cost a few only."""
         last = group.assignment_timestamp_ms
         interval = self.settings.of_group(group.group_id).consumer_assignment_interval_ms
-        return last == 0 or interval == 0 or now_ms - last >= interval
+        # A clock that was set back must not keep the group waiting.
+        return last == 0 or not 0 <= now_ms - last < interval
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str]) -> list[Record]:
         """Remove members that left, or that are taken for dead."""

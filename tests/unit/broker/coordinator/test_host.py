@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.unit.replication.parts import (
     LOCAL,
     PLENTY,
@@ -55,6 +56,10 @@ class Notes:
 
     def next_deadline(self) -> int | None:
         return self.deadline
+
+    def clock_was_set(self, by_ms: int) -> None:
+        if self.deadline is not None:
+            self.deadline += by_ms
 
     def on_time(self, now_ms: int) -> Outcome:
         self.due.append(now_ms)
@@ -254,6 +259,50 @@ def test_an_earlier_deadline_replaces_the_timer_and_a_later_one_does_not() -> No
         note(host, b"a")
     clock.advance(0.2)
     assert host.shard.due == [start + 200]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_clock_that_is_set_neither_ends_nor_prolongs_what_is_awaited(
+    hours: int, busy: bool
+) -> None:
+    clock = SettableClock()
+    host = active_host(make_partition(LOCAL), clock)
+    host.shard.deadline = clock.now_ms() + 10_000
+    note(host, b"a")
+    clock.advance(5)
+    clock.set_by(hours * 3_600_000)
+    if busy:
+        note(host, b"b")
+    clock.advance(4.9)
+    assert host.shard.due == []
+    clock.advance(0.2)
+    (due,) = host.shard.due
+    assert 0 <= clock.now_ms() - due <= 200
+
+
+def test_a_clock_that_drifts_a_little_is_followed() -> None:
+    clock = SettableClock()
+    host = active_host(make_partition(LOCAL), clock)
+    deadline = host.shard.deadline = clock.now_ms() + 10_000
+    note(host, b"a")
+    clock.set_by(100)
+    note(host, b"b")
+    assert host.shard.deadline == deadline
+
+
+class SettableClock(ManualClock):
+    """One whose wall-clock time can be set, as an operator or NTP does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._set_by_ms = 0
+
+    def set_by(self, by_ms: int) -> None:
+        self._set_by_ms += by_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._set_by_ms
 
 
 def test_a_closed_host_has_no_timer() -> None:

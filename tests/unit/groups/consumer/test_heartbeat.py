@@ -211,6 +211,14 @@ def test_assignments_of_a_group_keep_their_distance() -> None:
     assert h.group.target["b"] == {h.id("orders"): frozenset({3, 4, 5})}
 
 
+def test_a_clock_that_is_set_back_does_not_put_assignments_off() -> None:
+    h = Harness(GroupSettings(group_consumer_assignment_interval_ms=1000), orders=6)
+    h.join("a", "orders")
+    h.now_ms -= 3_600_000
+    assert h.join("b", "orders").member_epoch == 3, "assigned at once"
+    assert h.group.state is not GroupState.ASSIGNING
+
+
 def test_a_group_begins_with_epoch_1_and_rises_with_subscriptions_only(h: Harness) -> None:
     answer = h.join("a")
     assert (answer.member_epoch, partitions(answer)) == (1, {})
