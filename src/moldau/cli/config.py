@@ -26,6 +26,9 @@ class Kind(StrEnum):
     group = "group"
 
 
+EVERY_BROKER = "default"
+"""Names what holds for all brokers, where a broker id is expected."""
+
 KindArgument = Annotated[Kind, typer.Argument(help="What the settings belong to.")]
 
 
@@ -34,7 +37,10 @@ def describe(
     kind: KindArgument,
     name: Annotated[
         str,
-        typer.Argument(help="Topic, broker id or group; no id: the default of all brokers."),
+        typer.Argument(
+            help="Topic, broker id or group; default: what holds for all brokers; none: all there "
+            "are."
+        ),
     ] = "",
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[SETTING]...", help="Only these settings.")
@@ -55,15 +61,19 @@ def describe(
     """
     wanted = set(settings or ())
 
-    async def work(client: Client) -> list[ConfigEntry]:
-        resource = await _resource(client, kind, name)
-        (outcome,) = await client.admin.describe_configs(
-            [resource], synonyms=True, documentation=documentation
+    async def work(client: Client) -> list[tuple[str, ConfigEntry]]:
+        resources = (
+            [await _resource(client, kind, name)] if name else await _resources(client, kind)
         )
-        return outcome.get()
+        outcomes = await client.admin.describe_configs(
+            resources, synonyms=True, documentation=documentation
+        )
+        return [
+            (outcome.name or EVERY_BROKER, entry) for outcome in outcomes for entry in outcome.get()
+        ]
 
-    entries = with_client(bootstrap, work, timeout=timeout)
-    names = [entry.name for entry in entries]
+    found = with_client(bootstrap, work, timeout=timeout)
+    names = [entry.name for _, entry in found]
     for setting in sorted(wanted):
         if setting not in names:
             raise CommandError(
@@ -71,20 +81,26 @@ def describe(
                 ExitCode.NOT_FOUND,
             )
     shown = [
-        entry
-        for entry in entries
+        (owner, entry)
+        for owner, entry in found
         if entry.name in wanted or (not wanted and (everything or _was_changed(entry)))
     ]
     if json:
-        print_json([_document(entry, documentation) for entry in shown])
+        print_json(
+            [
+                ({} if name else {kind.value: owner}) | _document(entry, documentation)
+                for owner, entry in shown
+            ]
+        )
         return
-    columns = ["SETTING", "VALUE", "SOURCE"] + (["WHAT IT DOES"] if documentation else [])
+    columns = ([] if name else [kind.upper()]) + ["SETTING", "VALUE", "SOURCE"]
     rows = [
-        (entry.name, _shown_value(entry), _source(entry))
+        (() if name else (owner,))
+        + (entry.name, _shown_value(entry), _source(entry))
         + ((entry.documentation or "",) if documentation else ())
-        for entry in shown
+        for owner, entry in shown
     ]
-    print_table(columns, rows)
+    print_table(columns + (["WHAT IT DOES"] if documentation else []), rows)
     if not shown:
         note("Every setting has its default. --all shows them.")
 
@@ -138,8 +154,7 @@ def alter(
         raise UsageError("nothing to change: give SETTING=VALUE or --delete SETTING")
 
     async def work(client: Client) -> None:
-        every_broker = kind is Kind.broker and name == "default"
-        resource = await _resource(client, kind, "" if every_broker else name)
+        resource = await _resource(client, kind, name)
         await apply_changes(client, resource, changes, dry_run=dry_run)
 
     with_client(bootstrap, work, timeout=timeout)
@@ -171,17 +186,33 @@ async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
     from moldau.client.admin import ConfigResource, ResourceType
 
     if kind is Kind.topic:
-        if not name:
-            raise UsageError("give the name of a topic")
         await existing_topic(client, name)
         return ConfigResource(ResourceType.TOPIC, name)
     if kind is Kind.group:
-        if not name:
-            raise UsageError("give the name of a group")
         return ConfigResource(ResourceType.GROUP, name)  # which need not exist yet
-    if name and not name.isdecimal():
+    if name == EVERY_BROKER:
+        return ConfigResource(ResourceType.BROKER, "")
+    if not name.isdecimal():
         raise UsageError(f"{name!r} is not a broker id")
     return ConfigResource(ResourceType.BROKER, name)
+
+
+async def _resources(client: Client, kind: Kind) -> list[ConfigResource]:
+    """Everything of a kind that has settings: all topics, or all brokers and their default, or
+    the groups with settings of their own.
+    """
+    from moldau.client.admin import ConfigResource, ResourceType
+
+    if kind is Kind.topic:
+        topics = await client.admin.list_topics(internal=True)
+        return [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    if kind is Kind.group:
+        return await client.admin.list_config_resources([ResourceType.GROUP])
+    cluster = await client.admin.describe_cluster()
+    return [
+        ConfigResource(ResourceType.BROKER, name)
+        for name in (*(str(node.id) for node in cluster.nodes), "")
+    ]
 
 
 def _was_changed(entry: ConfigEntry) -> bool:

@@ -26,6 +26,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     create_topics = blocking(AsyncAdmin.create_topics)
     delete_topics = blocking(AsyncAdmin.delete_topics)
     create_partitions = blocking(AsyncAdmin.create_partitions)
+    list_config_resources = blocking(AsyncAdmin.list_config_resources)
     describe_configs = blocking(AsyncAdmin.describe_configs)
     alter_configs = blocking(AsyncAdmin.alter_configs)
     list_offsets = blocking(AsyncAdmin.list_offsets)

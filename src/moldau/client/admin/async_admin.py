@@ -28,6 +28,7 @@ from moldau.client.admin.types import (
     QuorumDescription,
     Reassignment,
     Replica,
+    ResourceType,
     ScramCredential,
     ScramDeletion,
     ScramUpsertion,
@@ -114,6 +115,16 @@ class AsyncAdmin(AsyncClosing):
         return await topics.create_partitions(self._caller, counts, validate_only)
 
     # -- settings
+
+    async def list_config_resources(
+        self, types: Collection[ResourceType] = ()
+    ) -> list[ConfigResource]:
+        """What has settings: topics, brokers, and groups with settings of their own; or only these
+        ``types``.
+        """
+        from moldau.client.admin import configs
+
+        return await configs.list_config_resources(self._caller, types)
 
     async def describe_configs(
         self,

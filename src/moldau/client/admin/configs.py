@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -12,6 +12,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import (
@@ -23,9 +24,24 @@ from moldau.client.admin.types import (
     Outcome,
     ResourceType,
 )
-from moldau.client.errors import error_of
+from moldau.client.errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
+
+
+async def list_config_resources(
+    caller: Caller, types: Collection[ResourceType]
+) -> list[ConfigResource]:
+    request = make(
+        ListConfigResourcesRequest, resource_types=tuple(sorted(int(kind) for kind in types))
+    )
+    answer = await caller.any_broker(ApiKey.LIST_CONFIG_RESOURCES, request)
+    check(answer.error_code)
+    return sorted(
+        ConfigResource(ResourceType(one.resource_type), one.resource_name)
+        for one in answer.config_resources
+        if one.resource_type in _RESOURCE_TYPES
+    )
 
 
 async def describe_configs(
@@ -135,5 +151,6 @@ def _source(number: int) -> ConfigSource:
 
 
 _OF_ONE_BROKER = frozenset({ResourceType.BROKER, ResourceType.BROKER_LOGGER})
+_RESOURCE_TYPES = frozenset(int(kind) for kind in ResourceType)
 _TYPES = frozenset(int(kind) for kind in ConfigType)
 _SOURCES = frozenset(int(source) for source in ConfigSource)
