@@ -251,23 +251,92 @@ async def test_nobody_there_is_an_empty_poll_and_an_error_of_questions() -> None
             await consumer.end_offsets([partition])
 
 
+class Polled(ConsumerInterceptor):
+    """Tells when the first records are on their way to the user."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        self.event.set()
+        return records
+
+
 async def test_what_a_cancelled_batch_had_comes_again(
     cluster: Target, new_topic: NewTopicFactory
 ) -> None:
     topic = new_topic()
     write(cluster.bootstrap, topic, b"1", b"2")
-    polled = asyncio.Event()
-
-    class Polled(ConsumerInterceptor):
-        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-            polled.set()
-            return records
-
-    async with consumer_of(cluster.bootstrap, interceptor_classes=[Polled]) as consumer:
+    polled = Polled()
+    async with consumer_of(cluster.bootstrap, interceptor_classes=[polled]) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         gathering = asyncio.create_task(consumer.consume_batch(3, WAIT_S))
-        await asyncio.wait_for(polled.wait(), WAIT_S)
+        await asyncio.wait_for(polled.event.wait(), WAIT_S)
         gathering.cancel()
         with pytest.raises(asyncio.CancelledError):
             await gathering
         assert await read(consumer, 2) == [b"1", b"2"]
+
+
+async def test_commits_do_not_count_what_a_batch_has_not_given_yet(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    partition = TopicPartition(topic, 0)
+    write(cluster.bootstrap, topic, b"1", b"2")
+    polled = Polled()
+    async with consumer_of(
+        cluster.bootstrap, group_id=uuid.uuid4().hex, interceptor_classes=[polled]
+    ) as consumer:
+        consumer.assign([partition])
+        gathering = asyncio.create_task(consumer.consume_batch(3, 4 * WAIT_S))
+        await asyncio.wait_for(polled.event.wait(), WAIT_S)
+        await consumer.commit()
+        (committed,) = (await consumer.committed([partition])).values()
+        assert committed is not None
+        assert committed.offset == 0
+        write(cluster.bootstrap, topic, b"3")
+        assert len(await gathering) == 3
+        await consumer.commit()
+        (committed,) = (await consumer.committed([partition])).values()
+        assert committed is not None
+        assert committed.offset == 3
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_batch_is_given_before_its_partitions_go(
+    cluster: Target, new_topic: NewTopicFactory, protocol: str
+) -> None:
+    topic = new_topic(partitions=2)
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    for number in range(2):
+        write(cluster.bootstrap, topic, b"1", b"2", partition=number)
+    settings: dict[str, Any] = {"group_id": uuid.uuid4().hex, "group_protocol": protocol}
+    if protocol == "classic":
+        settings["heartbeat_interval_ms"] = 100
+    polled = Polled()
+    async with (
+        consumer_of(cluster.bootstrap, interceptor_classes=[polled], **settings) as first,
+        consumer_of(cluster.bootstrap, **settings) as second,
+    ):
+        first.subscribe([topic])
+        second.subscribe([topic])
+        # Never whole: it ends because the second member wants its share.
+        gathering = asyncio.create_task(first.consume_batch(100, 20 * WAIT_S))
+        await asyncio.wait_for(polled.event.wait(), WAIT_S)
+        joining = asyncio.create_task(second.poll(2 * WAIT_S))
+        batch = await asyncio.wait_for(gathering, 2 * WAIT_S)
+        assert 0 < len(batch) <= 4
+        committed = (await first.committed(partitions)).values()
+        assert all(one is None or one.offset == 0 for one in committed)
+        async with asyncio.timeout(2 * WAIT_S):
+            while len(second.assignment()) != 1:
+                batch += (await first.poll(0.1)).records()
+            write(cluster.bootstrap, topic, b"3", partition=0)
+            write(cluster.bootstrap, topic, b"3", partition=1)
+            batch += (await joining).records()
+            while len(batch) < 6:
+                for consumer in (first, second):
+                    batch += (await consumer.poll(0.1)).records()
+        seen = sorted((record.partition, record.value) for record in batch)
+        assert seen == [(number, value) for number in range(2) for value in (b"1", b"2", b"3")]

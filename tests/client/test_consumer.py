@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Producer as OtherProducer
 from tests.client.conftest import NewTopicFactory
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau import Producer
 from moldau.client.consumer import (
@@ -260,20 +261,69 @@ def test_the_coordinator_evaluates_patterns_under_the_consumer_protocol(
     assert values(read(consumer, 1)) == [b"found"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"metadata_max_age_ms": 200}, {"group_protocol": "consumer"}],
-    ids=["classic", "consumer"],
-)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_topics_that_do_not_exist_yet_are_waited_for(
-    cluster: Target, new_consumer: NewConsumer, settings: dict[str, Any]
+    cluster: Target,
+    new_consumer: NewConsumer,
+    protocol: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = f"later-{uuid.uuid4().hex[:8]}"
-    consumer = new_consumer(group_id=a_group(), allow_auto_create_topics=False, **settings)
+    consumer = new_consumer(
+        group_id=a_group(),
+        allow_auto_create_topics=False,
+        group_protocol=protocol,
+        retry_backoff_max_ms=100,
+    )
+    looks: list[object] = []
+    consumer._inner._core.cluster.on_update.append(looks.append)
     consumer.subscribe([topic])
-    assert not consumer.poll(0.2)
+    eventually(lambda: not consumer.poll(0.1) and len(looks) > 3)
+    told = [line for line in caplog.messages if topic in line and "does not exist" in line]
+    assert told == [
+        f"topic '{topic}' does not exist, and allow.auto.create.topics is false; it is waited for"
+    ]
     write(cluster, topic, b"here")
     assert values(read(consumer, 1)) == [b"here"]
+
+
+def test_a_topic_that_nobody_can_have_is_an_error(new_consumer: NewConsumer) -> None:
+    consumer = new_consumer(group_id=a_group())
+    consumer.subscribe(["not a topic"])
+    with pytest.raises(KafkaError, match="Topic 'not a topic': ") as raised:
+        consumer.poll(WAIT_S)
+    assert raised.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_rebalance_can_be_enforced(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    told: list[str] = []
+
+    class Listener(RebalanceListener):
+        def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            told.append(f"revoked {len(partitions)}")
+
+        def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            told.append(f"assigned {len(partitions)}")
+
+    consumer = new_consumer(group_id=a_group(), partition_assignment_strategy="range")
+    consumer.subscribe([new_topic(partitions=2)], listener=Listener())
+    wait_for_assignment(consumer, 2)
+    generation = consumer.group_metadata().generation_id
+    consumer.enforce_rebalance("the test wants it")
+    eventually(lambda: not consumer.poll(0.05) and len(told) == 3)
+    assert told == ["assigned 2", "revoked 2", "assigned 2"]
+    assert consumer.group_metadata().generation_id > generation
+
+
+def test_a_rebalance_is_not_enforced_where_the_coordinator_decides(
+    new_consumer: NewConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    new_consumer(group_id=a_group(), group_protocol="consumer").enforce_rebalance()
+    assert "enforce_rebalance() does nothing" in caplog.text
+    with pytest.raises(KafkaError, match=r"enforce_rebalance\(\) needs a group\.id"):
+        new_consumer().enforce_rebalance()
 
 
 # -- where to go on
@@ -833,8 +883,23 @@ def test_what_an_interrupted_poll_took_is_given_again(
     consumer.assign([TopicPartition(topic, 0)])
     assert values(read(consumer, 4)) == [b"0", b"1", b"2", b"3"]
     assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
-    consumer._inner.rewind()
+    consumer._inner.taken.rewind(0)
     assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
+
+
+def test_what_a_loop_left_is_not_taken_up_by_another_assignment(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    partition = TopicPartition(new_topic(), 0)
+    write(cluster, partition.topic, b"0", b"1", b"2", b"3")
+    consumer = new_consumer(group_id=a_group(), enable_auto_commit=False)
+    consumer.assign([partition])
+    for record in consumer:
+        if record.value == b"1":
+            break
+    consumer.unsubscribe()
+    consumer.assign([partition])
+    assert values(read(consumer, 4))[0] == b"0", "nothing is committed"
 
 
 def test_a_consumer_that_nobody_closed_does_not_keep_a_program_from_ending(

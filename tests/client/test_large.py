@@ -232,6 +232,58 @@ def test_damage_is_reported_between_good_records(
         assert not consumer.poll(0.1)
 
 
+def test_damage_after_a_batch_is_found_again_by_whoever_ends_by_it(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    topic = new_topic()
+    chunks = CHUNKS.encode(topic, b"A" * 2500, [])
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        for value, headers in [(b"1", []), chunks[0], chunks[2]]:
+            producer.send(topic, value, headers=headers)
+    settings = {"group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"}
+    for before in ([b"1"], []):
+        with Consumer(
+            settings,
+            bootstrap_servers=cluster.bootstrap,
+            large_messages=CHUNKS,
+            auto_commit_interval_ms=0,
+        ) as consumer:
+            consumer.subscribe([topic])
+            if before:
+                assert [record.value for record in consumer.consume_batch(9, 60.0)] == before
+            with pytest.raises(LargeMessageError, match="chunk 1 of 3 is missing"):
+                consumer.consume_batch(9, 60.0)
+
+
+async def test_an_offset_is_made_safe_when_its_commit_is_asked_for(
+    cluster: Target, new_topic: NewTopicFactory
+) -> None:
+    partition = TopicPartition(new_topic(), 0)
+    async with AsyncProducer(
+        bootstrap_servers=cluster.bootstrap, large_messages=CHUNKS
+    ) as producer:
+        await producer.send(partition.topic, b"A" * 2500)
+    async with AsyncConsumer(
+        {"group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"},
+        bootstrap_servers=cluster.bootstrap,
+        large_messages=CHUNKS,
+    ) as consumer:
+        consumer.assign([partition])
+        assert len(await consumer.consume_batch(1, 60.0)) == 1
+        answers: list[object] = []
+        consumer.commit_async(
+            {partition: OffsetAndMetadata(2)}, lambda _, error: answers.append(error)
+        )
+        consumer.seek(partition, 3)
+        async with asyncio.timeout(60):
+            while not answers:
+                await consumer.poll(0.1)
+        assert answers == [None]
+        (committed,) = (await consumer.committed([partition])).values()
+        assert committed is not None
+        assert committed.offset == 0, "in the middle of the message"
+
+
 def test_a_large_message_through_a_listener_the_dead_letters_and_back(
     cluster: Target,
     new_topic: NewTopicFactory,

@@ -25,6 +25,7 @@ from moldau.client.consumer.questions import ConsumerQuestions
 from moldau.client.consumer.rebalances import Rebalances, call_here
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
 from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
+from moldau.client.consumer.taken import Taken
 from moldau.client.consumer.types import Places, place, places
 from moldau.client.errors import (
     ClosedError,
@@ -73,12 +74,11 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._polling = False
         self._wakeup = False
         self._closed = False
-        self._before_poll: dict[TopicPartition, Position | None] = {}
-        """Where the last poll took records from, for a poll whose result got lost."""
+        self.taken = Taken(self._go_back)
         self._handout: Handout | None = None
         """What is given one by one, until all of it was given."""
-        self._gathering = False
-        """Whether the records of the last poll have not reached the user yet."""
+        if self._core.commits is not None:
+            self._core.commits.held = self.taken.held
 
     # -- what to read
 
@@ -123,6 +123,17 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._drop_all()
         self._core.subscription.unsubscribe()
 
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have the group divide its partitions anew; the next polls do it.
+
+        The coordinator is told the reason. It may see no need, with a member that is not the
+        leader of its group and wants the same as before; under ``group.protocol=consumer`` it
+        decides by itself, and this only logs a warning.
+        """
+        self._check_open()
+        self._group("enforce_rebalance()")
+        self._core.enforce_rebalance(reason or "rebalance enforced by user")
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group's help; replaces the last call's."""
         self._check_open()
@@ -149,7 +160,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             convert = self._convert if self._large is None else None
             return core.buffer.take(limit, self._deliverable, self._consumed, convert)
 
-        try:
+        with self.taken.handing_out():
             if self._large is None:
                 found = await self._poll(timeout, take)
             else:
@@ -164,9 +175,6 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                 )
                 return seen
             return records
-        except asyncio.CancelledError:
-            self.rewind()
-            raise
 
     def poll_buffered(self, max_records: int | None = None) -> ConsumerRecords | None:
         """What is here already, if there is nothing else to do first; None means: ``poll()``.
@@ -175,25 +183,18 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """
         core, now = self._core, time.monotonic()
         busy = self._closed or self._polling or self._wakeup or self._interceptors
-        if self._handout is not None and self._handout.unread():
+        if self._handout is not None and self._handout.unread(core.subscription.partitions):
             return None
         if busy or self._large is not None or not core.is_quiet(now):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
-        self._before_poll = {}
+        self.taken.arrived()
         found = core.buffer.take(limit, self._deliverable, self._consumed, self._convert)
         if not found:
             return None
         core.taken_aside(found, now)
         self._metrics.consumed(found.values())
         return ConsumerRecords(found)
-
-    def rewind(self) -> None:
-        """What the last poll gave did not reach the user: give it again."""
-        for partition, position in self._before_poll.items():
-            if position is not None:
-                self._go_back(partition, position)
-        self._before_poll = {}
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
         """The same as a table, built without an object per record; needs ``moldau[arrow]``.
@@ -205,40 +206,38 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         limit = 2**63 if max_records is None else max_records
         core = self._core
-        found = await self._poll(
-            timeout, lambda: core.buffer.take_columns(self._deliverable, self._consumed, limit)
-        )
-        return to_table(found or {})
+        with self.taken.handing_out():
+            found = await self._poll(
+                timeout, lambda: core.buffer.take_columns(self._deliverable, self._consumed, limit)
+            )
+            return to_table(found or {})
 
     async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
         """Up to ``count`` records; fewer when no more come within ``timeout`` seconds.
 
-        An error that comes after some records is raised by the next call.
+        Also when there is a rebalance to carry out: that is left to the next call, when these
+        records are done with. An error that comes after some records is raised by the next call.
         """
         deadline = self._now() + timeout
         batch: list[ConsumerRecord] = []
-        try:
-            while len(batch) < count:
-                left = max(0.0, deadline - self._now())
-                found = await self.poll(left, count - len(batch))
-                if not found and self._now() >= deadline:
-                    break
-                batch += found.records()
-                self._gathering = True
-        except KafkaError as error:
-            if not batch:
-                raise
-            if isinstance(error, WakeupError):
-                self.wakeup()
-            else:
-                self._core.note_failure(error)
-        except asyncio.CancelledError:
-            starts = {TopicPartition(one.topic, one.partition): one for one in reversed(batch)}
-            for partition, record in starts.items():
-                self._go_back(partition, Position(record.offset))
-            raise
-        finally:
-            self._gathering = False
+        with self.taken.handing_out():
+            try:
+                while len(batch) < count:
+                    left = max(0.0, deadline - self._now())
+                    found = await self.poll(left, count - len(batch))
+                    batch += found.records()
+                    self.taken.gathering = bool(batch)
+                    if not found and (self._now() >= deadline or self._must_hand_out()):
+                        break
+            except KafkaError as error:
+                if not batch:
+                    raise
+                if isinstance(error, WakeupError):
+                    self.wakeup()
+                else:
+                    self._core.note_failure(error)
+            finally:
+                self.taken.gathering = False
         return batch
 
     async def consume_callback(
@@ -414,12 +413,15 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                 if self._wakeup:
                     self._wakeup = False
                     raise WakeupError
-                await self._rebalances.carry_out(self._api_timeout)
-                await self._report_commits()
+                if self._must_hand_out():
+                    return None
+                if not self.taken.gathering:
+                    await self._rebalances.carry_out(self._api_timeout)
+                    await self._report_commits()
+                    self.taken.arrived()
                 core.raise_failure()
-                self._before_poll = {}
                 found = take()
-                if core.fetcher.has_room_again(self._before_poll):
+                if core.fetcher.has_room_again(self.taken.partitions):
                     core.fetcher.step(self._now())
                 if found:
                     return found
@@ -447,6 +449,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     ) -> dict[TopicPartition, list[ConsumerRecord]] | None:
         """Until a message is whole, or the time is over."""
         deadline = self._now() + timeout
+        self._core.raise_failure()  # first: the next check takes damage as known to the user
         large.check()
         while True:
             fetched = await self._poll(max(0.0, deadline - self._now()), take)
@@ -480,14 +483,19 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "there is nothing to poll: subscribe() or assign() first"
             )
-        self._before_poll = {}
+        self.taken.arrived()
         if self._handout is not None:
-            for partition, position in self._handout.unread().items():
+            for partition, position in self._handout.unread(core.subscription.partitions).items():
                 self._go_back(partition, position)
             self._handout = None
         core.poll_started()
-        if core.commits is not None and not self._gathering:
+        if core.commits is not None:
             core.commits.auto_commit(self._now())
+
+    def _must_hand_out(self) -> bool:
+        """Whether a rebalance is to be carried out that gathered records must not outlast."""
+        driver = self._core.driver
+        return self.taken.gathering and driver is not None and bool(driver.callbacks)
 
     async def _report_commits(self) -> None:
         commits = self._core.commits
@@ -500,7 +508,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
     def _consumed(self, partition: TopicPartition, position: Position) -> None:
         state = self._core.subscription.partitions[partition]
-        self._before_poll.setdefault(partition, state.position)
+        self.taken.take(partition, state.position)
         state.consumed(position)
         self._core.fetcher.consumed(partition)
 

@@ -71,6 +71,8 @@ class Commits:
         self._auto_running = False
         self.committable: Callable[[Offsets], dict[TopicPartition, OffsetAndMetadata]] = dict
         """What may be committed instead of some offsets: large messages are not cut in two."""
+        self.held: Callable[[], Mapping[TopicPartition, Position | None]] = dict
+        """Positions before records that were taken and have not reached the user yet."""
 
     # -- which offsets
 
@@ -87,10 +89,12 @@ class Commits:
         """The positions, or what was stored instead."""
         mine = self._subscription.partitions
         if self._settings.enable_auto_offset_store:
+            held = self.held()
+            positions = {key: held.get(key, state.position) for key, state in mine.items()}
             return {
-                partition: _committable(state.position)
-                for partition, state in mine.items()
-                if state.position is not None
+                partition: _committable(position)
+                for partition, position in positions.items()
+                if position is not None
             }
         return {key: offset for key, offset in self._stored.items() if key in mine}
 
@@ -101,11 +105,11 @@ class Commits:
         if not offsets:
             return
         backoff = Backoff(within)
-        left = dict(offsets)
+        safe = self.committable(offsets)
         while True:
             try:
                 async with asyncio.timeout(backoff.remaining):
-                    left = await self._attempt(left)
+                    await self._attempt(safe)
                 break
             except TimeoutError:
                 raise TimedOutError(f"The offsets were not committed in {within:g} s") from None
@@ -117,7 +121,8 @@ class Commits:
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
         """One attempt, in the background."""
-        self._tasks.start(self._commit_once(offsets, callback))
+        # Before the task runs, the consumer may have moved, and know less about its messages.
+        self._tasks.start(self._commit_once(offsets, self.committable(offsets), callback))
 
     def auto_commit_is_due(self, now: float) -> bool:
         return self._settings.enable_auto_commit and now >= self._auto_at and not self._auto_running
@@ -130,7 +135,7 @@ class Commits:
         offsets = self.to_commit()
         if offsets:
             self._auto_running = True
-            self._tasks.start(self._auto_commit(offsets))
+            self._tasks.start(self._auto_commit(offsets, self.committable(offsets)))
 
     async def commit_before_leaving(self, within: float) -> None:
         """Before partitions are given away: with automatic commits, as far as that goes."""
@@ -190,24 +195,26 @@ class Commits:
             )
         return member.identity
 
-    async def _attempt(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def _attempt(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         refused = await commit_offsets(
             self._cluster,
             self._coordinator,
             self._identity(),
             self._settings.group_instance_id,
-            self.committable(offsets),
+            offsets,
         )
         for partition, error in refused.items():
             raise _in_words(partition, error)
-        return {}
 
-    async def _commit_once(self, offsets: Offsets, callback: CommitCallback | None) -> None:
+    async def _commit_once(
+        self,
+        offsets: Offsets,
+        safe: dict[TopicPartition, OffsetAndMetadata],
+        callback: CommitCallback | None,
+    ) -> None:
         failure: KafkaError | None = None
         try:
-            await self._attempt(dict(offsets))
+            await self._attempt(safe)
             self._on_committed(offsets)
         except KafkaError as error:
             failure = error
@@ -221,9 +228,11 @@ class Commits:
             self.outcomes.append(lambda: callback(offsets, failure))
             self._changed()
 
-    async def _auto_commit(self, offsets: Offsets) -> None:
+    async def _auto_commit(
+        self, offsets: Offsets, safe: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         try:
-            await self._attempt(dict(offsets))
+            await self._attempt(safe)
             self._on_committed(offsets)
         except KafkaError as error:
             logger.info(

@@ -22,6 +22,7 @@ from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.consumer.records import ConsumerRecords
 from moldau.client.errors import ClosedError, ConcurrentAccessError
 from moldau.client.settings import ConsumerSettings
+from moldau.errors import KafkaError
 from moldau.records.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
@@ -39,6 +40,20 @@ def _blocking(
     @functools.wraps(method)
     def call(self: Consumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(method(self._inner, *args, **kwargs))
+
+    return _documented(call, method)
+
+
+def _reading(
+    method: Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Consumer, P], T]:
+    """The same for methods that give records: they count when they have reached the user."""
+    work = _blocking(method)
+
+    @functools.wraps(method)
+    def call(self: Consumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._handing_out():
+            return work(self, *args, **kwargs)
 
     return _documented(call, method)
 
@@ -93,6 +108,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
 
     subscribe = _plain(AsyncConsumer.subscribe)
     unsubscribe = _blocking(AsyncConsumer.unsubscribe)
+    enforce_rebalance = _plain(AsyncConsumer.enforce_rebalance)
     assign = _plain(AsyncConsumer.assign)
     subscription = _plain(AsyncConsumer.subscription)
     assignment = _plain(AsyncConsumer.assignment)
@@ -102,18 +118,14 @@ class Consumer(BlockingClient[AsyncConsumer]):
 
         Rebalances are carried out, and automatic commits made, in here.
         """
-        try:
-            with self._one_thread():
-                found = self._inner.poll_buffered(max_records)
+        with self._handing_out():
+            found = self._inner.poll_buffered(max_records)
             if found is not None:
                 return found
             return self._run(self._inner.poll(timeout, max_records))
-        except KeyboardInterrupt:
-            self._thread.loop.call_soon_threadsafe(self._inner.rewind)
-            raise
 
-    poll_arrow = _blocking(AsyncConsumer.poll_arrow)
-    consume_batch = _blocking(AsyncConsumer.consume_batch)
+    poll_arrow = _reading(AsyncConsumer.poll_arrow)
+    consume_batch = _reading(AsyncConsumer.consume_batch)
     consume_callback = _blocking(AsyncConsumer.consume_callback)
 
     seek = _plain(AsyncConsumer.seek)
@@ -185,6 +197,19 @@ class Consumer(BlockingClient[AsyncConsumer]):
         finally:
             with self._lock:
                 self._depth -= 1
+
+    @contextmanager
+    def _handing_out(self) -> Iterator[None]:
+        """Records that get lost on their way, by Ctrl-C for instance, come again."""
+        with self._one_thread():
+            before = self._inner.taken.takes
+            try:
+                yield
+            except KafkaError:
+                raise
+            except BaseException:
+                self._thread.loop.call_soon_threadsafe(self._inner.taken.rewind, before)
+                raise
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; carry out here what it wants the user's code to do."""

@@ -7,6 +7,7 @@ changes something calls ``kick``; then all parts get their turn, and a poll that
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -24,6 +25,7 @@ from moldau.client.consumer.membership.consumer_protocol import (
     ConsumerProtocolMember,
 )
 from moldau.client.consumer.membership.driver import AnyMember, GroupDriver
+from moldau.client.consumer.missing_topics import MissingTopics
 from moldau.client.consumer.position_keeper import PositionKeeper
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionKind, SubscriptionState
@@ -33,6 +35,8 @@ from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
+
+logger: Final = logging.getLogger(__name__)
 
 _SHORTEST_NAP: Final = 0.001
 
@@ -72,6 +76,7 @@ class ConsumerCore:
             self.kick,
             self.note_failure,
         )
+        self._missing = MissingTopics(self.cluster, settings, self.note_failure)
         self.cluster.allow_auto_creation = settings.allow_auto_create_topics
         self.cluster.topics_of_interest = self._topics_of_interest
         self.cluster.on_update.append(self._metadata_changed)
@@ -113,6 +118,21 @@ class ConsumerCore:
             self.cluster.request_update()
             self.kick()
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """Join the group anew, though nothing has changed here."""
+        if self.driver is None:
+            return
+        member = self.driver.member
+        if isinstance(member, ClassicMember):
+            member.request_rejoin(reason)
+            self.kick()
+        else:
+            logger.warning(
+                "group %s: the coordinator decides over rebalances under group.protocol=consumer; "
+                "enforce_rebalance() does nothing",
+                self.settings.group_id,
+            )
+
     def kick(self) -> None:
         self.news.set()
         self._kicked.set()
@@ -152,6 +172,7 @@ class ConsumerCore:
         if self._engine is not None:
             self._engine.cancel()
             await asyncio.gather(self._engine, return_exceptions=True)
+        self._missing.close()
         if self.driver is not None:
             await self.driver.close()
         await self.keeper.close()
@@ -198,6 +219,7 @@ class ConsumerCore:
             info = None if topic is None else topic.partitions.get(partition.partition)
             if info is not None:
                 state.leader_changed(info.leader_epoch)
+        self._missing.look(metadata, self._topics_of_interest() or ())
         if self.driver is not None:
             self.driver.metadata_changed(metadata)
         self.kick()

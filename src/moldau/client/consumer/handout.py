@@ -44,14 +44,19 @@ class Handout:
 
     def take_back(self, record: ConsumerRecord) -> None:
         """The record given last was not dealt with."""
-        state, version, _ = self._left[TopicPartition(record.topic, record.partition)]
-        if state.version == version:
-            state.consumed(Position(record.offset))
+        left = self._left.get(TopicPartition(record.topic, record.partition))
+        if left is not None and left[0].version == left[1]:
+            left[0].consumed(Position(record.offset))
 
-    def unread(self) -> dict[TopicPartition, Position]:
-        """Where to go on in the partitions with records that were not given."""
+    def unread(
+        self, states: Mapping[TopicPartition, PartitionState]
+    ) -> dict[TopicPartition, Position]:
+        """Where to go on in the partitions with records that were not given, if they are ours."""
         return {
             partition: state.position
             for partition, (state, version, end) in self._left.items()
-            if state.version == version and state.position not in (None, end)
+            if states.get(partition) is state
+            and state.version == version
+            and state.position is not None
+            and state.position != end
         }
