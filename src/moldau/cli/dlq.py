@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.command_config import client_config
 from moldau.cli.exit_codes import UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -170,7 +171,8 @@ def redrive(
         if not execute:
             return await _take(letters, lambda one: _can_go_back(one) and wanted(one), limit)
         sent: list[DeadLetter] = []
-        settings = ConsumerSettings(bootstrap_servers=bootstrap, client_id="moldau-cli")
+        own = {"bootstrap.servers": bootstrap}
+        settings = ConsumerSettings(client_config(ConsumerSettings, own))
         async with Forwarding(settings, Chunking()) as forwarding:
             await letters.redrive(wanted, forwarding.send, limit=limit, progress=sent.append)
         return sent

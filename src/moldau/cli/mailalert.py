@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.command_config import client_config
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
 from moldau.cli.output import note, print_json, print_table
@@ -75,6 +76,7 @@ def send(
 ) -> None:
     """Raise one alert; returns when it is stored."""
     _need_extra()
+    from moldau.client.settings import ProducerSettings
     from moldau.mailalert.producer import send_alert
 
     try:
@@ -87,6 +89,7 @@ def send(
             bootstrap_servers=bootstrap,
             topic=topic,
             timeout=timeout,
+            settings=client_config(ProducerSettings, {}),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -246,6 +249,7 @@ def watch_lag(
     """Raise an alert when a group falls behind, and clear it, until Ctrl-C."""
     _need_extra()
     from moldau.client.admin import Admin
+    from moldau.client.settings import AdminSettings, ProducerSettings
     from moldau.mailalert.lag_watcher import LagWatcher
     from moldau.mailalert.producer import AlertSender
     from moldau.mailalert.settings import WatchTable, parse_duration_ms
@@ -268,8 +272,10 @@ def watch_lag(
         sender.send(alert).result(DEFAULT_TIMEOUT)
 
     with (
-        Admin(bootstrap_servers=bootstrap) as admin,
-        AlertSender(bootstrap, topic=alert_topic) as sender,
+        Admin(client_config(AdminSettings, {"bootstrap.servers": bootstrap})) as admin,
+        AlertSender(
+            bootstrap, topic=alert_topic, settings=client_config(ProducerSettings, {})
+        ) as sender,
     ):
         watcher = LagWatcher(admin, raise_alert, [table], pause)
         while True:

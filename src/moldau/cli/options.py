@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from moldau.cli.command_config import ClusterTyper
 from moldau.cli.serve import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 
 Bootstrap = Annotated[
@@ -41,12 +42,12 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def command_app() -> typer.Typer:
     """A Typer that holds one command."""
-    return typer.Typer(add_completion=False, context_settings=_SETTINGS)
+    return ClusterTyper(add_completion=False, context_settings=_SETTINGS)
 
 
 def group_app(help_text: str) -> typer.Typer:
     """A Typer that holds several commands under one name."""
-    app = typer.Typer(
+    app = ClusterTyper(
         add_completion=False, no_args_is_help=True, help=help_text, context_settings=_SETTINGS
     )
     # Without a callback, typer turns a group of one command into that command.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moldau.cli.command_config import client_config
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -150,6 +151,7 @@ def produce(
 
     async def work(client: Client) -> int:
         from moldau.client.producer import AsyncProducer
+        from moldau.client.settings import ProducerSettings
 
         if not create:
             await existing_topic(client, topic)
@@ -158,7 +160,6 @@ def produce(
         )
         settings: dict[str, object] = {
             "bootstrap.servers": bootstrap,
-            "client.id": "moldau-cli",
             "acks": acks.value,
             "compression.type": compression.value,
             "batch.size": batch_size,
@@ -171,7 +172,7 @@ def produce(
         }
         if idempotent is not None:
             settings["enable.idempotence"] = idempotent
-        async with AsyncProducer(settings) as producer:
+        async with AsyncProducer(client_config(ProducerSettings, settings)) as producer:
             return await _send_all(producer, topic, records, partition, fixed_time, json)
 
     count = with_client(bootstrap, work, timeout=timeout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from moldau.cli.command_config import client_config
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ def with_client(
     from moldau.client.address import parse_bootstrap
     from moldau.client.client import Client
     from moldau.client.errors import NoBrokersError
+    from moldau.client.settings import CommonSettings
     from moldau.net.loop import run
 
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    client = Client(bootstrap, client_id="moldau-cli", request_timeout=timeout)
+    client = Client(bootstrap, request_timeout=timeout, config=client_config(CommonSettings, {}))
 
     async def main() -> T:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 from moldau.client.admin.async_admin import AsyncAdmin
@@ -17,16 +18,19 @@ class Client(AsyncClosing):
         self,
         bootstrap_servers: str,
         *,
-        client_id: str = "moldau",
         connect_timeout: float = 10.0,
         request_timeout: float = 30.0,
+        config: Mapping[str, object] | None = None,
     ) -> None:
+        """``config`` has further settings, under Kafka's names."""
         self.cluster = Cluster(
             CommonSettings(
-                bootstrap_servers=bootstrap_servers,
-                client_id=client_id,
-                socket_connection_setup_timeout_ms=round(connect_timeout * 1000),
-                request_timeout_ms=round(request_timeout * 1000),
+                {
+                    **(config or {}),
+                    "bootstrap.servers": bootstrap_servers,
+                    "socket.connection.setup.timeout.ms": round(connect_timeout * 1000),
+                    "request.timeout.ms": round(request_timeout * 1000),
+                }
             )
         )
         self.admin = AsyncAdmin.over(self.cluster)

@@ -154,11 +154,13 @@ class MailAlert:
             AlertSender(
                 settings.bootstrap_servers,
                 topic=settings.topic,
-                settings={"client.id": "mailalert"},
+                settings={"client.id": "mailalert", **settings.security()},
             )
         )
         if settings.watch:
-            admin = undo.enter_context(Admin(bootstrap_servers=settings.bootstrap_servers))
+            admin = undo.enter_context(
+                Admin(settings.security(), bootstrap_servers=settings.bootstrap_servers)
+            )
             every = parse_duration_ms(settings.watch_every) / 1000
             watcher = LagWatcher(admin, sender.send, settings.watch, every)
             watcher.start()

@@ -24,7 +24,7 @@ class AlertSender(Closing):
         settings: Mapping[str, object] | None = None,
     ) -> None:
         self.topic = topic
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, **(settings or {})})
+        self._producer = Producer({**(settings or {}), "bootstrap.servers": bootstrap_servers})
 
     def send(self, alert: Alert) -> Delivery:
         """Queue an alert; the future tells when it is stored. Subjects keep their order."""
@@ -55,8 +55,12 @@ def send_alert(
     bootstrap_servers: str = "127.0.0.1:9092",
     topic: str = DEFAULT_TOPIC,
     timeout: float = 30.0,
+    settings: Mapping[str, object] | None = None,
 ) -> None:
-    """Raise one alert and return when it is stored, or fail after ``timeout`` seconds."""
+    """Raise one alert and return when it is stored, or fail after ``timeout`` seconds.
+
+    ``settings`` are further ones of the producer, under Kafka's names.
+    """
     alert = Alert(
         subject=subject,
         body=body,
@@ -71,5 +75,7 @@ def send_alert(
         "request.timeout.ms": within,
         "linger.ms": 0,
     }
-    with AlertSender(bootstrap_servers, topic=topic, settings=limits) as sender:
+    with AlertSender(
+        bootstrap_servers, topic=topic, settings={**(settings or {}), **limits}
+    ) as sender:
         sender.send(alert).result()

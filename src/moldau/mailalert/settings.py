@@ -22,6 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from moldau import durations
+from moldau.client.settings.base import ALIASES
+from moldau.client.settings.security import SecuritySettings
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import InvalidAlertError, Severity, check_address
 from moldau.mailalert.database import DEFAULT_URL
@@ -131,6 +133,11 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     routes: list[RouteTable] = []
     watch: list[WatchTable] = []
     watch_every: str = "30s"
+
+    def security(self) -> dict[str, object]:
+        """What of ``kafka`` is about TLS and SASL: for the clients beside the consumer, too."""
+        given = {ALIASES.get(name, name): value for name, value in self.kafka.items()}
+        return {name: value for name, value in given.items() if name in SecuritySettings.table}
 
     def smtp(self) -> SmtpSettings:
         mail = self.mail

@@ -1,0 +1,110 @@
+"""``--command-config``: a file of client settings, for every command that talks to a cluster.
+
+Kafka's tools have the same option. A command says that it talks to a cluster by having a
+parameter ``bootstrap``; its ``Typer`` (see ``options.py``) adds the option, and the clients that it
+makes ask ``client_config`` for what was in the file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from moldau.cli.exit_codes import UsageError
+
+if TYPE_CHECKING:
+    from moldau.client.settings import CommonSettings
+
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="MOLDAU_CLIENT_CONFIG",
+        metavar="FILE",
+        help="A properties file with settings of clients, such as security.protocol.",
+    ),
+]
+
+_CLIENT_ID: Final = "moldau-cli"
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+_from_file: ContextVar[Mapping[str, str]] = ContextVar("command config", default={})  # noqa: B039 - never changed
+
+
+class ClusterTyper(typer.Typer):
+    """A Typer whose commands with a ``bootstrap`` take ``--command-config`` too."""
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        register = super().command(*args, **kwargs)
+
+        def decorate(function: Any) -> Any:
+            takes_cluster = "bootstrap" in inspect.signature(function).parameters
+            register(_with_option(function) if takes_cluster else function)
+            return function
+
+        return decorate
+
+
+def client_config(kind: type[CommonSettings], own: Mapping[str, object]) -> dict[str, object]:
+    """Settings of a client of this kind: those of the file, and over them the command's own.
+
+    A file may be shared with other tools: what is for other kinds of clients is left out.
+    """
+    from moldau.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+
+    others = (AdminSettings, ConsumerSettings, ProducerSettings)
+    fitting = {
+        name: value
+        for name, value in _from_file.get().items()
+        if name in kind.table or not any(name in other.table for other in others)
+    }
+    return {"client.id": _CLIENT_ID, **fitting, **own}
+
+
+def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function, eval_str=True)
+    more = {"command_config": CommandConfig, "command_context": typer.Context}
+
+    @wraps(function)
+    def command(
+        *, command_config: Path | None, command_context: typer.Context, **given: Any
+    ) -> Any:
+        settings = {} if command_config is None else _read(command_config)
+        source = command_context.get_parameter_source("bootstrap")
+        if _BOOTSTRAP in settings and source is not None and source.name == "DEFAULT":
+            given["bootstrap"] = settings[_BOOTSTRAP]
+        _from_file.set(settings)
+        return function(**given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [one.replace(kind=keyword) for one in signature.parameters.values()]
+    parameters += [
+        inspect.Parameter(
+            name,
+            keyword,
+            default=None if name == "command_config" else inspect.Parameter.empty,
+            annotation=annotation,
+        )
+        for name, annotation in more.items()
+    ]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {
+        **{name: one.annotation for name, one in signature.parameters.items()},
+        **more,
+    }
+    return command
+
+
+def _read(path: Path) -> dict[str, str]:
+    from moldau.config.properties import decode_properties, parse_properties
+
+    try:
+        return parse_properties(decode_properties(path.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--command-config {path}: {error.strerror}") from None
