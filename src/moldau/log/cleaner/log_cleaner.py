@@ -38,7 +38,8 @@ from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
-_MAX_DOUBLINGS: Final = 8
+_MAX_DOUBLINGS: Final = 4
+"""Four minutes by default: a disk that is full may get room at any time."""
 _SHORTEST_BACKOFF_MS: Final = 1
 
 

@@ -266,6 +266,19 @@ async def test_a_full_disk_puts_cleaning_off(broker: Broker) -> None:
     assert broker.checkpoint() == {A: log.segments[-1].base_offset}
 
 
+async def test_room_on_a_disk_that_was_full_for_long_is_noticed_soon(broker: Broker) -> None:
+    log = broker.fill(A)
+    await broker.manager.flush(log)
+    await broker.manager.checkpoint()
+    broker.disk.fail(errno.ENOSPC, operations=frozenset({"append"}))
+    for _ in range(300):
+        await broker.advance(1.1)
+    broker.disk.heal()
+    for _ in range(17):  # sixteen times the back-off, and what it takes to look
+        await broker.advance(1.1)
+    assert broker.checkpoint() == {A: log.segments[-1].base_offset}
+
+
 async def test_topics_that_are_not_compacted_are_left_alone(broker: Broker) -> None:
     log = broker.fill(A)
     log.config = TopicConfig(cleanup_policy=("delete",), segment_bytes=1000)
