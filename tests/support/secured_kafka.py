@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import time
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,12 @@ _LISTENERS: Final = {
     SASL_SSL: "SASL_SSL",
     SASL_PLAINTEXT: "SASL_PLAINTEXT",
     EXPIRING: "SASL_PLAINTEXT",
+}
+_SCRAM: Final = ("scram-sha-256", "scram-sha-512")
+_MECHANISMS: Final = {
+    SASL_SSL: ("plain", *_SCRAM, "oauthbearer"),
+    SASL_PLAINTEXT: _SCRAM,
+    EXPIRING: ("scram-sha-256", "oauthbearer"),
 }
 _MODULES: Final = "org.apache.kafka.common.security"
 SESSION_MS: Final = 1500
@@ -49,9 +58,9 @@ def secured_kafka(
         _listener(MISNAMED, "ssl.keystore.location"): str(certificates.misnamed_broker),
         **settings,
     }
-    for name in (SASL_SSL, SASL_PLAINTEXT, EXPIRING):
-        properties[_listener(name, "sasl.enabled.mechanisms")] = ",".join(jaas).upper()
-        for mechanism, module in jaas.items():
+    for name, mechanisms in _MECHANISMS.items():
+        properties[_listener(name, "sasl.enabled.mechanisms")] = ",".join(mechanisms).upper()
+        for mechanism, module in ((one, jaas[one]) for one in mechanisms):
             properties[_listener(name, f"{mechanism}.sasl.jaas.config")] = _escaped(module)
             if name == EXPIRING:
                 limit = f"{mechanism}.connections.max.reauth.ms"
@@ -67,3 +76,12 @@ def _escaped(text: str) -> str:
 
 def _listener(name: str, setting: str) -> str:
     return f"listener.name.{name.lower()}.{setting}"
+
+
+def unsecured_token(subject: str = USER, lasts: float = 600) -> tuple[str, float]:
+    """A token that brokers take whose OAUTHBEARER is not set up further, and when it expires."""
+    now = time.time()
+    claims = {"sub": subject, "iat": now, "exp": now + lasts}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    encoded = (base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+    return ".".join((*encoded, "")), now + lasts

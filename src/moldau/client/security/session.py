@@ -60,7 +60,7 @@ class SaslSession:
             raise AuthenticationError(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM,
                 f"The {self._connection} does not offer sasl.mechanism={mechanism.name}; it has "
-                f"{', '.join(answer.mechanisms) or 'none'}",
+                f"{', '.join(sorted(answer.mechanisms)) or 'none'}",
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
