@@ -320,7 +320,7 @@ async def test_producer_ids_are_never_given_twice_not_even_after_a_restart(
 @pytest.mark.parametrize(
     ("transactional_id", "code"),
     [
-        ("txn", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("txn", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ("", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -363,7 +363,8 @@ async def test_a_producers_sequences_are_remembered_over_a_restart(
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (9, ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -3,8 +3,10 @@
 Behaviour: each key is answered on its own; an unknown key type is INVALID_REQUEST. The offsets
 topic is created when the first group is asked for, and the answer waits for it.
 Known deviations: Kafka answers COORDINATOR_NOT_AVAILABLE while it creates the topic, and the client
-asks again. Transactions and share groups are not served yet: their keys are answered with
-COORDINATOR_NOT_AVAILABLE, the retriable error clients know from a Kafka cluster that is starting.
+asks again. Share groups are not served yet: their keys are answered with that code, too.
+Transactions are not served yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED with a message. It is the one
+code by which Java's client, librdkafka and ours all give up at once; after any other, some of them
+ask again until the time of the call is up.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from moldau.wire.make import make
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NOBODY = Node(-1, "", -1)
+_REFUSALS = {
+    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+_NO_TRANSACTIONS = "This cluster does not serve transactions: no transactional.id may be used."
 
 
 async def handle(
@@ -28,8 +35,7 @@ async def handle(
     if request.key_type == GROUP and request.coordinator_keys:
         coordinators = await _find(context, request.coordinator_keys)
     else:
-        known = request.key_type in (GROUP, TRANSACTION, SHARE)
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST
+        code = _REFUSALS.get(request.key_type, ErrorCode.INVALID_REQUEST)
         coordinators = [_answer(key, NOBODY, code) for key in request.coordinator_keys]
     return make(
         FindCoordinatorResponse, throttle_time=NO_THROTTLE, coordinators=tuple(coordinators)
@@ -57,6 +63,9 @@ def _find_one(context: RequestContext, group: str) -> Coordinator:
 
 
 def _answer(key: str, node: Node, code: ErrorCode) -> Coordinator:
+    message = code.message if code else ""
+    if code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        message = _NO_TRANSACTIONS
     return make(
         Coordinator,
         key=key,
@@ -64,5 +73,5 @@ def _answer(key: str, node: Node, code: ErrorCode) -> Coordinator:
         host=node.host,
         port=node.port,
         error_code=code,
-        error_message=code.message if code else "",
+        error_message=message,
     )

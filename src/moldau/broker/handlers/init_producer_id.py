@@ -2,7 +2,7 @@
 
 Behaviour: every call without a transactional id gets a fresh id with epoch 0.
 Known deviations: transactions are not served yet; a transactional id is answered with
-COORDINATOR_NOT_AVAILABLE, which clients retry until their own timeout.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by FindCoordinator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         code = (
-            ErrorCode.COORDINATOR_NOT_AVAILABLE
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if request.transactional_id
             else ErrorCode.INVALID_REQUEST
         )
