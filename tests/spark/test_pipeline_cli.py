@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.cli import CommandLine
 
-from moldau.cli.pipeline_view import view
+from moldau.cli.pipeline_view import table_of
 from moldau.spark import session
 from moldau.spark.pipeline.checkpoint import read_state, write_progress
 from moldau.spark.pipeline.progress import progress_of
@@ -103,7 +103,18 @@ def test_progress_is_shown_in_few_numbers() -> None:
     progress = progress_of("out", REPORT)
     assert (progress.rows, progress.rows_per_second, progress.batch_ms) == (4, 12.3, 250)
     assert (progress.lag, progress.state_rows, progress.late_rows) == (4, 4, 1)
-    table = view("p", {"out": progress}, {"out": 1234})
-    cells = [next(iter(column.cells)) for column in table.columns]
-    watermark = "2026-01-01T00:00:00.000Z"
-    assert cells == ["out", "7", "1,234", "12", "4", watermark, "0.2 s", "1"]
+    table = table_of({"out": progress, "other": None}, {"out": 1234, "other": 0})
+    cells = [list(column.cells) for column in table.columns]
+    assert [str(column.header) for column in table.columns] == [
+        "SINK", "READ", "ROWS", "ROWS/S", "LAG", "BATCH", "TIME", "WATERMARK", "LATE",
+    ]  # fmt: skip
+    assert [mine for mine, _ in cells[2:]] == [
+        "1,234", "12", "4", "7", "0.2 s", "2026-01-01 00:00:00", "1",
+    ]  # fmt: skip
+    assert [other for _, other in cells] == ["other", *["-"] * 8]
+    bar = cells[1][0]
+    assert (bar.completed, bar.total) == (1234, 1238)
+    narrow = table_of({"out": progress}, {"out": 1234}, 50)
+    assert [str(column.header) for column in narrow.columns] == [
+        "SINK", "ROWS", "ROWS/S", "LAG", "TIME",
+    ]  # fmt: skip

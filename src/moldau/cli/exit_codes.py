@@ -6,7 +6,7 @@
 3    no broker could be reached
 4    the topic, partition, group or broker does not exist
 5    the cluster did not answer in time
-130  interrupted with Ctrl-C
+130  interrupted with Ctrl-C; 143: by SIGTERM, where that is no way to end a command
 """
 
 from __future__ import annotations

@@ -98,15 +98,20 @@ def run(
     if master is not None:
         pipeline = replace(pipeline, master=master)
     _need_extra(pipeline)
-    from moldau.cli.pipeline_view import json_lines, live_view
+    from moldau.cli.pipeline_view import json_view, live_view
     from moldau.spark.pipeline.command import JavaNotFoundError, PipelineFailedError, run_command
 
-    view = json_lines(print_json_line) if json else live_view(pipeline.name)
-    try:
-        with view as report:
-            run_command(pipeline, report, once=once)
-    except (JavaNotFoundError, PipelineFailedError) as error:
-        raise CommandError(str(error)) from None
+    view = json_view(print_json_line) if json else live_view(pipeline)
+    with view as shown:
+        try:
+            number = run_command(pipeline, shown.report, once=once, tell=shown.tell)
+        except JavaNotFoundError as error:
+            raise CommandError(str(error)) from None
+        except PipelineFailedError as error:
+            more = "" if shown.log is None else f" (What Spark said is in {shown.log}.)"
+            raise CommandError(f"{error}{more}") from None
+    if number is not None:
+        raise typer.Exit(128 + number)
 
 
 @app.command()

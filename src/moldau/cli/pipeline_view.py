@@ -2,68 +2,193 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
+from moldau.spark.pipeline.checkpoint import local_directory
 from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.spec import ConsoleSink, Pipeline
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 Report = Callable[[Progress], None]
 
+SPARK_LOG: Final = "spark.log"
+
+
+class View(NamedTuple):
+    """What is told of a run."""
+
+    report: Report
+    """A batch is done."""
+    tell: Callable[[str], None]
+    """It runs, or it is being stopped."""
+    log: Path | None = None
+    """Where what Spark says goes, if not to stderr."""
+
 
 @contextmanager
-def json_lines(print_line: Callable[[Any], None]) -> Iterator[Report]:
+def json_view(print_line: Callable[[Any], None]) -> Iterator[View]:
     """A line for each batch, at once."""
 
     def report(progress: Progress) -> None:
         print_line(asdict(progress))
         sys.stdout.flush()
 
-    yield report
+    yield View(report, lambda _: None)
 
 
 @contextmanager
-def live_view(name: str) -> Iterator[Report]:
-    """A row for each sink on stderr, if somebody looks at it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
+def live_view(pipeline: Pipeline) -> Iterator[View]:
+    """A row for each sink on stderr, if somebody looks at it.
+
+    What Spark's process and its workers say would be drawn over it, and goes to a file.
+    """
+    if not sys.stderr.isatty() or any(isinstance(one, ConsoleSink) for one in pipeline.sinks):
+        yield View(lambda _: None, lambda _: None)
         return
     from rich.console import Console
     from rich.live import Live
 
-    rows: dict[str, Progress] = {}
-    total: dict[str, int] = {}
-    with Live(view(name, rows, total), console=Console(stderr=True), refresh_per_second=8) as live:
+    table = LiveTable(pipeline)
+    log = _spark_log(pipeline)
+    with _stderr_to(log) as terminal:
+        console = Console(file=terminal, highlight=False)
+        with Live(table, console=console, refresh_per_second=8), _cleared_when_resized(console):
+            try:
+                yield View(table.add, table.tell, log)
+                table.tell("ended")
+            except BaseException:
+                table.tell("failed")
+                raise
 
-        def report(progress: Progress) -> None:
-            rows[progress.sink] = progress
-            total[progress.sink] = total.get(progress.sink, 0) + progress.rows
-            live.update(view(name, rows, total))
 
-        yield report
+def _spark_log(pipeline: Pipeline) -> Path:
+    directory = local_directory(pipeline.checkpoint)
+    if directory is None:
+        return Path(tempfile.mkdtemp(prefix="moldau-pipeline-")) / SPARK_LOG
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / SPARK_LOG
 
 
-def view(name: str, rows: dict[str, Progress], total: dict[str, int]) -> Any:
-    """The live table."""
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[TextIO]:
+    """Stderr of this process and its children goes to a file; yields what it was before."""
+    before = os.dup(sys.stderr.fileno())
+    with os.fdopen(before, "w", encoding=sys.stderr.encoding) as terminal:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), sys.stderr.fileno())
+        try:
+            yield terminal
+        finally:
+            os.dup2(before, sys.stderr.fileno())
+
+
+@contextmanager
+def _cleared_when_resized(console: Console) -> Iterator[None]:
+    """A terminal that gets narrower breaks lines, so that a table cannot be drawn over itself."""
+    before = signal.signal(signal.SIGWINCH, lambda *_: console.clear())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+class LiveTable:
+    """Drawn anew several times a second, as wide as the terminal is at that moment."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._name = pipeline.name
+        self._master = pipeline.master
+        self._begin = time.monotonic()
+        self._state = "starting Spark"
+        self._last: dict[str, Progress | None] = {sink.name: None for sink in pipeline.sinks}
+        self._rows = dict.fromkeys(self._last, 0)
+
+    def add(self, progress: Progress) -> None:
+        self._rows[progress.sink] += progress.rows
+        self._last[progress.sink] = progress
+
+    def tell(self, state: str) -> None:
+        self._state = state
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        passed = timedelta(seconds=int(time.monotonic() - self._begin))
+        spinning = _SPINNER[int(time.monotonic() * 8) % len(_SPINNER)]
+        yield Text.assemble(
+            _SIGNS.get(self._state, (spinning, "green")),
+            (" pipeline ", "dim"),
+            (self._name, "bold"),
+            f" · {self._state}",
+            " (Ctrl-C again does not wait)" if self._state == "stopping" else "",
+            (f" · {passed} · {self._master}", "dim"),
+            overflow="ellipsis",
+            no_wrap=True,
+        )
+        yield table_of(self._last, self._rows, options.max_width)
+
+
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SIGNS: Final = {"ended": ("✓", "green"), "failed": ("✗", "red")}
+_WIDE: Final = 100
+_NARROW: Final = 70
+
+
+def table_of(
+    last: Mapping[str, Progress | None], rows: Mapping[str, int], width: int = _WIDE
+) -> Any:
+    """The sinks; in a narrow window, what matters most of them."""
     from rich import box
     from rich.table import Table
 
-    table = Table(title=f"pipeline {name}", title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ("SINK", "BATCH", "ROWS", "ROWS/S", "LAG", "WATERMARK", "BATCH TIME", "LATE"):
-        table.add_column(column, justify="left" if column in ("SINK", "WATERMARK") else "right")
-    for sink, progress in rows.items():
-        table.add_row(
-            sink,
-            str(progress.batch),
-            f"{total[sink]:,}",
-            f"{progress.rows_per_second:,.0f}",
-            "-" if progress.lag is None else f"{progress.lag:,}",
-            progress.watermark or "-",
-            f"{progress.batch_ms / 1000:.1f} s",
-            f"{progress.late_rows:,}",
-        )
-    if not rows:
-        table.add_row("starting", *["-"] * 7)
+    columns: dict[str, Callable[[Progress], Any]] = {
+        "READ": lambda one: _bar(rows[one.sink], one.lag, 16 if width >= _WIDE else 8),
+        "ROWS": lambda one: f"{rows[one.sink]:,}",
+        "ROWS/S": lambda one: f"{one.rows_per_second:,.0f}",
+        "LAG": lambda one: "-" if one.lag is None else f"{one.lag:,}",
+        "BATCH": lambda one: str(one.batch),
+        "TIME": lambda one: f"{one.batch_ms / 1000:.1f} s",
+        "WATERMARK": lambda one: _moment(one.watermark),
+        "LATE": lambda one: f"{one.late_rows:,}",
+    }
+    if width < _WIDE:
+        del columns["LATE"]
+    if width < _NARROW:
+        del columns["READ"], columns["BATCH"], columns["WATERMARK"]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("SINK", no_wrap=True, overflow="ellipsis")
+    for name in columns:
+        justify: Any = "left" if name in ("READ", "WATERMARK") else "right"
+        table.add_column(name, justify=justify, no_wrap=True, min_width=len(name))
+    for sink, one in last.items():
+        table.add_row(sink, *("-" if one is None else cell(one) for cell in columns.values()))
     return table
+
+
+def _bar(rows: int, lag: int | None, width: int) -> Any:
+    """How much of what was there to read has been read."""
+    from rich.progress_bar import ProgressBar
+
+    if lag is None:
+        return "-"
+    # Of nothing all is read.
+    return ProgressBar(total=max(1, rows + lag), completed=rows if lag else 1 + rows, width=width)
+
+
+def _moment(watermark: str | None) -> str:
+    """Spark's ``2026-01-01T12:00:00.000Z``, to the second; the epoch stands for none yet."""
+    if watermark is None or watermark.startswith("1970-01-01T00:00:00"):
+        return "-"
+    return watermark[:19].replace("T", " ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -43,7 +43,8 @@ class Run:
     ) -> None:
         self._pipeline = pipeline
         self._report = report
-        self._stopping = threading.Event()
+        self._stopping = False
+        """A mere flag: a signal's handler must not wait for a lock that its thread may hold."""
         self._seen: dict[str, str] = {}
         """Times of reports: an idle query reports the number of a batch that is yet to come."""
         self._last: dict[str, Progress] = {}
@@ -59,22 +60,26 @@ class Run:
 
     def stop(self) -> None:
         """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
-        self._stopping.set()
+        self._stopping = True
 
-    def wait(self) -> None:
-        """Report progress until all queries have ended; ``PipelineFailedError`` if one failed."""
+    def wait(self, stopping: Callable[[], None] | None = None) -> None:
+        """Report progress until all queries have ended; ``PipelineFailedError`` if one failed.
+
+        ``stopping`` is called before they are ended because of ``stop``.
+        """
         try:
             while any(query.isActive for query in self._queries.values()):
                 self._publish()
-                if self._stopping.wait(POLL):
+                time.sleep(POLL)
+                if self._stopping:
                     break
-                for name, query in self._queries.items():
-                    _raise_failure(name, query)
+                self._check()
+            if self._stopping and stopping is not None:
+                stopping()
         finally:
             self._stop_queries()
         self._publish()
-        for name, query in self._queries.items():
-            _raise_failure(name, query)
+        self._check()
         for sink in self._pipeline.sinks:
             if sink.name in self._last:
                 # Of this batch nobody knows: an idle query would have named the next one.
@@ -106,6 +111,13 @@ class Run:
         if changed and len(self._last) == len(self._queries):
             commit_offsets(self._pipeline, self._last)
 
+    def _check(self) -> None:
+        for name, query in self._queries.items():
+            failure = query.exception()
+            # Batches that are given up may fail for that.
+            if failure is not None and not self._stopping:
+                raise PipelineFailedError(f"sink {name}: {said(failure)}") from failure
+
     def _stop_queries(self) -> None:
         for query in self._queries.values():
             if query.isActive:
@@ -119,7 +131,7 @@ def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None 
 
 def _check_master(pipeline: Pipeline) -> None:
     on_driver = [sink.name for sink in pipeline.sinks if writes_on_driver(sink)]
-    if pipeline.master.startswith("sc://") and on_driver:
+    if pipeline.remote and on_driver:
         raise PipelineFailedError(
             f"sink {on_driver[0]} writes from the driver, and with {pipeline.master} that is a "
             "server: tables and Parquet with compact need another master"
@@ -139,11 +151,6 @@ def _as_dict(report: Any) -> dict[str, Any]:
     return found
 
 
-def _raise_failure(name: str, query: StreamingQuery) -> None:
-    failure = query.exception()
-    if failure is not None:
-        raise PipelineFailedError(f"sink {name}: {_said(failure)}") from failure
-
-
-def _said(error: PySparkException) -> str:
+def said(error: PySparkException) -> str:
+    """What went wrong, without the stack of the JVM."""
     return str(error).split("JVM stacktrace", 1)[0].strip()

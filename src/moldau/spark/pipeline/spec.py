@@ -12,7 +12,7 @@ OutputMode = Literal["append", "update", "complete"]
 @dataclass(frozen=True)
 class TopicSource:
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
     """Those of ``format("moldau")``."""
     streaming: bool = True
 
@@ -95,7 +95,7 @@ class DeduplicateStep:
 class TopicSink:
     name: str
     input: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
     """Those of ``format("moldau")``."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """SQL expressions by column of a record; empty if rows are records, or become JSON."""
@@ -146,6 +146,11 @@ class Trigger:
     available_now: bool = False
     batch: bool = False
 
+    @property
+    def ends(self) -> bool:
+        """Whether it ends by itself."""
+        return self.available_now or self.batch
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -164,6 +169,11 @@ class Pipeline:
     @property
     def streaming(self) -> bool:
         return any(source.streaming for source in self.sources)
+
+    @property
+    def remote(self) -> bool:
+        """Whether the driver is a Spark Connect server."""
+        return self.master.startswith("sc://")
 
     @property
     def uses_database(self) -> bool:

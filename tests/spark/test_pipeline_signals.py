@@ -1,0 +1,218 @@
+"""``moldau pipeline run`` as a process: signals end it, and all that it started."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.client.conftest import topic_factory
+from tests.spark.records import produce
+from tests.support.target import Target
+
+from moldau.spark.pipeline.command import _Signals
+
+FILE = """\
+name = "copy"
+[spark]
+master = "local[1]"
+config = { "spark.ui.enabled" = false, "spark.driver.memory" = "512m" }
+[[sources]]
+name = "records"
+topic = "TOPIC"
+bootstrap_servers = "SERVER"
+starting_offsets = "earliest"
+[[sinks]]
+from = "records"
+name = "files"
+parquet = "rows"
+"""
+PATIENCE = 240.0
+COMMAND = [sys.executable, "-m", "moldau.cli", "pipeline", "run", "copy.toml"]
+ROWS = 20
+
+
+@pytest.fixture
+def place(clusters: Callable[[str], Target], tmp_path: Path) -> Path:
+    """A directory with a pipeline that goes on for ever, and records for it."""
+    bootstrap = clusters("moldau").bootstrap
+    topic = topic_factory(bootstrap)()
+    produce(bootstrap, topic, [{"value": b"%d" % number} for number in range(ROWS)])
+    text = FILE.replace("TOPIC", topic).replace("SERVER", bootstrap)
+    (tmp_path / "copy.toml").write_text(text)
+    return tmp_path
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def of_session(session: int) -> dict[int, str]:
+    """The processes of a session that are left, with the names that the kernel has for them."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            begin, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        pid, _, name = begin.partition(" (")
+        state, _, _, its_session = rest.split()[:4]
+        if int(its_session) == session and state != "Z":
+            found[int(pid)] = name
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_a_process_manager_ends_it(place: Path) -> None:
+    with (
+        (place / "err").open("wb") as err,
+        subprocess.Popen(
+            [*COMMAND, "--json"],
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            start_new_session=True,
+        ) as child,
+    ):
+        assert child.stdout is not None
+        first = json.loads(child.stdout.readline())
+        assert (first["sink"], first["batch"], first["rows"]) == ("files", 0, ROWS)
+        child.send_signal(signal.SIGTERM)
+        rest = [json.loads(line) for line in child.stdout]
+        assert all(one["sink"] == "files" for one in rest)
+        said = (place / "err").read_text()
+        assert child.wait(PATIENCE) == 0, said
+    assert "Traceback" not in said
+    assert "Exception" not in said
+    wait_until(lambda: not of_session(child.pid), "processes are left")
+
+
+class Terminal:
+    """A child on a terminal of its own, and what it has drawn there."""
+
+    def __init__(self, place: Path, columns: int) -> None:
+        self._master, slave = os.openpty()
+        self._slave = slave
+        self.resize(columns)
+        self.child = subprocess.Popen(
+            COMMAND,
+            cwd=place,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "", "LINES": ""},
+        )
+        self.drawn = ""
+
+    def resize(self, columns: int) -> None:
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def read(self) -> None:
+        while select.select([self._master], [], [], 0)[0]:
+            self.drawn += os.read(self._master, 65536).decode(errors="replace")
+
+    def wait_for(self, text: str, after: int = 0) -> None:
+        def seen() -> bool:
+            self.read()
+            return text in plain(self.drawn[after:])
+
+        wait_until(seen, f"no {text!r} in {self.drawn[-2000:]!r}")
+
+    def wait_for_end(self) -> None:
+        def ended() -> bool:
+            over = self.child.poll() is not None
+            self.read()
+            return over
+
+        wait_until(ended, f"no end: {self.drawn[-2000:]!r}")
+
+    def close(self) -> None:
+        self.child.kill()
+        self.child.wait(PATIENCE)
+        os.close(self._master)
+        os.close(self._slave)
+
+
+def plain(drawn: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn)
+
+
+@pytest.mark.timeout(600)
+def test_a_person_watches_it_and_ends_it(place: Path) -> None:
+    terminal = Terminal(place, 120)
+    try:
+        terminal.wait_for("starting Spark")
+        terminal.wait_for(f" {ROWS} ")
+        assert "WATERMARK" in terminal.drawn
+        narrow = len(terminal.drawn)
+        terminal.resize(50)
+        # The terminal is not the one that controls the child, which would send these two.
+        terminal.child.send_signal(signal.SIGWINCH)
+        terminal.wait_for("\n files", after=narrow)
+        cleared = terminal.drawn.rindex("\x1b[2J")
+        os.killpg(terminal.child.pid, signal.SIGINT)
+        terminal.wait_for_end()
+        assert terminal.child.returncode == 0, terminal.drawn[-4000:]
+        last = plain(terminal.drawn[cleared:])
+        assert max(map(len, re.split(r"[\r\n]+", last))) <= 50
+        assert "WATERMARK" not in last
+        assert "✓ pipeline copy · ended" in last
+        # Nobody else has written there, and the cursor is back.
+        assert "WARN" not in terminal.drawn
+        assert "Exception" not in terminal.drawn
+        assert terminal.drawn.rindex("\x1b[?25h") > terminal.drawn.rindex("\x1b[?25l")
+        assert "log4j" in (place / "checkpoints" / "copy" / "spark.log").read_text()
+    finally:
+        terminal.close()
+    wait_until(lambda: not of_session(terminal.child.pid), "processes are left")
+
+
+@pytest.mark.timeout(600)
+def test_spark_that_hangs_is_not_waited_for_twice(place: Path) -> None:
+    terminal = Terminal(place, 80)
+
+    def java() -> list[int]:
+        return [pid for pid, name in of_session(terminal.child.pid).items() if name == "java"]
+
+    try:
+        wait_until(java, "no JVM is started")
+        os.kill(java()[0], signal.SIGSTOP)
+        terminal.child.send_signal(signal.SIGTERM)
+        terminal.wait_for("· stopping (Ctrl-C again does not wait)")
+        assert terminal.child.poll() is None
+        terminal.child.send_signal(signal.SIGTERM)
+        terminal.wait_for_end()
+        assert terminal.child.returncode == 128 + signal.SIGTERM, terminal.drawn
+        assert "Traceback" not in terminal.drawn
+        assert terminal.drawn.rindex("\x1b[?25h") > terminal.drawn.rindex("\x1b[?25l")
+    finally:
+        terminal.close()
+    wait_until(lambda: not of_session(terminal.child.pid), "processes are left")
+
+
+def test_a_signal_interrupts_what_has_no_queries_yet() -> None:
+    """Batch pipelines write before there is a run to stop."""
+    told: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with _Signals(told.append) as signals:
+        signals.interrupting = True
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert signals.received == signal.SIGINT
+    assert told == ["stopping"]
+    assert signal.getsignal(signal.SIGINT) is before
