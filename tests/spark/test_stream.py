@@ -86,7 +86,8 @@ def test_a_query_goes_on_where_its_checkpoint_ends(
     assert found == list(range(500))
     ends = committed(cluster, group, topic, 2)
     assert 0 < sum(ends) < 500  # Spark never says that the last batch is done
-    spark.streams.removeListener(listener)  # waits for what it still has to hear
+    assert listener.wait()
+    spark.streams.removeListener(listener)
     listener.close()
     assert sum(committed(cluster, f"{group}-exact", topic, 2)) == 500
 

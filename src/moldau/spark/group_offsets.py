@@ -9,6 +9,7 @@ the next batch begins, and never of the last one. A listener hears of each batch
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Final
 
@@ -44,10 +45,14 @@ class GroupOffsetListener(StreamingQueryListener):
         self._group = group
         self._query = query
         self._source = source
+        self._runs: set[str] = set()
+        self._ended = threading.Event()
         self._admin = Admin({"bootstrap.servers": bootstrap_servers, **(config or {})})
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        pass
+        if self._query in (event.name, str(event.id)):
+            self._ended.clear()
+            self._runs.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
@@ -66,7 +71,16 @@ class GroupOffsetListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        pass
+        if str(event.runId) in self._runs:
+            self._runs.remove(str(event.runId))
+            self._ended.set()
+
+    def wait(self, timeout: float = 60.0) -> bool:
+        """Until the end of the query has been heard of; whether it was.
+
+        Spark tells listeners of a batch some time after it, also of the last one.
+        """
+        return self._ended.wait(timeout)
 
     def close(self) -> None:
         """End the connection; remove the listener from the session before."""
