@@ -13,14 +13,16 @@ from tests.support.cli import CommandLine
 from moldau.testing.broker import MoldauProcess
 
 
-def on_terminal(broker: MoldauProcess, *args: str, typed: bytes = b"") -> tuple[int, str]:
+def on_terminal(
+    broker: MoldauProcess, *args: str, typed: bytes = b"", columns: int = 120
+) -> tuple[int, str]:
     """Exit code and everything shown, of a command that has a terminal for all three streams."""
     ours, theirs = pty.openpty()
     env = {
         **os.environ,
         "MOLDAU_BOOTSTRAP": broker.bootstrap_servers,
         "TERM": "xterm-256color",
-        "COLUMNS": "120",
+        "COLUMNS": str(columns),
     }
     for name in ("NO_COLOR", "CI", "FORCE_COLOR"):
         env.pop(name, None)
@@ -60,6 +62,17 @@ def test_tables_have_headers_on_a_terminal(moldau_broker: MoldauProcess, moldau_
     assert "REPLICAS" in plain(described)
     _, cluster = on_terminal(moldau_broker, "cluster", "describe")
     assert "controller is broker 1" in plain(cluster)
+
+
+def test_a_narrow_terminal_gets_whole_names(moldau_broker: MoldauProcess) -> None:
+    topic = moldau_broker.create_topic(f"narrow-{'x' * 30}")
+    code, shown = on_terminal(moldau_broker, "topic", "list", columns=50)
+    assert code == 0
+    assert topic in plain(shown)
+    assert "PARTITIONS" in plain(shown)
+    assert max(len(line) for line in plain(shown).splitlines()) <= 50
+    _, described = on_terminal(moldau_broker, "topic", "describe", topic, columns=30)
+    assert re.search(r"^LEADER +1 *$", plain(described).replace("\r", ""), re.MULTILINE)
 
 
 def test_json_is_the_same_on_a_terminal(moldau_broker: MoldauProcess, moldau_topic: str) -> None:

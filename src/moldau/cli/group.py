@@ -90,6 +90,7 @@ def list_groups(
     print_table(
         ["GROUP", "TYPE", "STATE", "PROTOCOL"],
         [(g.group, g.type, g.state, g.protocol_type or None) for g in groups],
+        optional=("PROTOCOL", "TYPE"),
     )
     if not groups:
         note("There are no groups.")

@@ -96,7 +96,9 @@ def print_report(documents: list[dict[str, Any]]) -> None:
         facts += [f"coordinator {document['coordinator']}"]
         print(f"{document['group']}  " + ", ".join(fact for fact in facts if fact))
         print_table(
-            COLUMNS, [(*_cells(row)[:5], show_ms(row["lag_ms"]), *_cells(row)[6:]) for row in rows]
+            COLUMNS,
+            [(*_cells(row)[:5], show_ms(row["lag_ms"]), *_cells(row)[6:]) for row in rows],
+            optional=("HOST", "MEMBER", "CLIENT"),
         )
 
 

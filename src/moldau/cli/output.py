@@ -19,11 +19,22 @@ def on_terminal() -> bool:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    optional: Sequence[str] = (),
 ) -> None:
-    """A table on a terminal, else a line per row: fields separated by tabs, no header."""
+    """A table on a terminal, else a line per row: fields separated by tabs, no header.
+
+    ``optional`` columns are left out, in this order, where a terminal has no room for them.
+    """
     if on_terminal():
-        _print_rich_table(columns, list(rows), title)
+        from moldau.cli.tables import print_on_terminal
+
+        left_out = print_on_terminal(columns, list(rows), title=title, optional=optional)
+        if left_out:
+            note(f"No room for {' and '.join(left_out)}: a wider terminal, or --json, shows all.")
         return
     for row in rows:
         print("\t".join(_text(cell) for cell in row))
@@ -116,20 +127,3 @@ def _text(cell: object) -> str:
     if isinstance(cell, (list, tuple)):
         return ",".join(map(str, cell)) or "-"
     return str(cell)
-
-
-def _print_rich_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None
-) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold")
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_text(cell)) for cell in row))
-    Console().print(table)

@@ -139,6 +139,7 @@ def list_topics(
     print_table(
         ["TOPIC", "PARTITIONS", "REPLICATION"],
         [(topic.name, len(topic.partitions), topic.replication_factor) for topic in topics],
+        optional=("REPLICATION",),
     )
     if not topics:
         note("There are no topics yet. Create one: moldau topic create greetings")

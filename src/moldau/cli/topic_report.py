@@ -63,6 +63,7 @@ def print_report(documents: list[dict[str, Any]]) -> None:
         print_table(
             ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "SIZE"],
             [(*_cells(row)[:-1], format_size(row["size"])) for row in rows],
+            optional=("EPOCH", "START"),
         )
 
 
