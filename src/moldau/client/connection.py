@@ -335,8 +335,11 @@ class BrokerConnection:
                 f"{where} speaks TLS, and this client does not: set security.protocol=SSL, or "
                 "SASL_SSL with a login"
             )
+        if isinstance(cause, ProtocolError):
+            return ConnectionLostError(f"{where} is not a Kafka listener: {cause}")
         return ConnectionLostError(
-            f"{where} is not a Kafka listener, or one with TLS (security.protocol): {error.message}"
+            f"{where} hung up before it answered anything: it starts or stops, or wants TLS "
+            "(security.protocol)"
         )
 
 

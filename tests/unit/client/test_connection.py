@@ -132,15 +132,16 @@ async def test_a_broker_that_does_not_know_our_first_request_is_asked_in_its_own
     assert asked == [3, 1]
 
 
-async def test_a_server_that_hangs_up_is_no_plain_kafka_listener() -> None:
+async def test_a_server_that_hangs_up_may_be_stopping() -> None:
     async with serving(lambda *_: None) as port:
-        with pytest.raises(ConnectionLostError, match="is not a Kafka listener, or one with TLS"):
+        with pytest.raises(ConnectionLostError, match=r"hung up .* stops, or wants TLS") as caught:
             await connect(port)
+    assert caught.value.retriable
 
 
 async def test_a_server_that_answers_something_else_is_given_up() -> None:
     async with serving(lambda *_: b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        with pytest.raises(ConnectionLostError, match="is not a Kafka listener"):
+        with pytest.raises(ConnectionLostError, match="is not a Kafka listener: "):
             await connect(port)
 
 
