@@ -111,7 +111,7 @@ async def test_stopping_while_clients_keep_coming_does_not_hang(broker: InProces
 
     coming = [asyncio.ensure_future(keep_coming()) for _ in range(5)]
     await eventually(lambda: broker.partition("t").log.log_end_offset > 20)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         await broker.server.stop()
         await asyncio.gather(*coming)
     await broker.start()  # the fixture stops it once more

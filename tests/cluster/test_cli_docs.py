@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from moldau.testing.broker import MoldauProcess
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 
 
+@pytest.mark.timeout(600)  # dozens of processes, one after the other
 def test_the_commands_in_the_documentation_run_in_order(tmp_path: Path) -> None:
     commands = [
         line
@@ -31,7 +34,7 @@ def test_the_commands_in_the_documentation_run_in_order(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=170,
+            timeout=570,
         )
     assert done.returncode == 0, done.stderr
     assert "moldau:" not in done.stderr

@@ -146,7 +146,7 @@ def test_a_reader_at_work_finishes_while_its_segments_are_replaced(broker: Molda
         for start in range(0, len(samples), 100):
             written += len(client.write("table", samples[start : start + 100], "none"))
             while position < written - 1:
-                message = consumer.poll(15)
+                message = consumer.poll(60)
                 assert message is not None
                 assert message.error() is None
                 assert message.offset() > position

@@ -399,7 +399,7 @@ async def test_a_member_under_the_consumer_protocol_gets_new_partitions(
         timeout=5000,
     )
     epoch = joined.member_epoch
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             answer = await consumer_heartbeat(client, epoch, topic_partitions=owned)
             assert answer.error_code is ErrorCode.NONE

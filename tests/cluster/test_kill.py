@@ -201,7 +201,7 @@ def test_acknowledged_records_survive_kill_9_in_order_and_once(tmp_path: Path) -
 def _wait_for_progress(loads: list[Load]) -> None:
     """Every round has acknowledged work of its own to lose."""
     before = [len(load.acknowledged) for load in loads]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while any(len(load.acknowledged) <= n + 20 for load, n in zip(loads, before, strict=True)):
         assert time.monotonic() < deadline, "the producers make no progress"
         time.sleep(0.01)

@@ -35,7 +35,7 @@ def test_a_test_gets_a_broker_and_a_fresh_topic(run: pytest.Pytester) -> None:
                 }
             )
             consumer.assign([TopicPartition(moldau_topic, 0, 0)])
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert (message.key(), message.value()) == (b"k", b"hello")
             consumer.close()
             seen.append((moldau_broker.pid, moldau_topic))

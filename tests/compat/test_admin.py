@@ -40,7 +40,7 @@ def topic(topic_name: str, observer: ConfluentKafka) -> str:
     return topic_name
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     """A controller answers before every broker has heard of the change and cleaned up."""
     deadline = time.monotonic() + timeout_s
     while not condition():

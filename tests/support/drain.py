@@ -14,7 +14,7 @@ from confluent_kafka import (
 from tests.support.clients.base import Sample
 from tests.support.clients.confluent import QUIET
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from moldau.config import BrokerConfig
 from moldau.log.disk import Disk
 from moldau.replication import Partition
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class InProcessBroker:

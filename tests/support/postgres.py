@@ -69,7 +69,7 @@ class Postgres:
                 cwd="/",
                 **self._as_user(),
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self._call("pg_isready", "-q", "-h", str(self._socket)).returncode:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start:\n{self._log.read_text()}")

@@ -11,7 +11,7 @@ from typing import Any
 from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class RawClient:

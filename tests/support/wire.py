@@ -44,7 +44,7 @@ from moldau.wire.produce import (
 )
 from moldau.wire.schema import fields_of, message_class
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 SIZE = struct.Struct(">i")
 CLIENT_ID = "tests"
 

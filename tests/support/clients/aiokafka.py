@@ -18,7 +18,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 from tests.support.clients.base import Client, ClientError, Sample
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0
 
 
 class AioKafka(Client):

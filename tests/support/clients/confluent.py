@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import admin as api
 from tests.support.clients.base import Client, ClientError, Sample
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0
 
 # librdkafka would report every broker that a test stops.
 QUIET = {"log_level": 0}

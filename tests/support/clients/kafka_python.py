@@ -10,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import KafkaError
 from tests.support.clients.base import Client, ClientError, Sample
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0
 
 
 class KafkaPython(Client):

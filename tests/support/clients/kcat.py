@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.clients.base import Client, ClientError, Sample
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 HEADERS_END = b"\x1eheaders end\x1e"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -82,7 +82,7 @@ def test_ctrl_c_cancels_the_call_and_leaves_the_client_usable() -> None:
     thing = Thing()
 
     def press() -> None:
-        thing._inner.started.wait(10)
+        thing._inner.started.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     presser = threading.Thread(target=press)
@@ -116,9 +116,9 @@ def test_closing_ends_a_call_of_another_thread() -> None:
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    thing._inner.started.wait(10)
+    thing._inner.started.wait(60)
     thing.close()
-    waiter.join(10)
+    waiter.join(60)
     assert str(failures[0]).endswith("The thing was closed during the call")
 
 

@@ -11,6 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from tests.unit.records.strategies import INNER_RUN
 
 import moldau.records
 from moldau.records.native import is_compiled
@@ -23,8 +24,6 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 COMPILED = re.findall(r'"src/moldau/records/(\w+)\.py"', (ROOT / "setup.py").read_text())
 
 PLAIN_WANTED = os.environ.get(VARIABLE, "0") not in ("", "0")
-INNER_RUN = "MOLDAU_TESTED_THE_OTHER_WAY"
-
 installed = [name for name in COMPILED if (PACKAGE / f"{name}{SUFFIX}").exists()]
 needs_compiled = pytest.mark.skipif(
     not installed, reason="moldau was installed without compiled modules (no C compiler?)"
@@ -57,6 +56,7 @@ def test_the_compiled_modules_are_those_of_the_sources() -> None:
 
 
 @needs_compiled
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(INNER_RUN in os.environ, reason="this is the run the other way")
 def test_everything_holds_the_other_way_too() -> None:
     environment = {**os.environ, VARIABLE: "0" if PLAIN_WANTED else "1", INNER_RUN: "1"}
