@@ -28,6 +28,7 @@ from tests.support.secured_kafka import (
     SASL_SSL,
     SSL,
     USER,
+    add_user,
     secured_kafka,
     unsecured_token,
 )
@@ -47,7 +48,7 @@ from moldau import (
     SslAuthenticationError,
     TopicPartition,
 )
-from moldau.client.admin import ScramCredential, ScramDeletion, ScramUpsertion
+from moldau.client.admin import ScramCredential, ScramDeletion
 from moldau.client.client import Client
 
 Config = dict[str, object]
@@ -72,11 +73,6 @@ def kafka(
         yield broker
     finally:
         broker.kill()
-
-
-def add_user(broker: ApacheKafka, name: str, mechanism: str) -> None:
-    with Admin(bootstrap_servers=broker.bootstrap) as admin:
-        admin.alter_user_scram_credentials([ScramUpsertion(name, mechanism, PASSWORD)])[0].get()
 
 
 @pytest.fixture

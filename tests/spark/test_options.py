@@ -116,7 +116,7 @@ def test_options_of_exactly_once_lose_their_prefix() -> None:
         ({**READ, "kafka.auto.offset.reset": "latest"}, "use the options startingOffsets"),
         ({**READ, "kafka.enable.auto.commit": "true"}, "checkpoint has the positions"),
         ({**READ, "kafka.fetch.max.byte": "1"}, "did you mean 'fetch.max.bytes'"),
-        ({**READ, "kafka.ssl.key.password": "x"}, "not supported"),
+        ({**READ, "kafka.ssl.key.password": "x"}, "needs security.protocol=SSL or SASL_SSL"),
         ({**READ, "value.format": "xml"}, "one of bytes, string, json, avro"),
         ({**READ, "value.format": "json"}, "needs value.schema"),
         ({**READ, "value.format": "avro"}, "needs value.schema or schema.registry.url"),

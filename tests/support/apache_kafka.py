@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support import java
-from tests.support.process import ServerProcess, free_port
+from tests.support.process import ServerProcess, free_ports
 
 CLUSTER_ID = "bW9sZGF1LXRlc3RzLTAwMQ"
 READY = "Kafka Server started"
@@ -43,16 +43,16 @@ class ApacheKafka:
         name, with their security protocol; ``address`` says where.
         """
         self._listeners = dict(listeners or {})
-        self._listener_ports = {name: free_port() for name in self._listeners}
         self._format_options = tuple(format_options)
         self.node_id = node_id
-        self._voters = dict(voters or {})
+        self.port, controller, *others = free_ports(2 + len(self._listeners))
+        self._listener_ports = dict(zip(self._listeners, others, strict=True))
+        self._voters = dict(voters or {node_id: controller})
         self.directory = directory
         self.data_dir = directory / "kafka-data"
         self.settings = dict(settings or {})
         self.flags = tuple(flags)
         self.output = directory / "kafka.log"
-        self.port = 0
         self._process: ServerProcess | None = None
 
     @property
@@ -82,9 +82,7 @@ class ApacheKafka:
     def launch(self) -> None:
         """Start without waiting: nodes of a larger cluster need each other to get ready."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.port = self.port or free_port()
-        voters = self._voters or {self.node_id: free_port()}
-        self._write_properties(voters)
+        self._write_properties()
         if not (self.data_dir / "meta.properties").exists():
             config = ("-t", CLUSTER_ID, "-c", str(self.properties_file))
             java.run_tool(java.STORAGE, "format", *config, *self._format_options)
@@ -115,7 +113,8 @@ class ApacheKafka:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _write_properties(self, voters: Mapping[int, int]) -> None:
+    def _write_properties(self) -> None:
+        voters = self._voters
         controller = f"127.0.0.1:{voters[self.node_id]}"
         quorum = ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items())
         more = "".join(f",{name}://{self.address(name)}" for name in self._listeners)
@@ -148,7 +147,7 @@ class ApacheKafkaCluster:
     name = "Apache Kafka"
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        voters = {node: free_port() for node in (1, 2, 3)}
+        voters = dict(zip((1, 2, 3), free_ports(3), strict=True))
         replicated = {
             "default.replication.factor": "3",
             "min.insync.replicas": "2",

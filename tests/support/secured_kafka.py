@@ -10,6 +10,10 @@ from typing import Final
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.certificates import Certificates
+from tests.support.waiting import eventually
+
+from moldau import Admin, AuthenticationError
+from moldau.client.admin import ScramUpsertion
 
 USER: Final = "alice"
 PASSWORD: Final = 'alice, "secret"=ª'
@@ -66,6 +70,24 @@ def secured_kafka(
                 limit = f"{mechanism}.connections.max.reauth.ms"
                 properties[_listener(name, limit)] = str(SESSION_MS)
     return ApacheKafka(directory, properties, listeners=_LISTENERS)
+
+
+def add_user(broker: ApacheKafka, name: str, mechanism: str) -> None:
+    """Make a user of SCRAM with ``PASSWORD``, and wait until the broker has heard of it."""
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_user_scram_credentials([ScramUpsertion(name, mechanism, PASSWORD)])[0].get()
+
+    def can_log_in() -> bool:
+        config = {"bootstrap.servers": broker.address(SASL_PLAINTEXT)}
+        login = {"sasl.mechanism": mechanism, "sasl.username": name, "sasl.password": PASSWORD}
+        with Admin(config | login | {"security.protocol": "SASL_PLAINTEXT"}) as admin:
+            try:
+                admin.list_topics()
+            except AuthenticationError:
+                return False
+            return True
+
+    eventually(can_log_in, f"{name} cannot log in")
 
 
 def _escaped(text: str) -> str:

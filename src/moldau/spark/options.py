@@ -114,7 +114,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)  # there are passwords in it
     """Settings of the consumer, without their prefix."""
     subscription: Subscription
     starting: Where
@@ -144,7 +144,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)  # there are passwords in it
     """Settings of the producer, without their prefix."""
     topic: str | None = None
     exactly_once: Mapping[str, str] | None = None

@@ -20,7 +20,7 @@ from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.errors import AuthorizationError, TimedOutError, UnknownTopicError
 from moldau.client.offsets import OffsetSpec
 from moldau.client.producer.async_producer import AsyncProducer
-from moldau.client.settings import CommonSettings
+from moldau.client.settings import CommonSettings, ProducerSettings
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.spark.exactly_once.decision import Decision, QueryName, decode, encode
@@ -47,8 +47,7 @@ class TopicLedger:
     def __init__(
         self, client: Mapping[str, str], topic: str, query: QueryName, admin: AsyncAdmin
     ) -> None:
-        known = CommonSettings.table
-        self._common = {name: value for name, value in client.items() if name in known}
+        self._common = ProducerSettings(client).given(CommonSettings)
         self._partition = TopicPartition(topic, 0)
         self._query = query
         self._admin = admin
