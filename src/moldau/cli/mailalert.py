@@ -19,7 +19,7 @@ from moldau.cli.session import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from moldau.mailalert.database import Database
-    from moldau.mailalert.settings import Settings
+    from moldau.mailalert.settings_tables import Settings
 
 app = group_app("Alerts by mail: run the application, raise alerts, look after the dead letters.")
 
@@ -45,6 +45,7 @@ def run(config: Config = None) -> None:
     )
     if not settings.recipients and not settings.routes:
         note("No recipients and no routes are set: only alerts that name recipients are mailed.")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     application = MailAlert(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: application.interrupt())
@@ -188,21 +189,24 @@ def list_mails(
 @app.command()
 def retry(
     mails: Annotated[
-        list[str], typer.Argument(metavar="MAIL...", help="Mails by their ids, or parts of them.")
+        list[str], typer.Argument(metavar="MAIL...", help="Mails by their ids, or how these begin.")
     ] = [],  # noqa: B006
     everything: Annotated[bool, typer.Option("--all", help="All dead letters.")] = False,
     config: Config = None,
 ) -> None:
     """Send dead letters again."""
-    if bool(mails) == everything:
+    if bool(mails) == everything or not all(mails):
         raise UsageError("Name mails, or give --all")
     database = _database(config)
     from moldau.mailalert.outbox import Outbox
 
-    revived = Outbox(database, domain="localhost").revive(_now_ms(), None if everything else mails)
-    if mails and not revived:
-        raise CommandError("No dead letter has such an id")
-    print(f"{revived} mails will be sent again.")
+    outbox = Outbox(database, domain="localhost")
+    revived = {one: outbox.revive(_now_ms(), one) for one in (mails or [""])}
+    count = sum(revived.values())
+    print(f"{count} mail{'' if count == 1 else 's'} will be sent again.")
+    missing = [one for one, found in revived.items() if one and not found]
+    if missing:
+        raise CommandError(f"No dead letter has an id that begins with {', '.join(missing)}")
 
 
 @app.command("purge")
@@ -215,14 +219,14 @@ def purge_command(
 ) -> None:
     """Remove finished alerts from the database now; `run` does it by itself every hour."""
     database = _database(config)
-    from moldau.mailalert.settings import parse_duration_ms
+    from moldau.mailalert.settings_tables import parse_duration_ms
     from moldau.mailalert.store import purge
 
     before_ms = _now_ms() - parse_duration_ms(older_than)
     removed = purge(
         database, sent_before_ms=before_ms, failed_before_ms=before_ms if failed else None
     )
-    print(f"{removed} alerts were removed.")
+    print(f"{removed} alert{' was' if removed == 1 else 's were'} removed.")
 
 
 @app.command("watch-lag")
@@ -242,7 +246,9 @@ def watch_lag(
         str | None, typer.Option(metavar="HH:MM-HH:MM", help="No alert in these hours.")
     ] = None,
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "30s",
-    to: Annotated[list[str], typer.Option("--to", metavar="ADDRESS")] = [],  # noqa: B006
+    to: Annotated[
+        list[str], typer.Option("--to", metavar="ADDRESS", help="A recipient; repeatable.")
+    ] = [],  # noqa: B006
     alert_topic: Annotated[str, typer.Option(help="Where alerts go.")] = "alerts",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -252,7 +258,8 @@ def watch_lag(
     from moldau.client.settings import AdminSettings, ProducerSettings
     from moldau.mailalert.lag_watcher import LagWatcher
     from moldau.mailalert.producer import AlertSender
-    from moldau.mailalert.settings import WatchTable, parse_duration_ms
+    from moldau.mailalert.settings_check import check_watch
+    from moldau.mailalert.settings_tables import WatchTable, parse_duration_ms
 
     if records is None and seconds is None:
         raise UsageError("Give --records or --seconds")
@@ -265,7 +272,10 @@ def watch_lag(
         quiet_hours=quiet_hours,
         recipients=to,
     )
+    check_watch("watch-lag", table)
     pause = parse_duration_ms(every) / 1000
+    if not pause:
+        raise UsageError("--every must be longer than nothing")
 
     def raise_alert(alert: Any) -> None:
         note(f"{alert.subject}: {alert.body}")

@@ -8,6 +8,7 @@ Only ``subject`` is required. ``time`` is in milliseconds since the epoch, or an
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Final
@@ -16,6 +17,18 @@ import msgspec
 
 MAX_SUBJECT: Final = 500
 """Longer subjects are cut: they are the key of a group and one line of a mail."""
+
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, behind which there are no dates to show."""
+
+_ADDRESS: Final = re.compile(
+    # No blanks, no controls, and none of the marks that make two addresses, a name, a group or a
+    # comment of it: the text goes into a command and into a header as it is.
+    r"""[^\s\x00-\x20\x7f-\x9f()<>\[\]\\,;:@"]+
+        @(?:[^\s\x00-\x20\x7f-\x9f()<>\[\]\\,;:@"]+|\[[0-9A-Za-z.:]+\])""",
+    re.VERBOSE,
+)
+_MAX_ADDRESS: Final = 320
 
 
 class Severity(IntEnum):
@@ -85,7 +98,7 @@ def decode_alert(data: bytes | None, default_time_ms: int) -> Alert:
         wire = _decoder.decode(data)
         severity = Severity.parse(wire.severity)
         time_ms = _milliseconds(wire.time, default_time_ms)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidAlertError(str(error)) from error
     # A line break in a subject would be a second header in the mail.
     subject = " ".join(_printable(wire.subject).split())[:MAX_SUBJECT]
@@ -108,18 +121,24 @@ def _printable(text: str) -> str:
 def check_address(text: str) -> str:
     """The address without blanks around it; ``InvalidAlertError`` if it cannot be one."""
     address = text.strip()
-    name, _, domain = address.rpartition("@")
-    if not name or not domain or any(mark in address for mark in "\r\n,;<> \t"):
-        raise InvalidAlertError(f"{text!r} is not a mail address")
+    if len(address) > _MAX_ADDRESS or _ADDRESS.fullmatch(address) is None:
+        raise InvalidAlertError(f"{text[:_MAX_ADDRESS]!r} is not a mail address")
     return address
+
+
+def is_time(time_ms: int) -> bool:
+    """Whether a number of milliseconds is a date that can be shown."""
+    return 0 <= time_ms <= _LAST_MS
 
 
 def _milliseconds(time: int | str | None, default: int) -> int:
     if time is None:
         return default
-    if isinstance(time, int):
-        return time
-    moment = datetime.fromisoformat(time)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    if isinstance(time, str):
+        moment = datetime.fromisoformat(time)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        time = round(moment.timestamp() * 1000)
+    if not is_time(time):
+        raise ValueError(f"time is {time}, but must be milliseconds from 1970 to the year 9999")
+    return time

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,17 +28,24 @@ from moldau.mailalert.database import Database
 from moldau.mailalert.intake import Drain, Intake
 from moldau.mailalert.lag_watcher import LagWatcher
 from moldau.mailalert.limiter import RateLimiter
-from moldau.mailalert.outbox import Outbox
+from moldau.mailalert.outbox import LEASE_MS, Outbox
 from moldau.mailalert.producer import AlertSender
 from moldau.mailalert.rendering import Renderer
 from moldau.mailalert.routing import Router
 from moldau.mailalert.sending import SendingPool
-from moldau.mailalert.settings import Settings, parse_duration_ms
+from moldau.mailalert.settings_tables import Settings, parse_duration_ms
 from moldau.mailalert.store import AlertStore, Incoming, purge
 from moldau.mailalert.web import StatusServer
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
+
+_SOON: Final = {
+    "max.block.ms": 30_000,
+    "delivery.timeout.ms": 30_000,
+    "request.timeout.ms": 15_000,
+}
+"""Whoever raises an alert by a webhook waits no longer, and is told the truth then."""
 
 
 class MailAlert:
@@ -72,10 +79,11 @@ class MailAlert:
         self._undo.close()
 
     def wait(self) -> None:
-        """Until ``stop``, or until reading has failed for good."""
+        """Until ``stop``, or until reading or storing has failed for good."""
         while not self._stop.wait(0.5):
-            if self.intake is not None and self.intake.failure is not None:
-                raise self.intake.failure
+            for part in (self.intake, self.drain):
+                if part is not None and part.failure is not None:
+                    raise part.failure
 
     def interrupt(self) -> None:
         """End ``wait``; safe in a signal handler."""
@@ -98,8 +106,11 @@ class MailAlert:
         rules = settings.retries()
         outbox = Outbox(
             self.database,
-            domain=smtp.sender.rpartition("@")[2] or "localhost",
+            domain=smtp.envelope_sender.rpartition("@")[2] or "localhost",
             hold_uncertain=rules.hold_uncertain,
+            # Between the last two things that extend a lease the server may be slow twice.
+            lease_ms=max(LEASE_MS, round(smtp.timeout * 4000)),
+            longest_pause_ms=rules.max_delay_ms,
         )
         templates = settings.digest.templates
         self.pool = SendingPool(
@@ -154,7 +165,7 @@ class MailAlert:
             AlertSender(
                 settings.bootstrap_servers,
                 topic=settings.topic,
-                settings={"client.id": "mailalert", **settings.security()},
+                settings={"client.id": "mailalert", **_SOON, **settings.security()},
             )
         )
         if settings.watch:
@@ -162,7 +173,9 @@ class MailAlert:
                 Admin(settings.security(), bootstrap_servers=settings.bootstrap_servers)
             )
             every = parse_duration_ms(settings.watch_every) / 1000
-            watcher = LagWatcher(admin, sender.send, settings.watch, every)
+            watcher = LagWatcher(
+                admin, lambda alert: sender.send(alert).result(), settings.watch, every
+            )
             watcher.start()
             undo.callback(watcher.stop)
         if address is not None:
@@ -193,6 +206,9 @@ class _CommitOnRevoke(RebalanceListener):
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 
+    def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._intake.on_assigned(partitions)
+
     def on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._intake.on_revoked(partitions)
 
@@ -202,7 +218,10 @@ class _CommitOnRevoke(RebalanceListener):
 
 def _only_one(path: Path) -> IO[str]:
     """Hold a lock beside an SQLite file: two processes would send its mails twice."""
-    lock = path.with_name(path.name + ".lock").open("w")
+    try:
+        lock = path.with_name(path.name + ".lock").open("w")
+    except OSError as error:
+        raise ConfigError(f"the database {path} cannot be made: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

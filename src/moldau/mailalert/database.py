@@ -15,8 +15,11 @@ from typing import Any, Final, Literal
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from moldau.config.option import ConfigError
 
 Durability = Literal["full", "normal"]
 
@@ -28,10 +31,17 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = make_url(url)
-        self._engines: dict[Durability, Engine] = {
-            "full": _engine(url, "FULL"),
-            "normal": _engine(url, "NORMAL"),
-        }
+        if self.url.drivername == "postgresql":
+            # Not SQLAlchemy's default, which is an older driver: the one that the extra installs.
+            self.url = self.url.set(drivername="postgresql+psycopg")
+        try:
+            self._engines: dict[Durability, Engine] = {
+                "full": _engine(self.url, "FULL"),
+                "normal": _engine(self.url, "NORMAL"),
+            }
+        except ModuleNotFoundError as error:
+            hint = " (pip install 'moldau[postgresql]')" if error.name == "psycopg" else ""
+            raise ConfigError(f"database.url needs the package {error.name}{hint}") from None
 
     @property
     def is_shared(self) -> bool:
@@ -42,9 +52,13 @@ class Database:
         """Bring the tables up to date; harmless when they are."""
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        with self._engines["full"].begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        try:
+            with self._engines["full"].begin() as connection:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except DBAPIError as error:
+            where = self.url.render_as_string(hide_password=True)
+            raise ConfigError(f"the database {where} cannot be used: {error.orig}") from error
 
     @contextmanager
     def write(self, durability: Durability = "full") -> Iterator[Connection]:
@@ -66,9 +80,8 @@ class Database:
         return f"Database({self.url.render_as_string(hide_password=True)!r})"
 
 
-def _engine(url: str, synchronous: str) -> Engine:
-    backend = make_url(url).get_backend_name()
-    if backend != "sqlite":
+def _engine(url: URL, synchronous: str) -> Engine:
+    if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": 60, "check_same_thread": False})
 

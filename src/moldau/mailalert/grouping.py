@@ -1,8 +1,8 @@
 """Which mail an alert goes into. Pure: times are handed in, nothing is stored here.
 
 Alerts with one subject and the same recipients share a mail while its window lasts; a severe one
-gets a mail of its own at once. An alert whose dedupe key was seen a short while ago joins the mail
-of the first one and adds to its count only.
+gets a mail of its own at once. An alert whose dedupe key the same recipients were told of a short
+while ago joins the mail of the first one and adds to its count only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import uuid4
 from moldau.mailalert.alert import Alert, Severity
 
 GroupKey = tuple[str, tuple[str, ...]]
-"""Subject and recipients."""
+"""Subject, or dedupe key, and recipients."""
 
 _MAX_REMEMBERED_KEYS: Final = 1_000_000
 
@@ -55,17 +55,17 @@ class Grouper:
 
     rules: GroupingRules
     _open: dict[GroupKey, OpenMail] = field(default_factory=dict)
-    _seen: OrderedDict[str, tuple[int, OpenMail]] = field(default_factory=OrderedDict)
+    _seen: OrderedDict[GroupKey, tuple[int, OpenMail]] = field(default_factory=OrderedDict)
 
     def restore(self, mails: Iterable[OpenMail], keys: Iterable[tuple[str, int, OpenMail]]) -> None:
         """Go on where the last process stopped: its open mails, and (key, time, mail)."""
         for mail in mails:
             self._open[mail.key] = mail
         for key, seen_ms, mail in keys:
-            self._seen[key] = (seen_ms, mail)
+            self._seen[key, mail.key[1]] = (seen_ms, mail)
 
     def place(self, alert: Alert, recipients: tuple[str, ...], now_ms: int) -> Placement:
-        first = self._first_of_its_kind(alert, now_ms)
+        first = self._first_of_its_kind(alert, recipients, now_ms)
         if first is not None:
             return Placement(first, is_new=False, is_duplicate=True)
         key = (alert.subject, recipients)
@@ -78,7 +78,7 @@ class Grouper:
             if window:
                 self._open[key] = mail
         if alert.dedupe_key is not None and self.rules.dedupe_window_ms:
-            self._seen[alert.dedupe_key] = (now_ms, mail)
+            self._seen[alert.dedupe_key, recipients] = (now_ms, mail)
         return Placement(mail, is_new, is_duplicate=False)
 
     def closed(self, mail: OpenMail) -> None:
@@ -97,11 +97,15 @@ class Grouper:
                 break
             self._seen.popitem(last=False)
 
-    def _first_of_its_kind(self, alert: Alert, now_ms: int) -> OpenMail | None:
+    def _first_of_its_kind(
+        self, alert: Alert, recipients: tuple[str, ...], now_ms: int
+    ) -> OpenMail | None:
         if alert.dedupe_key is None:
             return None
-        seen = self._seen.get(alert.dedupe_key)
-        if seen is None or now_ms - seen[0] >= self.rules.dedupe_window_ms:
-            self._seen.pop(alert.dedupe_key, None)
+        key = (alert.dedupe_key, recipients)
+        seen = self._seen.get(key)
+        # A clock that was set back must not make the window longer.
+        if seen is None or abs(now_ms - seen[0]) >= self.rules.dedupe_window_ms:
+            self._seen.pop(key, None)
             return None
         return seen[1]

@@ -13,20 +13,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError, StatementError
 
 from moldau.client.errors import KafkaError
-from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert
-from moldau.mailalert.store import AlertStore, Incoming
+from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert, is_time
+from moldau.mailalert.store import AlertStore, Incoming, fingerprint
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 STORE_AT_ONCE: Final = 2_000
+_LONGEST_REASON: Final = 500
 _COMMIT_EVERY: Final = 1.0
 _POLL: Final = 0.2
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class Consuming(Protocol):
@@ -41,18 +47,29 @@ class Consuming(Protocol):
 
 
 class Progress:
-    """The offsets before which everything is stored."""
+    """The offsets before which everything is stored, of the partitions that are ours.
+
+    Alerts of a partition that was taken away may still be in the queue. They are stored, but they
+    say nothing about how far its next owner is.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._owned: set[TopicPartition] = set()
         self._stored: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
 
+    def own(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            self._owned.update(partitions)
+
     def stored(self, batch: Iterable[Incoming]) -> None:
+        """They come in the order of reading: a smaller offset is that of a topic made anew."""
         with self._lock:
             for incoming in batch:
                 place = TopicPartition(incoming.topic, incoming.partition)
-                self._stored[place] = max(self._stored.get(place, 0), incoming.offset + 1)
+                if place in self._owned:
+                    self._stored[place] = incoming.offset + 1
 
     def to_commit(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         with self._lock:
@@ -70,6 +87,7 @@ class Progress:
         """They belong to somebody else now."""
         with self._lock:
             for place in partitions:
+                self._owned.discard(place)
                 self._stored.pop(place, None)
                 self._committed.pop(place, None)
 
@@ -108,8 +126,9 @@ class Intake:
     def on_message(self, record: Any) -> None:
         """Put one record's alert into the queue, behind those that wait for room."""
         alert: Alert | InvalidAlertError
+        written_ms = record.timestamp if is_time(record.timestamp) else _now_ms()
         try:
-            alert = decode_alert(record.value, record.timestamp)
+            alert = decode_alert(record.value, written_ms)
         except InvalidAlertError as error:
             alert = error
             _log.warning(
@@ -119,9 +138,16 @@ class Intake:
                 record.offset,
                 error,
             )
-        raw = record.value or b"" if isinstance(alert, InvalidAlertError) else b""
-        self._waiting.append(Incoming(record.topic, record.partition, record.offset, alert, raw))
+        value = record.value or b""
+        raw = value if isinstance(alert, InvalidAlertError) else b""
+        mark = fingerprint(record.timestamp, value)
+        self._waiting.append(
+            Incoming(record.topic, record.partition, record.offset, alert, raw, mark)
+        )
         self.received += 1
+
+    def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self.progress.own(partitions)
 
     def on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit for the next owner, who then starts where this process really is."""
@@ -191,7 +217,7 @@ class Drain:
         alerts: queue.Queue[Incoming],
         store: AlertStore,
         progress: Progress,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = _now_ms,
     ) -> None:
         self._queue = alerts
         self._store = store
@@ -200,6 +226,7 @@ class Drain:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mailalert drain", daemon=True)
         self.stored = 0
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -210,15 +237,19 @@ class Drain:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while True:
-            batch = self._take()
-            if batch:
-                if not self._write(batch):
-                    # Nothing behind a batch that was not stored may be: its offset would be
-                    # committed over the gap.
+        try:
+            while True:
+                batch = self._take()
+                if batch:
+                    if not self._write(batch):
+                        # Nothing behind a batch that was not stored may be: its offset would be
+                        # committed over the gap.
+                        return
+                elif self._stop.is_set():
                     return
-            elif self._stop.is_set():
-                return
+        except Exception as error:
+            _log.exception("storing alerts has failed")
+            self.failure = error
 
     def _take(self) -> list[Incoming]:
         batch: list[Incoming] = []
@@ -234,7 +265,7 @@ class Drain:
         delay = 0.1
         while True:
             try:
-                self.stored += self._store.store(batch, self._now_ms())
+                self._store_all(batch)
                 self._progress.stored(batch)
                 return True
             except SQLAlchemyError as error:
@@ -243,3 +274,27 @@ class Drain:
                 if self._stop.wait(delay):
                     return False
                 delay = min(delay * 2, 5.0)
+
+    def _store_all(self, batch: list[Incoming]) -> None:
+        """Store a batch; an alert that no database takes is kept as a record that is none."""
+        try:
+            self.stored += self._store.store(batch, self._now_ms())
+        except Exception as error:
+            if not _is_to_blame(error):
+                raise
+            if len(batch) > 1:
+                for incoming in batch:
+                    self._store_all([incoming])
+                return
+            [incoming] = batch
+            if isinstance(incoming.alert, InvalidAlertError):
+                raise
+            reason = InvalidAlertError(f"it cannot be stored: {error}"[:_LONGEST_REASON])
+            self._store_all([replace(incoming, alert=reason)])
+
+
+def _is_to_blame(error: Exception) -> bool:
+    """Whether what was to be stored is at fault, and not the state of the database."""
+    if isinstance(error, DBAPIError):
+        return isinstance(error, DataError)
+    return isinstance(error, StatementError) or not isinstance(error, SQLAlchemyError)

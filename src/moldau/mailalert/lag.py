@@ -90,7 +90,7 @@ class LagWatch:
 
     rule: LagRule
     state: LagState = LagState.CALM
-    _since_ms: int = field(default=0)
+    since_ms: int = field(default=0)
 
     def update(self, lag: Lag, now_ms: int, local_time: datetime) -> Alert | None:
         """Take in a measurement; answers the alert to send, if any."""
@@ -103,10 +103,10 @@ class LagWatch:
         if not rule.is_high(lag):
             self.state = LagState.CALM
             return None
-        if self.state is LagState.CALM:
-            self.state, self._since_ms = LagState.RISING, now_ms
+        if self.state is LagState.CALM or now_ms < self.since_ms:  # or the clock was set back
+            self.state, self.since_ms = LagState.RISING, now_ms
         quiet = rule.quiet_hours is not None and rule.quiet_hours.contain(local_time)
-        if quiet or now_ms - self._since_ms < rule.lasting_ms:
+        if quiet or now_ms - self.since_ms < rule.lasting_ms:
             return None
         self.state = LagState.RAISED
         return self._alert(lag, now_ms, raised=True)

@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import datetime
 
 from moldau.client.admin import Admin
 from moldau.client.errors import KafkaError
 from moldau.mailalert.alert import Alert, Severity
 from moldau.mailalert.lag import Lag, LagRule, LagWatch, QuietHours
-from moldau.mailalert.settings import WatchTable, parse_duration_ms
+from moldau.mailalert.settings_tables import WatchTable, parse_duration_ms
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class LagWatcher:
     def __init__(
         self,
         admin: Admin,
-        send: Callable[[Alert], object],
+        send: Callable[[Alert], object],  # returns when the alert is stored, or raises
         watches: Sequence[WatchTable],
         every: float,
     ) -> None:
@@ -42,17 +43,24 @@ class LagWatcher:
     def look(self) -> None:
         """One round over all rules."""
         for watch in self._watches:
-            rule = watch.rule
             try:
-                lag = self._measure(rule)
-            except KafkaError as error:
-                _log.warning("the lag of group %s cannot be measured: %s", rule.group, error)
-                continue
-            now_ms = time.time_ns() // 1_000_000
-            alert = watch.update(lag, now_ms, datetime.now().astimezone())
-            if alert is not None:
-                _log.info("%s: %s", alert.subject, alert.body)
-                self._send(alert)
+                self._look_at(watch)
+            except (KafkaError, TimeoutError) as error:
+                _log.warning("the lag of group %s: %s; next time", watch.rule.group, error)
+
+    def _look_at(self, watch: LagWatch) -> None:
+        lag = self._measure(watch.rule)
+        before = copy(watch)
+        alert = watch.update(lag, time.time_ns() // 1_000_000, datetime.now().astimezone())
+        if alert is None:
+            return
+        _log.info("%s: %s", alert.subject, alert.body)
+        try:
+            self._send(alert)
+        except BaseException:
+            # Nobody was told, so the next round has to.
+            watch.state, watch.since_ms = before.state, before.since_ms
+            raise
 
     def _measure(self, rule: LagRule) -> Lag:
         partitions = [

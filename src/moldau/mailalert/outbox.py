@@ -20,13 +20,22 @@ from moldau.mailalert.schema import alerts, mails
 from moldau.mailalert.states import MailState
 
 LEASE_MS: Final = 120_000
-"""How long a worker may be busy with a mail before others may take it."""
+"""How long a worker may be busy with a mail before others may take it, at least."""
+CLOCK_STEP_MS: Final = 60_000
+"""What lies further ahead than it can was written before the clock was set back."""
 CLOSE_GRACE_MS: Final = 200
 """A window's end and its last alert may be a moment apart on two machines."""
 
 UNCERTAIN: Final = (
     "the process ended after the mail was handed to the server and before its answer was known"
 )
+
+
+_LONGEST_ERROR: Final = 2000
+
+
+class LeaseLostError(Exception):
+    """Another worker has the mail by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +68,26 @@ class Sample:
 
 
 class Outbox:
-    """Thread-safe: every method is a transaction of its own."""
+    """Thread-safe: every method is a transaction of its own.
 
-    def __init__(self, database: Database, *, domain: str, hold_uncertain: bool = False) -> None:
+    A mail's number of attempts is also the token of who has it: each claim gives a new one, and
+    whoever comes with an old one, because its lease has run out, changes nothing.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        domain: str,
+        hold_uncertain: bool = False,
+        lease_ms: int = LEASE_MS,
+        longest_pause_ms: int = 300_000,
+    ) -> None:
         self._database = database
         self._domain = domain
         self._hold_uncertain = hold_uncertain
+        self._lease_ms = lease_ms
+        self._longest_pause_ms = longest_pause_ms
 
     def close_due(self, now_ms: int, limit: int = 1000) -> int:
         """Complete the mails whose windows have ended."""
@@ -72,7 +95,10 @@ class Outbox:
             select(mails.c.id)
             .where(
                 mails.c.state == MailState.OPEN,
-                mails.c.window_ends_ms <= now_ms - CLOSE_GRACE_MS,
+                or_(
+                    mails.c.window_ends_ms <= now_ms - CLOSE_GRACE_MS,
+                    mails.c.created_ms > now_ms + CLOCK_STEP_MS,
+                ),
             )
             .limit(limit)
         )
@@ -95,9 +121,16 @@ class Outbox:
 
     def claim(self, now_ms: int, limit: int) -> list[Mail]:
         """Mails to send now, those that wait longest first; they are leased to this process."""
+        too_far_ahead = now_ms + self._longest_pause_ms + CLOCK_STEP_MS
         due = (
             select(mails)
-            .where(mails.c.state == MailState.READY, mails.c.next_attempt_ms <= now_ms)
+            .where(
+                mails.c.state == MailState.READY,
+                or_(
+                    mails.c.next_attempt_ms <= now_ms,
+                    mails.c.next_attempt_ms > too_far_ahead,
+                ),
+            )
             .order_by(mails.c.next_attempt_ms)
             .limit(limit)
         )
@@ -113,7 +146,7 @@ class Outbox:
                     .values(
                         state=MailState.SENDING,
                         attempts=mails.c.attempts + 1,
-                        lease_ends_ms=now_ms + LEASE_MS,
+                        lease_ends_ms=now_ms + self._lease_ms,
                         handed_over_ms=0,
                     )
                 )
@@ -132,17 +165,18 @@ class Outbox:
 
     def handing_over(self, mail: Mail, now_ms: int) -> None:
         """The next thing that happens is that the server gets the text."""
-        self._change(mail, handed_over_ms=now_ms, lease_ends_ms=now_ms + LEASE_MS)
+        if not self._change(mail, handed_over_ms=now_ms, lease_ends_ms=now_ms + self._lease_ms):
+            raise LeaseLostError(mail.id)
 
-    def sent(self, mail: Mail, now_ms: int, error: str | None = None) -> None:
-        """The server took it; ``error`` tells of recipients that were refused for good."""
+    def sent(self, mail: Mail, now_ms: int) -> None:
+        """The server took it for everybody."""
         self._change(
             mail,
             state=MailState.SENT,
             remaining="",
             handed_over_ms=0,
             finished_ms=now_ms,
-            error=error,
+            error=None,
         )
 
     def again(self, mail: Mail, next_attempt_ms: int, error: str, remaining: Sequence[str]) -> None:
@@ -153,7 +187,7 @@ class Outbox:
             remaining="\n".join(remaining),
             handed_over_ms=0,
             next_attempt_ms=next_attempt_ms,
-            error=error,
+            error=_storable(error),
         )
 
     def give_back(self, mail: Mail, next_attempt_ms: int, error: str | None = None) -> None:
@@ -164,13 +198,18 @@ class Outbox:
             handed_over_ms=0,
             attempts=mail.attempts - 1,
             next_attempt_ms=next_attempt_ms,
-            **({} if error is None else {"error": error}),
+            **({} if error is None else {"error": _storable(error)}),
         )
 
-    def failed(self, mail: Mail, now_ms: int, error: str) -> None:
-        """To the dead letters."""
+    def failed(self, mail: Mail, now_ms: int, error: str, remaining: Sequence[str] = ()) -> None:
+        """To the dead letters, for those who have not accepted it."""
         self._change(
-            mail, state=MailState.FAILED, handed_over_ms=0, finished_ms=now_ms, error=error
+            mail,
+            state=MailState.FAILED,
+            remaining="\n".join(remaining or mail.recipients),
+            handed_over_ms=0,
+            finished_ms=now_ms,
+            error=_storable(error),
         )
 
     def recover(self, now_ms: int, *, alone: bool) -> int:
@@ -203,11 +242,10 @@ class Outbox:
             ).rowcount
         return found
 
-    def revive(self, now_ms: int, mail_ids: Sequence[str] | None = None) -> int:
+    def revive(self, now_ms: int, id_begins: str = "") -> int:
         """Dead letters become ready again, with all their attempts before them."""
         chosen = mails.c.state == MailState.FAILED
-        if mail_ids is not None:
-            chosen &= or_(*(mails.c.id.startswith(one) for one in mail_ids))
+        chosen &= mails.c.id.startswith(id_begins, autoescape=True)
         with self._database.write() as connection:
             return connection.execute(
                 update(mails)
@@ -222,13 +260,24 @@ class Outbox:
                 )
             ).rowcount
 
-    def _change(self, mail: Mail, **values: Any) -> None:
+    def _change(self, mail: Mail, **values: Any) -> bool:
+        """False if somebody else has it by now, and nothing is changed."""
         with self._database.write("normal") as connection:
-            connection.execute(
+            changed = connection.execute(
                 update(mails)
-                .where(mails.c.id == mail.id, mails.c.state == MailState.SENDING)
+                .where(
+                    mails.c.id == mail.id,
+                    mails.c.state == MailState.SENDING,
+                    mails.c.attempts == mail.attempts,
+                )
                 .values(**values)
             )
+        return changed.rowcount > 0
+
+
+def _storable(error: str) -> str:
+    """What a server said may be anything."""
+    return error[:_LONGEST_ERROR].replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def _mail(row: Any) -> Mail:

@@ -7,10 +7,12 @@ one's own (``templates`` in the settings): ``subject.txt``, ``digest.txt``, ``di
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Final
 
 from jinja2 import (
     ChoiceLoader,
@@ -23,9 +25,15 @@ from jinja2 import (
 
 from moldau.mailalert.alert import Severity
 from moldau.mailalert.outbox import Mail, Sample
+from moldau.mailalert.smtp import with_ascii_domain
+
+LONGEST_BODY: Final = 20_000
+"""Characters of a body that a mail shows; mail servers refuse mails of many megabytes."""
 
 
 class Renderer:
+    """The messages, and nothing of how they are sent."""
+
     def __init__(self, sender: str, templates: Path | None = None) -> None:
         self._sender = sender
         own = [FileSystemLoader(templates)] if templates is not None else []
@@ -43,13 +51,13 @@ class Renderer:
     def render(self, mail: Mail, samples: Sequence[Sample], now_ms: int) -> EmailMessage:
         values = {
             "mail": mail,
-            "samples": samples,
+            "samples": [_shortened(sample) for sample in samples],
             "more": mail.alert_count - len(samples),
         }
         message = EmailMessage()
         message["Subject"] = " ".join(self._render("subject.txt", values).split())
         message["From"] = self._sender
-        message["To"] = ", ".join(mail.recipients)
+        message["To"] = ", ".join(map(with_ascii_domain, mail.recipients))
         message["Date"] = format_datetime(datetime.fromtimestamp(now_ms / 1000, UTC))
         message["Message-ID"] = mail.message_id
         # So that nobody's holiday notice answers an alert.
@@ -61,6 +69,14 @@ class Renderer:
 
     def _render(self, name: str, values: dict[str, object]) -> str:
         return self._templates.get_template(name).render(values)
+
+
+def _shortened(sample: Sample) -> Sample:
+    left_out = len(sample.body) - LONGEST_BODY
+    if left_out <= 0:
+        return sample
+    body = f"{sample.body[:LONGEST_BODY]}\n[{left_out:,} more characters are in the database]"
+    return replace(sample, body=body)
 
 
 def show_time(time_ms: int) -> str:

@@ -61,6 +61,12 @@ alerts: Final = Table(
     Column("topic", String(249), primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("offset", BigInteger, primary_key=True),
+    Column(
+        "fingerprint",
+        String(16),
+        primary_key=True,
+        comment="of the record: a topic that is made anew starts with the same offsets",
+    ),
     Column("mail_id", String(32), comment="none for a record that is no alert"),
     Column("subject", Text, nullable=False),
     Column("body", Text, nullable=False),

@@ -14,13 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from moldau.mailalert.limiter import RateLimiter
-from moldau.mailalert.outbox import LEASE_MS, UNCERTAIN, Mail, Outbox
+from moldau.mailalert.outbox import LEASE_MS, UNCERTAIN, LeaseLostError, Mail, Outbox
 from moldau.mailalert.rendering import Renderer
 from moldau.mailalert.smtp import (
     AnswerLostError,
@@ -168,7 +167,7 @@ class SendingPool:
             except queue.Empty:
                 return
             if mail is not None:
-                self._note(partial(self._outbox.give_back, mail, self._now_ms()))
+                self._give_back(mail, 0)
 
     # The workers -------------------------------------------------------------------------------
 
@@ -178,6 +177,11 @@ class SendingPool:
             while (mail := self._work.get()) is not None:
                 try:
                     self._send(mailer, mail)
+                except LeaseLostError:
+                    _log.warning("mail %s was taken over by another worker", mail.id)
+                except SQLAlchemyError as error:
+                    _log.warning("the database does not answer; mail %s waits: %s", mail.id, error)
+                    self._give_back(mail, self._rules.first_delay_ms)
                 except Exception:
                     # A template of the user's may raise anything. The mail waits its turn again.
                     _log.exception("mail %s could not be made", mail.id)
@@ -186,14 +190,16 @@ class SendingPool:
             mailer.close()
 
     def _send(self, mailer: Mailer, mail: Mail) -> None:
-        while (wait := self.outage.remaining(time.monotonic())) > 0:
-            if self._stop.wait(wait):
-                self._note(lambda: self._outbox.give_back(mail, self._now_ms()))
-                return
+        pause = self.outage.remaining(time.monotonic())
+        if pause > 0:
+            # Not kept until then: its lease would run out.
+            self._give_back(mail, round(pause * 1000))
+            return
         samples = self._outbox.samples(mail, self._samples)
         message = self._renderer.render(mail, samples, self._now_ms())
-        self._limiter.acquire()
         try:
+            mailer.connect()  # first, because it may take long: then permits would be used late
+            self._limiter.acquire()
             delivered = mailer.deliver(
                 message,
                 mail.recipients,
@@ -205,7 +211,7 @@ class SendingPool:
         except AnswerLostError as error:
             self.outage.begin(str(error), time.monotonic())
             if self._rules.hold_uncertain:
-                self._fail(mail, f"{UNCERTAIN} ({error})")
+                self._fail(mail, f"{UNCERTAIN} ({error})", mail.recipients)
             else:
                 self._not_accepted(mail, str(error))
         except ServerUnavailableError as error:
@@ -216,27 +222,35 @@ class SendingPool:
             self._delivered(mail, delivered)
 
     def _delivered(self, mail: Mail, delivered: Delivered) -> None:
-        if not delivered.later:
+        """Somebody has it; for those who were refused it is tried again, or a dead letter."""
+        missing, error = (*delivered.later, *delivered.never), delivered.error or ""
+        if not missing:
             self.sent += 1
-            self._note(lambda: self._outbox.sent(mail, self._now_ms(), delivered.error))
-        elif mail.attempts >= self._rules.max_attempts:
-            self._fail(mail, delivered.error or "")
+            self._note(lambda: self._outbox.sent(mail, self._now_ms()))
+        elif delivered.later and not self._is_over(mail):
+            self._again(mail, error, missing)
         else:
-            self._again(mail, delivered.error or "", delivered.later)
+            self._fail(mail, error, missing)
 
     def _not_accepted(self, mail: Mail, error: str, *, permanent: bool = False) -> None:
-        too_often = mail.attempts >= self._rules.max_attempts
-        if permanent or too_often or self._is_too_old(mail):
-            self._fail(mail, error)
+        if permanent or self._is_over(mail):
+            self._fail(mail, error, mail.recipients)
         else:
             self._again(mail, error, mail.recipients)
 
     def _unavailable(self, mail: Mail, error: str) -> None:
         if self._is_too_old(mail):
-            self._fail(mail, error)
+            self._fail(mail, error, mail.recipients)
         else:
             pause_ms = round(self.outage.remaining(time.monotonic()) * 1000)
-            self._note(lambda: self._outbox.give_back(mail, self._now_ms() + pause_ms, error))
+            self._give_back(mail, pause_ms, error)
+
+    def _give_back(self, mail: Mail, pause_ms: int, error: str | None = None) -> None:
+        next_ms = self._now_ms() + pause_ms
+        self._note(lambda: self._outbox.give_back(mail, next_ms, error))
+
+    def _is_over(self, mail: Mail) -> bool:
+        return mail.attempts >= self._rules.max_attempts or self._is_too_old(mail)
 
     def _is_too_old(self, mail: Mail) -> bool:
         return self._now_ms() - mail.complete_ms >= self._rules.give_up_after_ms
@@ -247,10 +261,10 @@ class SendingPool:
         _log.info("mail %s will be tried again in %.1f s: %s", mail.id, delay_ms / 1000, error)
         self._note(lambda: self._outbox.again(mail, next_ms, error, recipients))
 
-    def _fail(self, mail: Mail, error: str) -> None:
+    def _fail(self, mail: Mail, error: str, recipients: tuple[str, ...]) -> None:
         self.failed += 1
         _log.error("mail %s (%s) is a dead letter: %s", mail.id, mail.subject, error)
-        self._note(lambda: self._outbox.failed(mail, self._now_ms(), error))
+        self._note(lambda: self._outbox.failed(mail, self._now_ms(), error, recipients))
 
     def _note(self, write: Callable[[], None]) -> None:
         """Write down what happened; it has happened, so the database is asked until it takes it."""

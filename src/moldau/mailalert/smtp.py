@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
+from email.policy import SMTPUTF8 as SMTPUTF8_POLICY
+from email.utils import parseaddr
 from typing import Final
 
 _PERMANENT: Final = 500
@@ -29,7 +31,12 @@ class SmtpSettings:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     sender: str = "moldau@localhost"
+    """An address, or a name and an address: ``Alerts <alerts@example.org>``."""
     timeout: float = 30.0
+
+    @property
+    def envelope_sender(self) -> str:
+        return parseaddr(self.sender)[1]
 
 
 class ServerUnavailableError(Exception):
@@ -82,35 +89,41 @@ class Mailer:
             handed_over = True
 
         try:
-            refused = self._envelope(connection, recipients)
-            later = tuple(who for who, (code, _) in refused.items() if code < _PERMANENT)
-            never = tuple(who for who, (code, _) in refused.items() if code >= _PERMANENT)
-            said = "; ".join(f"{who}: {text}" for who, (_, text) in refused.items()) or None
-            if len(refused) == len(recipients):
-                self._reset()
-                raise NotAcceptedError(said or "", permanent=not later)
-            self._text(connection, message, last_step)
-            return Delivered(later, never, said)
+            return self._transaction(connection, message, recipients, last_step)
         except smtplib.SMTPResponseException as error:
             if error.smtp_code == 421:
-                self.close()
+                self._hang_up()
                 raise ServerUnavailableError(_answer(error)) from error
             self._reset()
             raise NotAcceptedError(
                 _answer(error), permanent=error.smtp_code >= _PERMANENT
             ) from error
         except (smtplib.SMTPException, OSError) as error:
-            self.close()
+            self._hang_up()
             said = f"{self._where}: {error}"
             if handed_over:
                 raise AnswerLostError(said) from error
             raise ServerUnavailableError(said) from error
+        except BaseException:
+            # Whatever it was: the next mail must not find half a mail on this connection.
+            self._reset()
+            raise
+
+    def connect(self) -> None:
+        """Make the connection if there is none: ``ServerUnavailableError`` if that fails."""
+        if self._connection is None:
+            self._connected()
 
     def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(smtplib.SMTPException, OSError):
+                self._connection.quit()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Without a word: a server that does not answer would keep us waiting once more."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(smtplib.SMTPException, OSError):
-                connection.quit()
             connection.close()
 
     @property
@@ -125,7 +138,7 @@ class Mailer:
                     return connection
             except (smtplib.SMTPException, OSError):
                 pass  # the server closes idle connections; a new one is made
-            self.close()
+            self._hang_up()
         settings = self._settings
         context = ssl.create_default_context(cafile=settings.ca_file)
         try:
@@ -143,34 +156,57 @@ class Mailer:
             if settings.username is not None:
                 connection.login(settings.username, settings.password or "")
         except (smtplib.SMTPException, OSError) as error:
-            self.close()
+            self._hang_up()
             text = _answer(error) if isinstance(error, smtplib.SMTPResponseException) else error
             raise ServerUnavailableError(f"{self._where}: {text}") from error
         return connection
 
+    def _transaction(
+        self,
+        connection: smtplib.SMTP,
+        message: EmailMessage,
+        recipients: Sequence[str],
+        handing_over: Callable[[], None],
+    ) -> Delivered:
+        ascii_only = [one for one in recipients if with_ascii_domain(one).isascii()]
+        international = len(ascii_only) < len(recipients) and connection.has_extn("smtputf8")
+        if not international and len(ascii_only) < len(recipients):
+            del message["To"]
+            message["To"] = ", ".join(map(with_ascii_domain, ascii_only))
+        text = message.as_bytes(policy=SMTPUTF8_POLICY if international else SMTP_POLICY)
+        refused = self._envelope(connection, recipients, international=international)
+        later = tuple(who for who, (code, _) in refused.items() if code < _PERMANENT)
+        never = tuple(who for who, (code, _) in refused.items() if code >= _PERMANENT)
+        said = "; ".join(f"{who}: {answer}" for who, (_, answer) in refused.items()) or None
+        if len(refused) == len(recipients):
+            self._reset()
+            raise NotAcceptedError(said or "", permanent=not later)
+        handing_over()
+        code, answer = connection.data(text)
+        if code != 250:
+            raise smtplib.SMTPDataError(code, answer)
+        return Delivered(later, never, said)
+
     def _envelope(
-        self, connection: smtplib.SMTP, recipients: Sequence[str]
+        self, connection: smtplib.SMTP, recipients: Sequence[str], *, international: bool
     ) -> dict[str, tuple[int, str]]:
         """MAIL and RCPT; the recipients that were refused."""
-        code, text = connection.mail(self._settings.sender)
+        sender = self._settings.envelope_sender
+        code, text = connection.mail(sender, ["SMTPUTF8"] if international else [])
         if code != 250:
-            raise smtplib.SMTPSenderRefused(code, text, self._settings.sender)
+            raise smtplib.SMTPSenderRefused(code, text, sender)
         refused: dict[str, tuple[int, str]] = {}
         for recipient in recipients:
-            code, text = connection.rcpt(recipient)
+            address = with_ascii_domain(recipient)
+            if not address.isascii() and not international:
+                refused[recipient] = (553, "553 the server takes ASCII addresses only")
+                continue
+            code, text = connection.rcpt(address)
             if code == 421:
                 raise smtplib.SMTPResponseException(code, text)
             if code not in (250, 251):
                 refused[recipient] = (code, f"{code} {text.decode(errors='replace')}")
         return refused
-
-    def _text(
-        self, connection: smtplib.SMTP, message: EmailMessage, handing_over: Callable[[], None]
-    ) -> None:
-        handing_over()
-        code, text = connection.data(message.as_bytes(policy=SMTP_POLICY))
-        if code != 250:
-            raise smtplib.SMTPDataError(code, text)
 
     def _reset(self) -> None:
         """Ready for the next mail, on this connection if it still works."""
@@ -178,7 +214,16 @@ class Mailer:
             if self._connection is not None:
                 self._connection.rset()
         except (smtplib.SMTPException, OSError):
-            self.close()
+            self._hang_up()
+
+
+def with_ascii_domain(address: str) -> str:
+    """Names of domains beyond ASCII have an ASCII form that every server knows."""
+    name, _, domain = address.rpartition("@")
+    try:
+        return f"{name}@{domain.encode('idna').decode()}"
+    except UnicodeError:
+        return address
 
 
 def _answer(error: smtplib.SMTPResponseException) -> str:

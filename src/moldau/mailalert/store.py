@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Connection, bindparam, case, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, case, delete, insert, select, tuple_, update
 
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity
 from moldau.mailalert.database import Database
@@ -18,6 +20,8 @@ from moldau.mailalert.states import MailState
 
 _KEPT_OF_INVALID: Final = 4096
 """Bytes of a record that is no alert that are kept to look at."""
+
+_PURGE_AT_ONCE: Final = 500
 
 Recipients = Callable[[Alert], tuple[str, ...]]
 
@@ -31,6 +35,12 @@ class Incoming:
     offset: int
     alert: Alert | InvalidAlertError
     raw: bytes = b""
+    fingerprint: str = ""
+
+
+def fingerprint(timestamp_ms: int, value: bytes) -> str:
+    """Tells a record from another one that has its place in a topic that was made anew."""
+    return blake2b(b"%d " % timestamp_ms + value, digest_size=8).hexdigest()
 
 
 @dataclass(slots=True)
@@ -159,6 +169,8 @@ class AlertStore:
         for row in rows:
             change_or_none = row.pop("change")
             row["mail_id"] = None if change_or_none is None else change_or_none.mail.id
+            if change_or_none is not None and not change_or_none.duplicates:
+                row["duplicate"] = False
         if rows:
             connection.execute(insert(alerts), rows)
 
@@ -169,6 +181,8 @@ class AlertStore:
         for change in changes:
             if not change.is_new and not _still_takes(connection, change):
                 # Somebody closed it in the meantime: these alerts open the next one.
+                if change.duplicates == change.count:
+                    change.duplicates = 0  # what they repeat is gone, so they are told as news
                 grouper.closed(change.mail)
                 change.mail.id = uuid4().hex
                 change.mail.window_ends_ms = now_ms + self._rules.window_ms
@@ -194,22 +208,39 @@ def purge(
         (MailState.SENT, sent_before_ms),
         (MailState.FAILED, failed_before_ms),
     ):
-        if before_ms is None:
-            continue
-        with database.write("normal") as connection:
-            old = select(mails.c.id).where(mails.c.state == state, mails.c.finished_ms < before_ms)
-            removed += connection.execute(delete(alerts).where(alerts.c.mail_id.in_(old))).rowcount
-            connection.execute(
-                delete(mails).where(mails.c.state == state, mails.c.finished_ms < before_ms)
-            )
+        if before_ms is not None:
+            old = mails.c.state == state, mails.c.finished_ms < before_ms
+            removed += _in_steps(partial(_purge_mails, database, old))
     if sent_before_ms is not None:
-        with database.write("normal") as connection:
-            removed += connection.execute(
-                delete(alerts).where(
-                    alerts.c.mail_id.is_(None), alerts.c.received_ms < sent_before_ms
-                )
-            ).rowcount
+        removed += _in_steps(partial(_purge_invalid, database, sent_before_ms))
     return removed
+
+
+def _in_steps(step: Callable[[], tuple[bool, int]]) -> int:
+    """Small transactions: those who store alerts and send mails get their turns in between."""
+    removed, more = 0, True
+    while more:
+        more, count = step()
+        removed += count
+    return removed
+
+
+def _purge_mails(database: Database, old: Sequence[Any]) -> tuple[bool, int]:
+    with database.write("normal") as connection:
+        chosen = select(mails.c.id).where(*old).limit(_PURGE_AT_ONCE)
+        ids = connection.execute(chosen.with_for_update(skip_locked=True)).scalars().all()
+        count = connection.execute(delete(alerts).where(alerts.c.mail_id.in_(ids))).rowcount
+        connection.execute(delete(mails).where(mails.c.id.in_(ids)))
+    return len(ids) == _PURGE_AT_ONCE, count
+
+
+def _purge_invalid(database: Database, before_ms: int) -> tuple[bool, int]:
+    with database.write("normal") as connection:
+        key = alerts.c.topic, alerts.c.partition, alerts.c.offset, alerts.c.fingerprint
+        old = alerts.c.mail_id.is_(None), alerts.c.received_ms < before_ms
+        chosen = select(*key).where(*old).limit(_PURGE_AT_ONCE)
+        count = connection.execute(delete(alerts).where(tuple_(*key).in_(chosen))).rowcount
+    return count == _PURGE_AT_ONCE, count
 
 
 def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[Incoming]:
@@ -217,31 +248,34 @@ def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[In
     spans: dict[tuple[str, int], list[int]] = defaultdict(list)
     for incoming in batch:
         spans[incoming.topic, incoming.partition].append(incoming.offset)
-    known: set[tuple[str, int, int]] = set()
+    known: dict[tuple[str, int, int], set[str]] = defaultdict(set)
     for (topic, partition), offsets in spans.items():
         found = connection.execute(
-            select(alerts.c.offset).where(
+            select(alerts.c.offset, alerts.c.fingerprint).where(
                 alerts.c.topic == topic,
                 alerts.c.partition == partition,
                 alerts.c.offset.between(min(offsets), max(offsets)),
             )
         )
-        known.update((topic, partition, offset) for offset in found.scalars())
+        for row in found:
+            known[topic, partition, row.offset].add(row.fingerprint)
     new = []
     for incoming in batch:
-        place = (incoming.topic, incoming.partition, incoming.offset)
-        if place not in known:
-            known.add(place)
+        here = known[incoming.topic, incoming.partition, incoming.offset]
+        # Rows of before there were fingerprints have none: then the place alone counts.
+        if not here & {incoming.fingerprint, ""}:
+            here.add(incoming.fingerprint)
             new.append(incoming)
     return new
 
 
 def _still_takes(connection: Connection, change: _Change) -> bool:
     """Whether the mail is open; repetitions alone count towards a closed one as well."""
+    wanted = select(mails.c.state).where(mails.c.id == change.mail.id).with_for_update()
+    state = connection.execute(wanted).scalar()
     if change.duplicates == change.count:
-        return True
-    state = select(mails.c.state).where(mails.c.id == change.mail.id).with_for_update()
-    return connection.execute(state).scalar() == MailState.OPEN
+        return state is not None  # it may have been purged
+    return bool(state == MailState.OPEN)
 
 
 def _mail_row(change: _Change, now_ms: int) -> dict[str, Any]:
@@ -269,6 +303,7 @@ def _alert_row(
         "topic": incoming.topic,
         "partition": incoming.partition,
         "offset": incoming.offset,
+        "fingerprint": incoming.fingerprint,
         "change": change,
         "subject": alert.subject,
         "body": alert.body,
@@ -288,6 +323,7 @@ def _invalid_row(incoming: Incoming, error: InvalidAlertError, now_ms: int) -> d
         "topic": incoming.topic,
         "partition": incoming.partition,
         "offset": incoming.offset,
+        "fingerprint": incoming.fingerprint,
         "change": None,
         "subject": alert.subject if isinstance(alert, Alert) else "",
         "body": text,

@@ -6,11 +6,13 @@
     POST /alerts       one alert, or a list of alerts; 202 when all of them are stored
 
 With a token, every request needs ``Authorization: Bearer <token>``; the page also takes it as
-``?token=``. The port is meant for loopback or a trusted network: there is no TLS.
+``?token=``. The port is meant for loopback or a trusted network: there is no TLS. Whoever is slow
+or many is cut off: webhooks must take neither the status page nor the files of the process away.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import threading
@@ -20,14 +22,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import uvicorn
 from jinja2 import Environment, PackageLoader
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from moldau.client.errors import KafkaError
-from moldau.mailalert.alert import InvalidAlertError, decode_alert
+from moldau.client.errors import KafkaError, RecordTooLargeError
+from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert
+from moldau.mailalert.http_protocol import TimedProtocol
 from moldau.mailalert.producer import AlertSender
 from moldau.mailalert.rendering import show_time
 from moldau.mailalert.status import read_status
@@ -39,6 +43,10 @@ _log = logging.getLogger(__name__)
 
 _MAX_BODY: Final = 4 * 1024 * 1024
 _STORED_WITHIN: Final = 30.0
+_READ_WITHIN: Final = 30.0
+"""Seconds that a client may take for its request."""
+_WEBHOOKS_AT_ONCE: Final = 20
+"""Each waits in a thread for the broker; there are 40 threads, and the page needs some."""
 
 
 class StatusServer:
@@ -50,6 +58,7 @@ class StatusServer:
         self._app = app
         self._sender = sender
         self._token = token
+        self._turns = asyncio.Semaphore(_WEBHOOKS_AT_ONCE)
         templates = Environment(loader=PackageLoader("moldau.mailalert"), autoescape=True)
         templates.filters["moment"] = show_time
         self._page = templates.get_template("status.html")
@@ -60,7 +69,12 @@ class StatusServer:
             Route("/alerts", self._take_alerts, methods=["POST"]),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes), host=host, port=port, log_level="warning", access_log=False
+            Starlette(routes=routes, exception_handlers={SQLAlchemyError: _no_database}),
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            http=TimedProtocol,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="mailalert web", daemon=True)
@@ -134,26 +148,39 @@ class StatusServer:
     async def _take_alerts(self, request: Request) -> Response:
         if not self._allowed(request):
             return _refusal()
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MAX_BODY:
-                return JSONResponse({"error": "the request is larger than 4 MiB"}, 413)
+        if self._token is None and "origin" in request.headers:
+            # Any page that somebody looks at could reach the loopback address.
+            return _error("without a token, alerts are not taken from browsers", 403)
         try:
-            raw = msgspec.json.decode(bytes(body), type=list[msgspec.Raw] | dict[str, Any])
-            texts = [bytes(one) for one in raw] if isinstance(raw, list) else [bytes(body)]
-            now_ms = time.time_ns() // 1_000_000
-            alerts = [decode_alert(text, now_ms) for text in texts]
-        except (msgspec.MsgspecError, InvalidAlertError) as error:
-            return JSONResponse({"error": str(error)}, 400)
+            async with asyncio.timeout(_READ_WITHIN):
+                body = await _read(request)
+        except TimeoutError:
+            return _error("the request did not arrive in time", 408)
+        if body is None:
+            return _error("the request is larger than 4 MiB", 413)
+        try:
+            alerts = _decode(body)
+        except InvalidAlertError as error:
+            return _error(str(error), 400)
+        return await self._store(alerts)
+
+    async def _store(self, alerts: list[Alert]) -> Response:
+        try:
+            await asyncio.wait_for(self._turns.acquire(), _STORED_WITHIN)
+        except TimeoutError:
+            return _error("too many alerts at once; send them again", 503)
         try:
             await run_in_threadpool(self._send, alerts)
+        except RecordTooLargeError as error:
+            return _error(str(error), 413)
         except (KafkaError, TimeoutError) as error:
             _log.warning("alerts from a webhook could not be stored: %s", error)
-            return JSONResponse({"error": "the alerts could not be stored; send them again"}, 503)
+            return _error("the alerts could not be stored; send them again", 503)
+        finally:
+            self._turns.release()
         return JSONResponse({"stored": len(alerts)}, 202)
 
-    def _send(self, alerts: list[Any]) -> None:
+    def _send(self, alerts: list[Alert]) -> None:
         for delivery in [self._sender.send(alert) for alert in alerts]:
             delivery.result(_STORED_WITHIN)
 
@@ -187,5 +214,35 @@ def render_metrics(status: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+async def _read(request: Request) -> bytes | None:
+    """The body, or None when it is too large."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            return None
+    return bytes(body)
+
+
+def _decode(body: bytes) -> list[Alert]:
+    """One alert, or all of a list; ``InvalidAlertError`` if there is anything else."""
+    try:
+        raw = msgspec.json.decode(body, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidAlertError(str(error)) from error
+    texts = [bytes(one) for one in raw] if isinstance(raw, list) else [body]
+    now_ms = time.time_ns() // 1_000_000
+    return [decode_alert(text, now_ms) for text in texts]
+
+
+def _error(text: str, code: int) -> Response:
+    return JSONResponse({"error": text}, code)
+
+
 def _refusal() -> Response:
     return JSONResponse({"error": "a token is needed"}, 401, headers={"WWW-Authenticate": "Bearer"})
+
+
+async def _no_database(_request: Request, error: Exception) -> Response:
+    _log.warning("the status cannot be read: %s", error)
+    return _error("the database does not answer", 503)

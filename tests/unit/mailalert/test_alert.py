@@ -16,7 +16,8 @@ from moldau.mailalert.lag import Lag, LagRule, LagState, LagWatch, QuietHours
 from moldau.mailalert.outbox import Mail, Sample
 from moldau.mailalert.rendering import Renderer
 from moldau.mailalert.routing import Route, Router
-from moldau.mailalert.settings import Settings, load_settings, parse_duration_ms, parse_settings
+from moldau.mailalert.settings import load_settings, parse_settings
+from moldau.mailalert.settings_tables import Settings, parse_duration_ms
 from moldau.mailalert.states import ALERT_STATES, PREDECESSORS, MailState
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -26,7 +27,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(
-    TEXT.filter(lambda text: text.split()), TEXT, st.sampled_from(Severity), st.integers(1, 2**50)
+    TEXT.filter(lambda text: text.split()), TEXT, st.sampled_from(Severity), st.integers(1, 2**47)
 )
 def test_an_alert_comes_back_as_it_was(
     subject: str, body: str, severity: Severity, time_ms: int
@@ -239,7 +240,7 @@ def test_the_defaults_are_those_of_the_mission() -> None:
     [
         ({"mail": {"hots": "x"}}, r"'hots' is not a setting in \[mail\]. Did you mean 'host'"),
         ({"topics": "x"}, "'topics' is not a setting. Did you mean 'topic'"),
-        ({"mail": {"port": "x"}}, "Expected `?int`?, got `?str`?.*mail.port"),
+        ({"mail": {"port": "x"}}, "mail.port: Expected int, got str"),
         ({"mail": {"rate": 0}}, "mail.rate is 0"),
         ({"mail": {"tls": True, "starttls": True}}, "exclude each other"),
         ({"mail": {"uncertain": "maybe"}}, "must be resend or hold"),

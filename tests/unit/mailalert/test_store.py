@@ -204,7 +204,8 @@ def test_the_way_of_a_mail_is_visible(
     assert state() == (AlertState.GROUPED, 2)
     outbox.failed(mail, NOW + 11 * WINDOW, "550 no such user")
     assert state() == (AlertState.FAILED, 2)
-    assert outbox.revive(NOW + 12 * WINDOW, [mail.id[:8]]) == 1
+    assert outbox.revive(NOW + 12 * WINDOW, "%") == 0
+    assert outbox.revive(NOW + 12 * WINDOW, mail.id[:8]) == 1
     [revived] = outbox.claim(NOW + 12 * WINDOW, 10)
     assert (revived.message_id, revived.attempts) == (mail.message_id, 1)
     outbox.sent(revived, NOW + 13 * WINDOW)
