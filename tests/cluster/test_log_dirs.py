@@ -129,6 +129,7 @@ async def test_appends_are_taken_again_once_retention_has_made_room(
         await eventually(lambda: not list(small.path.rglob("*.deleted")))
         for _ in range(5):
             assert await small.produce() is not None
+        await small.alter(retention_bytes="-1")  # nothing goes any more while it is read
         kept = await small.read()
         assert kept == small.acknowledged[-len(kept) :]
         assert len(kept) == len(small.acknowledged) - log.log_start_offset

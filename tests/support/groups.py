@@ -12,8 +12,8 @@ from tests.support.wire import WireClient
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 
-SESSION_TIMEOUT_MS = 6000
-REBALANCE_TIMEOUT_MS = 10_000
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 60_000
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
 """Settings of a broker whose groups lose no time."""
 
@@ -38,12 +38,13 @@ class ClassicMember:
     generation: int = -1
     metadata: bytes = b"metadata"
     protocols: Sequence[str] = ("range",)
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
 
     def send_join(self) -> int:
         return self._send(
             ApiKey.JOIN_GROUP,
             group_id=self.group,
-            session_timeout=SESSION_TIMEOUT_MS,
+            session_timeout=self.session_timeout_ms,
             rebalance_timeout=REBALANCE_TIMEOUT_MS,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
