@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 from tests.support.apache_kafka import ApacheKafka, ApacheKafkaCluster
 from tests.support.moldau import Moldau
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.testing.broker import MoldauProcess
 
@@ -28,7 +29,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "5000",
 }
 """Quick groups: tests of members that die wait for session timeouts."""
 
@@ -98,6 +99,11 @@ def kafka_cluster(shared_kafka_cluster: ApacheKafkaCluster) -> Iterator[ApacheKa
             node.start()
 
 
+def _is_led(topic: TopicMetadata | None, partitions: int) -> bool:
+    led = [] if topic is None else [one for one in topic.partitions.values() if one.leader >= 0]
+    return len(led) == partitions
+
+
 def topic_factory(bootstrap: str) -> NewTopicFactory:
     # Another client creates the topics: these tests are about ours.
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -106,7 +112,9 @@ def topic_factory(bootstrap: str) -> NewTopicFactory:
         name = f"client-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         topic = NewTopic(name, partitions, replication, config=settings)
-        admin.create_topics([topic])[name].result(30)
+        admin.create_topics([topic])[name].result(60)
+        # The controller has it; the brokers hear of it in their own time.
+        eventually(lambda: _is_led(admin.list_topics(timeout=60).topics.get(name), partitions))
         return name
 
     return create

@@ -20,9 +20,11 @@ from moldau.client.admin import (
     AlterOperation,
     AsyncAdmin,
     ConfigChange,
+    ConfigEntry,
     ConfigResource,
     ConfigSource,
     ElectionType,
+    GroupDescription,
     MemberToRemove,
     NewTopic,
     OffsetAndMetadata,
@@ -97,7 +99,7 @@ def test_topics_are_created_described_grown_and_deleted(admin: Admin) -> None:
         [NewTopic(name, 2, 1, {"retention.ms": "60000"}), NewTopic(other, 1, 1)]
     )
     assert [(o.get().name, o.get().partitions) for o in created] == [(name, 2), (other, 1)]
-    assert {name, other} <= {topic.name for topic in admin.list_topics()}
+    eventually(lambda: {name, other} <= {topic.name for topic in admin.list_topics()})
     assert admin.create_partitions({name: 5})[0].get() == 5
     eventually(lambda: len(admin.describe_topics([name])[0].get().partitions) == 5)
     assert [o.error for o in admin.delete_topics([name, other])] == [None, None]
@@ -108,6 +110,7 @@ def test_a_bad_item_does_not_hide_the_others(admin: Admin, new_topic: NewTopicFa
     there, name = new_topic(), unique()
     outcomes = admin.create_topics([NewTopic(there, 1, 1), NewTopic(name, 1, 1)])
     assert [code_of(o) for o in outcomes] == [ErrorCode.TOPIC_ALREADY_EXISTS, None]
+    eventually(lambda: name in {topic.name for topic in admin.list_topics()})
     described = admin.describe_topics([name, unique()])
     assert [code_of(o) for o in described] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert [code_of(o) for o in admin.delete_topics([unique(), name])] == [
@@ -128,20 +131,20 @@ def test_settings_change_one_by_one(admin: Admin, new_topic: NewTopicFactory) ->
         ConfigChange("max.message.bytes", "2000"),
         ConfigChange("cleanup.policy", "compact", AlterOperation.APPEND),
     ]
+
+    def entries() -> dict[str, ConfigEntry]:
+        return {e.name: e for e in admin.describe_configs([topic], synonyms=True)[0].get()}
+
     assert admin.alter_configs({topic: changes})[0].error is None
-    entries = {e.name: e for e in admin.describe_configs([topic], synonyms=True)[0].get()}
-    assert entries["max.message.bytes"].value == "2000"
-    assert entries["retention.ms"].value == "60000"
-    assert entries["retention.ms"].source == ConfigSource.TOPIC
-    assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
-    assert (
-        admin.alter_configs({topic: [ConfigChange("retention.ms", None, AlterOperation.DELETE)]})[
-            0
-        ].error
-        is None
+    eventually(lambda: entries()["max.message.bytes"].value == "2000")
+    assert entries()["retention.ms"].value == "60000"
+    assert entries()["retention.ms"].source == ConfigSource.TOPIC
+    assert set((entries()["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
+    (deleted,) = admin.alter_configs(
+        {topic: [ConfigChange("retention.ms", None, AlterOperation.DELETE)]}
     )
-    entries = {e.name: e for e in admin.describe_configs([topic])[0].get()}
-    assert entries["retention.ms"].source != ConfigSource.TOPIC
+    assert deleted.error is None
+    eventually(lambda: entries()["retention.ms"].source != ConfigSource.TOPIC)
     (refused,) = admin.alter_configs({topic: [ConfigChange("retention.ms", "soon")]})
     assert code_of(refused) == ErrorCode.INVALID_CONFIG
 
@@ -191,7 +194,10 @@ def test_the_life_of_groups(admin: Admin, cluster: Target, new_topic: NewTopicFa
         Member(cluster, modern, topic, group_protocol="consumer"),
     ]
     try:
-        eventually(lambda: all(_is_stable(o) for o in admin.describe_groups([classic, modern])))
+        partitions = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+        eventually(
+            lambda: all(_reads(o, partitions) for o in admin.describe_groups([classic, modern]))
+        )
         described = admin.describe_groups([classic, missing, modern])
         assert [o.value.type if o.value else None for o in described] == [
             "classic",
@@ -199,10 +205,6 @@ def test_the_life_of_groups(admin: Admin, cluster: Target, new_topic: NewTopicFa
             "consumer",
         ]
         assert code_of(described[1]) == ErrorCode.GROUP_ID_NOT_FOUND
-        partitions = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-        for outcome in (described[0], described[2]):
-            (member,) = outcome.get().members
-            assert set(member.assignment) == partitions
         listed = {g.group: g.type for g in admin.list_groups(states=["Stable"])}
         assert listed[classic] == "classic"
         assert listed[modern] == "consumer"
@@ -246,8 +248,12 @@ def test_the_lag_of_a_group(admin: Admin, cluster: Target, new_topic: NewTopicFa
     assert admin.group_lag(group)[first][2] == 0
 
 
-def _is_stable(outcome: Outcome[object]) -> bool:
-    return outcome.value is not None and outcome.value.state == "Stable"  # type: ignore[attr-defined]
+def _reads(outcome: Outcome[GroupDescription], partitions: set[TopicPartition]) -> bool:
+    """Whether the group is at rest, with one member that has all of these."""
+    group = outcome.value
+    if group is None or group.state != "Stable" or len(group.members) != 1:
+        return False
+    return set(group.members[0].assignment) == partitions
 
 
 def test_the_cluster_and_its_disks(
@@ -337,6 +343,7 @@ def test_replicas_move_and_leaders_are_elected(kafka_cluster: ApacheKafkaCluster
         topic = unique()
         admin.create_topics([NewTopic(topic, assignments={0: [first, second]})])[0].get()
         partition = TopicPartition(topic, 0)
+        eventually(lambda: admin.describe_topics([topic])[0].error is None)
 
         def replicas() -> tuple[int, ...]:
             return admin.describe_topics([topic])[0].get().partitions[0].replicas

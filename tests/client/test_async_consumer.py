@@ -24,7 +24,7 @@ from moldau.client.errors import ConcurrentAccessError, KafkaError, WakeupError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.testing.broker import MoldauProcess
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 BATCH_BYTES = 16_384
 
 

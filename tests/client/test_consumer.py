@@ -43,7 +43,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.testing.broker import MoldauProcess
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 NewConsumer = Callable[..., Consumer]
 
@@ -285,6 +285,22 @@ def test_topics_that_do_not_exist_yet_are_waited_for(
     ]
     write(cluster, topic, b"here")
     assert values(read(consumer, 1)) == [b"here"]
+
+
+def test_a_topic_that_is_missing_does_not_hold_up_the_others(
+    cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer
+) -> None:
+    there, missing = TopicPartition(new_topic(), 0), TopicPartition(f"no-{a_group()}", 0)
+    write(cluster, there.topic, b"here")
+    consumer = new_consumer(
+        group_id=a_group(), allow_auto_create_topics=False, enable_auto_commit=False
+    )
+    consumer.assign([there, missing])
+    assert values(read(consumer, 1)) == [b"here"]
+    offsets = {there: OffsetAndMetadata(1), missing: OffsetAndMetadata(1)}
+    with pytest.raises(KafkaError, match=f"There is no topic '{missing.topic}'"):
+        consumer.commit(offsets)
+    assert consumer.committed(offsets) == {there: OffsetAndMetadata(1), missing: None}
 
 
 def test_a_topic_that_nobody_can_have_is_an_error(new_consumer: NewConsumer) -> None:
@@ -790,8 +806,14 @@ with Consumer(bootstrap_servers="127.0.0.1:9092", group_id="readers", auto_offse
 
 
 def test_the_first_lines_that_a_user_writes(
-    cluster: Target, capsys: pytest.CaptureFixture[str]
+    cluster: Target,
+    new_topic: NewTopicFactory,
+    new_consumer: NewConsumer,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    # A cluster whose first group this is makes a topic first, on a busy machine for longer than
+    # the one poll of these lines waits.
+    new_consumer(group_id=a_group()).committed([TopicPartition(new_topic(), 0)])
     lines = FIRST_LINES.replace("127.0.0.1:9092", cluster.bootstrap)
     lines = lines.replace("greetings", f"greetings-{uuid.uuid4().hex[:8]}")
     lines = lines.replace("readers", a_group())

@@ -197,17 +197,16 @@ def test_a_slow_handler_does_not_cost_the_place_in_the_group(case: Case) -> None
         assert release.wait(60)
         seen(record)
 
-    interval_ms = 600
+    interval_ms = 2000  # polls never pause that long, even on a busy machine
     with (
         Admin(bootstrap_servers=case.cluster.bootstrap) as admin,
-        case.listener(
-            handle, max_poll_interval_ms=interval_ms, session_timeout_ms=500, queue_size=1
-        ),
+        case.listener(handle, max_poll_interval_ms=interval_ms, queue_size=1),
     ):
         assert started.wait(60)
         (before,) = admin.describe_groups([case.group])
-        until = time.monotonic() + 3 * interval_ms / 1000
+        until = time.monotonic() + 1.5 * interval_ms / 1000
         while time.monotonic() < until:
+            time.sleep(0.1)
             (now,) = admin.describe_groups([case.group])
             assert now.get().state == "Stable"
             assert now.get().members == before.get().members

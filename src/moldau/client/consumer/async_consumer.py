@@ -72,6 +72,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._large = None if large_messages is None else self._read_large(large_messages)
         self._call_user: Callable[[Callable[[], object]], Any] = call_here
         self._polling = False
+        self._has_begun = False
         self._wakeup = False
         self._closed = False
         self.taken = Taken(self._go_back)
@@ -150,8 +151,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """Records that were fetched, or that come within ``timeout`` seconds.
 
         Rebalances are carried out, and automatic commits made, in here. The first poll of a member
-        may take five times as long, until its group has formed: by default a coordinator gives the
-        first member its partitions only after three seconds, in which others may come.
+        may take five times as long, until its group has formed and offsets are known: by default
+        a coordinator gives the first member its partitions only after three seconds, in which
+        others may come.
         """
         limit = self.settings.max_poll_records if max_records is None else max_records
         core = self._core
@@ -473,9 +475,12 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         return large
 
     def _joins_for_the_first_time(self) -> bool:
-        """Whether the group has not given us a share yet."""
-        in_group = self._core.driver is not None and self._core.subscription.uses_group
-        return in_group and not self._rebalances.count
+        """Whether we do not know yet what the group gives us, and where to begin with that."""
+        if self._has_begun or not self._core.subscription.uses_group:
+            return False
+        states = self._core.subscription.partitions.values()
+        self._has_begun = self._rebalances.count > 0 and not any(one.needs_work for one in states)
+        return not self._has_begun
 
     def _begin_poll(self) -> None:
         core = self._core

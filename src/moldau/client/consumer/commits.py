@@ -21,7 +21,7 @@ from moldau.client.consumer.positions import NO_EPOCH, Position
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
 from moldau.client.coordinators import Coordinator
-from moldau.client.errors import CommitFailedError, TimedOutError
+from moldau.client.errors import CommitFailedError, TimedOutError, UnknownTopicError
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
@@ -154,7 +154,7 @@ class Commits:
 
     async def committed(
         self, partitions: Collection[TopicPartition], within: float
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         backoff = Backoff(within)
         while True:
             try:
@@ -169,8 +169,8 @@ class Commits:
 
     async def committed_now(
         self, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """One attempt."""
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """One attempt; partitions of unknown topics are left out."""
         consumer_protocol = self._settings.group_protocol == "consumer"
         member = self._driver.member
         identity = member.identity if consumer_protocol and member.joined else NO_MEMBER
@@ -257,4 +257,6 @@ def _in_words(partition: TopicPartition, error: KafkaError) -> KafkaError:
             f"{partition}: the group has gone on without this member, and the partition may be "
             f"another's ({error.code.name})",
         )
+    if isinstance(error, UnknownTopicError):
+        return error
     return type(error)(error.code, f"{partition}: {error.message}")

@@ -9,7 +9,7 @@ from uuid import UUID
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.coordinators import Coordinator
-from moldau.client.errors import error_of
+from moldau.client.errors import UnknownTopicError, error_of
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
@@ -37,6 +37,14 @@ async def commit_offsets(
 ) -> dict[TopicPartition, KafkaError]:
     """One attempt: the partitions that were refused, and why."""
     ids = await _topic_ids(cluster, offsets)
+    refused: dict[TopicPartition, KafkaError] = {
+        partition: UnknownTopicError(partition.topic)
+        for partition in offsets
+        if partition.topic not in ids
+    }
+    offsets = {partition: offsets[partition] for partition in offsets if partition not in refused}
+    if not offsets:
+        return refused
     request = make(
         OffsetCommitRequest,
         group_id=coordinator.key,
@@ -66,7 +74,6 @@ async def commit_offsets(
     )
     answer = await coordinator.ask(ApiKey.OFFSET_COMMIT, request)
     names = {topic_id: name for name, topic_id in ids.items()}
-    refused = {}
     for topic, p in _partitions(answer.topics):
         error = error_of(p.error_code)
         if error is not None:
@@ -83,12 +90,17 @@ async def fetch_committed(
     coordinator: Coordinator,
     identity: Identity,
     partitions: Collection[TopicPartition],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """One attempt: what is committed; partitions without a commit are missing.
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """One attempt: what is committed, None where nothing is.
 
+    Partitions of topics that are not known are left out: what is committed there cannot be asked.
     Offsets of transactions that are not decided yet are an error that goes away (KIP-447).
     """
     ids = await _topic_ids(cluster, partitions)
+    known = [partition for partition in partitions if partition.topic in ids]
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(known)
+    if not known:
+        return offsets
     group = make(
         OffsetFetchRequestGroup,
         group_id=coordinator.key,
@@ -101,7 +113,7 @@ async def fetch_committed(
                 topic_id=ids[topic],
                 partition_indexes=tuple(numbers),
             )
-            for topic, numbers in by_topic(dict.fromkeys(partitions, 0)).items()
+            for topic, numbers in by_topic(dict.fromkeys(known, 0)).items()
         ),
     )
     request = make(OffsetFetchRequest, groups=(group,), require_stable=True)
@@ -109,7 +121,6 @@ async def fetch_committed(
     (found,) = answer.groups
     coordinator.check(found.error_code)
     names = {topic_id: name for name, topic_id in ids.items()}
-    offsets = {}
     for topic, p in _partitions(found.topics):
         coordinator.check(p.error_code)
         if p.committed_offset >= 0:
@@ -127,8 +138,11 @@ def _partitions(topics: Any) -> list[tuple[Any, Any]]:
 
 
 async def _topic_ids(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[str, UUID]:
-    """From version 10 on, offsets go with topic ids."""
-    return {
-        topic: (await cluster.topic(topic)).topic_id
-        for topic in dict.fromkeys(partition.topic for partition in partitions)
-    }
+    """Of topics that exist: from version 10 on, offsets go with topic ids."""
+    ids = {}
+    for topic in dict.fromkeys(partition.topic for partition in partitions):
+        try:
+            ids[topic] = (await cluster.topic(topic)).topic_id
+        except UnknownTopicError:
+            continue
+    return ids
