@@ -113,3 +113,5 @@ class SaslSession:
     def _stop(self, _ended: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
