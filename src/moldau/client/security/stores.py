@@ -28,7 +28,9 @@ class Store(NamedTuple):
 def read_store(setting: str, path: str, kind: str | None, password: str | None) -> Store:
     """The certificates in a file, and the private key if it has one."""
     data = read_file(setting, path)
-    kind = kind or _looks_like(data)
+    if kind in (None, "JKS"):
+        # Java reads PKCS12 under the name of JKS, too, and its tools have made such files for years.
+        kind = _looks_like(data)
     if kind == "JKS":
         raise ConfigError(
             f"{setting}: {path} is a JKS store, which only Java can read; convert it with "

@@ -90,6 +90,7 @@ def test_stores_of_java_in_pkcs12(certificates: Certificates, tmp_path: Path) ->
     context = context_of(
         ssl_truststore_location=str(trusted),
         ssl_truststore_password="store secret",
+        ssl_truststore_type="JKS",
         ssl_keystore_location=str(mine),
         ssl_keystore_password="store secret",
         ssl_keystore_type="PKCS12",
