@@ -11,10 +11,10 @@ import pytest
 
 from moldau.spark.pipeline.load import load_pipeline, ready_made
 from moldau.spark.pipeline.parse import parse_pipeline
-from moldau.spark.pipeline.places import line_of, places
 from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
 from moldau.spark.pipeline.sql_names import tables_of
+from moldau.toml_places import line_of, places
 
 GOOD = """\
 name = "counts"

@@ -32,7 +32,7 @@ from moldau.mailalert.settings_tables import (
     Settings,
     WatchTable,
 )
-from moldau.mailalert.toml_place import line_of
+from moldau.toml_places import line_of, places
 
 
 def load_settings(path: Path | None) -> Settings:
@@ -49,9 +49,8 @@ def load_settings(path: Path | None) -> Settings:
     try:
         return parse_settings(table)
     except WrongSettingError as error:
-        line = line_of(text, error.place)
-        where = path if line is None else f"{path}:{line}"
-        raise ConfigError(f"{where}: {error}") from None
+        steps = (int(step) if step.isdigit() else step for step in _STEP.findall(error.place))
+        raise ConfigError(f"{path}:{line_of(tuple(steps), places(text))}: {error}") from None
 
 
 def parse_settings(table: dict[str, Any]) -> Settings:
@@ -63,6 +62,7 @@ def parse_settings(table: dict[str, Any]) -> Settings:
     return settings
 
 
+_STEP: Final = re.compile(r"[^.\[\]]+")
 _AT: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.+)`")
 _TABLES: Final[dict[str, type[msgspec.Struct]]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
@@ -14,6 +13,7 @@ from moldau.spark.pipeline.spec import (
     Step,
     WindowStep,
 )
+from moldau.toml_places import Path
 
 
 def ordered(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
+from moldau.toml_places import Path
 
 _REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
 Value = str | int | float | bool

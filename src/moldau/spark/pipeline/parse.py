@@ -13,10 +13,10 @@ from moldau.spark.pipeline.parameters import parameters, substitute
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
 from moldau.spark.pipeline.parse_steps import parse_step
-from moldau.spark.pipeline.places import Path, line_of, places
 from moldau.spark.pipeline.problems import PipelineError, Problem, Problems
 from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
 from moldau.spark.pipeline.table import Table
+from moldau.toml_places import Path, line_of, places
 
 _TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")

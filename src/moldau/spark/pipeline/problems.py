@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from moldau.spark.pipeline.places import Path
+from moldau.toml_places import Path
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from moldau.durations import parse_duration_ms
-from moldau.spark.pipeline.places import Path
 from moldau.spark.pipeline.problems import Problems, did_you_mean
+from moldau.toml_places import Path
 
 
 class Table:
