@@ -37,6 +37,7 @@ from moldau.client.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     SerializationError,
+    UnknownTopicError,
     WakeupError,
 )
 from moldau.errors import ErrorCode, KafkaError
@@ -298,7 +299,7 @@ def test_a_topic_that_is_missing_does_not_hold_up_the_others(
     consumer.assign([there, missing])
     assert values(read(consumer, 1)) == [b"here"]
     offsets = {there: OffsetAndMetadata(1), missing: OffsetAndMetadata(1)}
-    with pytest.raises(KafkaError, match=f"There is no topic '{missing.topic}'"):
+    with pytest.raises(UnknownTopicError, match=f"Topic '{missing.topic}' has no partition 0"):
         consumer.commit(offsets)
     assert consumer.committed(offsets) == {there: OffsetAndMetadata(1), missing: None}
 

@@ -154,7 +154,7 @@ class Commits:
 
     async def committed(
         self, partitions: Collection[TopicPartition], within: float
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         backoff = Backoff(within)
         while True:
             try:
@@ -169,8 +169,8 @@ class Commits:
 
     async def committed_now(
         self, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """One attempt; partitions of unknown topics are left out."""
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """One attempt."""
         consumer_protocol = self._settings.group_protocol == "consumer"
         member = self._driver.member
         identity = member.identity if consumer_protocol and member.joined else NO_MEMBER
@@ -257,6 +257,6 @@ def _in_words(partition: TopicPartition, error: KafkaError) -> KafkaError:
             f"{partition}: the group has gone on without this member, and the partition may be "
             f"another's ({error.code.name})",
         )
-    if isinstance(error, UnknownTopicError):
-        return error
+    if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return UnknownTopicError(*partition)
     return type(error)(error.code, f"{partition}: {error.message}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from moldau.client.cluster import Cluster
@@ -12,7 +12,7 @@ from moldau.client.coordinators import Coordinator
 from moldau.client.errors import UnknownTopicError, error_of
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.model import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -27,6 +27,9 @@ from moldau.wire.offset_shapes import (
 NO_MEMBER = Identity("", -1)
 """Commits without membership: of consumers with assigned partitions."""
 
+_NEWEST_BY_NAME: Final = 9
+"""The newest version of OffsetCommit and OffsetFetch with names of topics."""
+
 
 async def commit_offsets(
     cluster: Cluster,
@@ -37,14 +40,6 @@ async def commit_offsets(
 ) -> dict[TopicPartition, KafkaError]:
     """One attempt: the partitions that were refused, and why."""
     ids = await _topic_ids(cluster, offsets)
-    refused: dict[TopicPartition, KafkaError] = {
-        partition: UnknownTopicError(partition.topic)
-        for partition in offsets
-        if partition.topic not in ids
-    }
-    offsets = {partition: offsets[partition] for partition in offsets if partition not in refused}
-    if not offsets:
-        return refused
     request = make(
         OffsetCommitRequest,
         group_id=coordinator.key,
@@ -55,7 +50,7 @@ async def commit_offsets(
             make(
                 OffsetCommitRequestTopic,
                 name=topic,
-                topic_id=ids[topic],
+                topic_id=ids.get(topic, NO_TOPIC_ID),
                 partitions=tuple(
                     make(
                         OffsetCommitRequestPartition,
@@ -72,8 +67,10 @@ async def commit_offsets(
             for topic, numbers in by_topic(offsets).items()
         ),
     )
-    answer = await coordinator.ask(ApiKey.OFFSET_COMMIT, request)
+    by_name = any(partition.topic not in ids for partition in offsets)
+    answer = await _ask(coordinator, ApiKey.OFFSET_COMMIT, request, by_name=by_name)
     names = {topic_id: name for name, topic_id in ids.items()}
+    refused = {}
     for topic, p in _partitions(answer.topics):
         error = error_of(p.error_code)
         if error is not None:
@@ -90,17 +87,12 @@ async def fetch_committed(
     coordinator: Coordinator,
     identity: Identity,
     partitions: Collection[TopicPartition],
-) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """One attempt: what is committed, None where nothing is.
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """One attempt: what is committed; partitions without a commit are missing.
 
-    Partitions of topics that are not known are left out: what is committed there cannot be asked.
     Offsets of transactions that are not decided yet are an error that goes away (KIP-447).
     """
     ids = await _topic_ids(cluster, partitions)
-    known = [partition for partition in partitions if partition.topic in ids]
-    offsets: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(known)
-    if not known:
-        return offsets
     group = make(
         OffsetFetchRequestGroup,
         group_id=coordinator.key,
@@ -110,17 +102,19 @@ async def fetch_committed(
             make(
                 OffsetFetchRequestTopics,
                 name=topic,
-                topic_id=ids[topic],
+                topic_id=ids.get(topic, NO_TOPIC_ID),
                 partition_indexes=tuple(numbers),
             )
-            for topic, numbers in by_topic(dict.fromkeys(known, 0)).items()
+            for topic, numbers in by_topic(dict.fromkeys(partitions, 0)).items()
         ),
     )
     request = make(OffsetFetchRequest, groups=(group,), require_stable=True)
-    answer = await coordinator.ask(ApiKey.OFFSET_FETCH, request)
+    by_name = any(partition.topic not in ids for partition in partitions)
+    answer = await _ask(coordinator, ApiKey.OFFSET_FETCH, request, by_name=by_name)
     (found,) = answer.groups
     coordinator.check(found.error_code)
     names = {topic_id: name for name, topic_id in ids.items()}
+    offsets = {}
     for topic, p in _partitions(found.topics):
         coordinator.check(p.error_code)
         if p.committed_offset >= 0:
@@ -138,11 +132,19 @@ def _partitions(topics: Any) -> list[tuple[Any, Any]]:
 
 
 async def _topic_ids(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[str, UUID]:
-    """Of topics that exist: from version 10 on, offsets go with topic ids."""
+    """Of the topics that are known: from version 10 on, offsets go with topic ids."""
     ids = {}
-    for topic in dict.fromkeys(partition.topic for partition in partitions):
+    for topic in {partition.topic for partition in partitions}:
         try:
             ids[topic] = (await cluster.topic(topic)).topic_id
         except UnknownTopicError:
             continue
     return ids
+
+
+async def _ask(coordinator: Coordinator, api: ApiKey, request: Any, *, by_name: bool) -> Any:
+    """By name, the coordinator says of each topic whether it knows it; by id, all must be known."""
+    at_most = _NEWEST_BY_NAME if by_name else None
+    return await coordinator.run(
+        lambda connection: connection.request(api, request, at_most=at_most)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from moldau.client.cluster import Cluster
@@ -13,11 +13,11 @@ from moldau.client.consumer.positions import NO_EPOCH, FetchState, PartitionStat
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import NoOffsetForPartitionError, OffsetOutOfRangeError, UnknownTopicError
+from moldau.client.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from moldau.client.offsets import epoch_ends, offsets_or_errors
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.model import TopicPartition
 
 logger: Final = logging.getLogger(__name__)
 
@@ -94,17 +94,12 @@ class PositionKeeper:
             self._changed()
 
     async def _initialize(self, partitions: Waiting) -> None:
-        committed: Mapping[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions)
-        if self._commits is not None:
-            committed = await self._commits.committed_now(partitions)
+        committed = {} if self._commits is None else await self._commits.committed_now(partitions)
         without = []
         for partition, state in partitions.items():
             if self._is_over(partition, state, FetchState.INITIALIZING):
                 continue
-            if partition not in committed:
-                self._later({partition: state}, UnknownTopicError(partition.topic))
-                continue
-            found = committed[partition]
+            found = committed.get(partition)
             if found is not None:
                 epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
                 state.seek(Position(found.offset, epoch))
