@@ -29,7 +29,7 @@ def read_store(setting: str, path: str, kind: str | None, password: str | None) 
     """The certificates in a file, and the private key if it has one."""
     data = read_file(setting, path)
     if kind in (None, "JKS"):
-        # Java reads PKCS12 under the name of JKS, too, and its tools have made such files for years.
+        # Java reads PKCS12 under the name of JKS, too, and its tools have long made such files.
         kind = _looks_like(data)
     if kind == "JKS":
         raise ConfigError(
