@@ -270,8 +270,8 @@ async def test_thousands_of_mutated_requests_harm_nobody(
     await bystander.create_topic("witness")
     frames = valid_frames()
     answered = 0
-    for round_number in range(40):
-        clients = [await WireClient.connect(broker.address) for _ in range(50)]
+    for round_number in range(20):
+        clients = [await WireClient.connect(broker.address) for _ in range(100)]
         for client in clients:
             client.write(mutated(rng.choice(frames), rng))
             client.end_of_requests()
@@ -292,7 +292,7 @@ async def test_thousands_of_mutated_requests_harm_nobody(
         assert witness.base_offset == round_number
     await all_others_gone(broker, bystander)
     fetched = await bystander.fetch("witness")
-    assert values_of(fetched) == [b"%d" % n for n in range(40)]
+    assert values_of(fetched) == [b"%d" % n for n in range(20)]
     assert answered > 200, "mutations that hit nothing essential are answered"
     failures = [record for record in caplog.records if record.exc_info]
     assert not failures, failures[0].getMessage()
