@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from moldau.spark.pipeline.load import load_pipeline, ready_made
+from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
 from moldau.spark.pipeline.sql_names import tables_of
+from moldau.spark.session import python_of
 from moldau.toml_places import line_of, places
 
 GOOD = """\
@@ -259,6 +263,54 @@ def test_places_of_keys() -> None:
     }  # fmt: skip
     assert {path: found.get(path) for path in wanted} == wanted
     assert line_of(("t", 1, "o", "nothing", 3), found) == 11
+
+
+K8S = "spark.kubernetes.container.image"
+
+
+@pytest.mark.parametrize(
+    ("master", "config", "problem"),
+    [
+        ("local", {}, None),
+        ("local[4]", {}, None),
+        ("local[*, 3]", {}, None),
+        ("spark://a:7077,b:7077", {}, None),
+        ("k8s://https://host:6443", {K8S: "registry/spark:1"}, None),
+        ("sc://host", {}, None),
+        ("sc://host:15002/;token=x", {}, None),
+        ("yarn", {}, None),
+        ("sparc://host:7077", {}, "master 'sparc://host:7077' is none of local"),
+        ("spark://host", {}, "is none of"),
+        ("k8s://https://host:6443", {}, "needs an image with Python, Spark and Moldau"),
+    ],
+)
+def test_masters(master: str, config: dict[str, str], problem: str | None) -> None:
+    settings = ", ".join(f'"{name}" = "{value}"' for name, value in config.items())
+    text = f'{GOOD}\n[spark]\nmaster = "{master}"\nconfig = {{ {settings} }}\n'
+    if problem is None:
+        pipeline = parse(text)
+        assert (pipeline.master, pipeline.config) == (master, config)
+        return
+    [found] = problems(text)
+    assert found.startswith("p.toml:21: ")
+    assert problem in found
+
+
+def test_sinks_that_write_from_the_driver_need_one_here() -> None:
+    rollup = replace(load_pipeline("rollup"), master="sc://host")
+    assert "sink table writes from the driver" in (master_problem(rollup) or "")
+
+
+def test_pods_have_a_python_of_their_own() -> None:
+    here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert python_of("local[2]", {"PATH": "/bin"}) == here
+    assert python_of("spark://h:1", {"PYSPARK_PYTHON": "p"}) == {**here, "PYSPARK_PYTHON": "p"}
+    folder = str(Path(sys.executable).parent)
+    assert python_of("k8s://h", {"PATH": "/bin"}) == {
+        "PYSPARK_PYTHON": "python3",
+        "PYSPARK_DRIVER_PYTHON": "python3",
+        "PATH": f"{folder}{os.pathsep}/bin",
+    }
 
 
 def test_ready_made_pipelines_are_valid_and_described() -> None:

@@ -94,18 +94,27 @@ def run(
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
     from dataclasses import replace
 
+    from moldau.spark.pipeline.masters import master_problem
+
     pipeline = _load(file, parameter)
     if master is not None:
         pipeline = replace(pipeline, master=master)
+        if (problem := master_problem(pipeline)) is not None:
+            raise CommandError(problem[:1].upper() + problem[1:])
     _need_extra(pipeline)
     from moldau.cli.pipeline_view import json_view, live_view
-    from moldau.spark.pipeline.command import JavaNotFoundError, PipelineFailedError, run_command
+    from moldau.spark.pipeline.command import (
+        JavaNotFoundError,
+        PipelineFailedError,
+        ServerNotFoundError,
+        run_command,
+    )
 
     view = json_view(print_json_line) if json else live_view(pipeline)
     with view as shown:
         try:
             number = run_command(pipeline, shown.report, once=once, tell=shown.tell)
-        except JavaNotFoundError as error:
+        except (JavaNotFoundError, ServerNotFoundError) as error:
             raise CommandError(str(error)) from None
         except PipelineFailedError as error:
             more = "" if shown.log is None else f" (What Spark said is in {shown.log}.)"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+_CONNECT_PORT: Final = 15002
 _USUAL_PLACES: Final = (
     "/usr/lib/jvm/*",
     "/opt/java/*",
@@ -22,6 +26,10 @@ _USUAL_PLACES: Final = (
 
 class JavaNotFoundError(RuntimeError):
     """There is no Java to run Spark with."""
+
+
+class ServerNotFoundError(RuntimeError):
+    """There is no Spark Connect server, or nothing to talk to it with."""
 
 
 def find_java() -> Path:
@@ -36,15 +44,50 @@ def spark_session(
     app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None
 ) -> SparkSession:
     """A session with ``format("moldau")``; the workers run this Python, with all that it has."""
-    if not master.startswith("sc://"):
-        os.environ.setdefault("JAVA_HOME", str(find_java()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    if master.startswith("sc://"):
+        _check_connect_server(master)
+        builder = builder.remote(master)
+    else:
+        os.environ.setdefault("JAVA_HOME", str(find_java()))
+        os.environ.update(python_of(master, os.environ))
+        builder = builder.master(master)
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def python_of(master: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Which Python the workers run, if nobody has said so: this one.
+
+    Pods have another file system, in which it is ``python3`` of the image; so it has to be here.
+    """
+    in_pods = master.startswith("k8s://")
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    found = {
+        name: environment.get(name, "python3" if in_pods else sys.executable) for name in names
+    }
+    if in_pods:
+        here = str(Path(sys.executable).parent)
+        found["PATH"] = os.pathsep.join((here, environment.get("PATH", "")))
+    return found
+
+
+def _check_connect_server(url: str) -> None:
+    """Spark's client would go on trying for ten minutes."""
+    for module in ("grpc", "grpc_status", "zstandard"):
+        if find_spec(module) is None:
+            raise ServerNotFoundError(
+                f"Spark Connect ({url}) needs {module}: pip install 'pyspark[connect]'"
+            )
+    place = urlsplit(url)
+    host, port = place.hostname or "localhost", place.port or _CONNECT_PORT
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as error:
+        raise ServerNotFoundError(
+            f"No Spark Connect server answers at {host}:{port}: {error.strerror or error}"
+        ) from None
 
 
 def _java_homes() -> Iterable[Path]:

@@ -20,6 +20,7 @@ from moldau.spark.pipeline.run import Report, Run, said
 from moldau.spark.pipeline.run import once as ending
 from moldau.spark.pipeline.spec import Pipeline
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
+from moldau.spark.session import ServerNotFoundError as ServerNotFoundError
 from moldau.spark.session import spark_session
 
 _QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -61,10 +62,11 @@ def run_command(
 def _run(
     pipeline: Pipeline, report: Report, signals: _Signals, tell: Callable[[State], None]
 ) -> None:
+    signals.interrupting = pipeline.remote
     spark = spark_session(
         f"moldau pipeline {pipeline.name}",
         master=pipeline.master,
-        config={**_QUIET, **_for_this_machine(pipeline.master), **pipeline.config},
+        config={**_defaults(pipeline), **pipeline.config},
     )
     try:
         signals.install()  # Spark has put a handler of its own in the place
@@ -85,16 +87,18 @@ def _run(
         _stop(spark)
 
 
-def _for_this_machine(master: str) -> dict[str, str]:
+def _defaults(pipeline: Pipeline) -> dict[str, str]:
     """Spark's 200 partitions after a shuffle are for clusters: here each costs more than its rows.
 
     A checkpoint keeps the number that it was begun with.
     """
-    found = _LOCAL.match(master)
+    if pipeline.remote:
+        return {}  # settings of the server
+    found = _LOCAL.match(pipeline.master)
     if found is None:
-        return {}
+        return _QUIET
     cores = found[1] if (found[1] or "*") != "*" else os.cpu_count()
-    return {"spark.sql.shuffle.partitions": str(max(2, int(cores or 1)))}
+    return {**_QUIET, "spark.sql.shuffle.partitions": str(max(2, int(cores or 1)))}
 
 
 def _stop(spark: SparkSession) -> None:
@@ -114,14 +118,17 @@ def _kill_children(of: int | Literal["self"] = "self") -> None:
 
 def _sentence(pipeline: Pipeline, error: Exception) -> str:
     if isinstance(error, PySparkException):
-        return f"Spark refused pipeline {pipeline.name}: {said(error)}"
+        text = f"Spark refused pipeline {pipeline.name}: {said(error)}"
+        if "DATA_SOURCE_NOT_FOUND" in text and "moldau" in text:
+            text += " Moldau must be installed for the driver's Python (PYSPARK_PYTHON there)."
+        return text
     return f"Spark's process ended while pipeline {pipeline.name} was running ({error!r})"
 
 
 class _Signals:
     """The first signal stops a run, or interrupts its beginning; the second one interrupts.
 
-    While Spark's process starts, the first one is only noted: that process would be left behind.
+    While a process of Spark's starts, the first one is only noted: it would be left behind.
     """
 
     def __init__(self, tell: Callable[[State], None]) -> None:

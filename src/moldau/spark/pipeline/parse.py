@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
+from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
@@ -79,6 +80,8 @@ class _Parser:
             steps=ordered(self._declared, steps, self._problems),
             sinks=tuple(sinks.values()),
         )
+        if (problem := master_problem(pipeline)) is not None:
+            spark.complain("master", problem)
         check_sinks(sinks, self._declared, self._problems)
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,21 +31,35 @@ class Progress:
 
 
 def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
-    """From the JSON of a ``StreamingQueryProgress``."""
+    """From the JSON of a ``StreamingQueryProgress``.
+
+    Through Spark Connect rates are those of the sources only, and offsets are JSON in JSON.
+    """
     operators = report.get("stateOperators") or []
+    sources = [_source(one) for one in report.get("sources") or ()]
+    rates = [report, *sources] if "processedRowsPerSecond" not in report else [report]
     return Progress(
         sink=sink,
         batch=int(report["batchId"]),
         time=report["timestamp"],
-        rows=sum(source.get("numInputRows", 0) for source in report.get("sources", ())),
-        rows_per_second=round(float(report.get("processedRowsPerSecond") or 0.0), 1),
+        rows=sum(source.get("numInputRows", 0) for source in sources),
+        rows_per_second=round(sum(one.get("processedRowsPerSecond") or 0.0 for one in rates), 1),
         batch_ms=int((report.get("durationMs") or {}).get("triggerExecution", 0)),
         watermark=(report.get("eventTime") or {}).get("watermark"),
-        lag=_lag(report.get("sources", ())),
+        lag=_lag(sources),
         state_rows=sum(int(one.get("numRowsTotal", 0)) for one in operators),
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
-        offsets=_offsets(report.get("sources", ())),
+        offsets=_offsets(sources),
     )
+
+
+def _source(report: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(report)
+    for name in ("endOffset", "latestOffset"):
+        if isinstance(found.get(name), str):
+            with suppress(ValueError):  # a source with offsets of another kind
+                found[name] = json.loads(found[name])
+    return found
 
 
 def _offsets(sources: Any) -> dict[str, dict[str, int]]:

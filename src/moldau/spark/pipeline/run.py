@@ -15,8 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
 from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
+from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of
-from moldau.spark.pipeline.sinks import finish, stream_writer, write_once, writes_on_driver
+from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 
 POLL: Final = 0.2
@@ -49,7 +50,8 @@ class Run:
         """Times of reports: an idle query reports the number of a batch that is yet to come."""
         self._last: dict[str, Progress] = {}
         self._queries: dict[str, StreamingQuery] = {}
-        _check_master(pipeline)
+        if (problem := master_problem(pipeline)) is not None:
+            raise PipelineFailedError(problem)
         frames = build_frames(pipeline, spark)
         try:
             for sink in pipeline.sinks:
@@ -127,15 +129,6 @@ class Run:
 def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:
     """Run it to its end: pipelines that go on for ever are a ``Run``."""
     Run(pipeline, spark, report).wait()
-
-
-def _check_master(pipeline: Pipeline) -> None:
-    on_driver = [sink.name for sink in pipeline.sinks if writes_on_driver(sink)]
-    if pipeline.remote and on_driver:
-        raise PipelineFailedError(
-            f"sink {on_driver[0]} writes from the driver, and with {pipeline.master} that is a "
-            "server: tables and Parquet with compact need another master"
-        )
 
 
 def _triggered(writer: Any, trigger: Trigger) -> Any:

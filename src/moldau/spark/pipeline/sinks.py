@@ -55,10 +55,6 @@ def write_once(sink: Sink, frame: DataFrame) -> None:
             frame.show(sink.rows, truncate=False)
 
 
-def writes_on_driver(sink: Sink) -> bool:
-    return isinstance(sink, TableSink) or (isinstance(sink, ParquetSink) and sink.compact)
-
-
 def finish(sink: Sink, batches: int) -> None:
     """A stream has ended after so many batches: what is left to do."""
     if isinstance(sink, ParquetSink) and sink.compact:
