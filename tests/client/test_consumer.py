@@ -980,7 +980,7 @@ def test_topics_patterns_and_partitions_exclude_each_other(
         consumer.subscribe(pattern="x")
     consumer.unsubscribe()
     consumer.assign([TopicPartition(topic, 0)])
-    with pytest.raises(TypeError, match="list of topics"):
+    with pytest.raises(TypeError, match="list of names"):
         consumer.subscribe(topic)
     with pytest.raises(KafkaError, match=r"needs a group\.id"):
         new_consumer().subscribe([topic])
@@ -1104,7 +1104,7 @@ def test_a_batch_ends_before_an_error_and_the_next_call_raises_it(
 
 def test_arguments_of_the_wrong_kind_are_named(new_consumer: NewConsumer) -> None:
     consumer = new_consumer()
-    with pytest.raises(TypeError, match=r"a topic for subscribe\(\)"):
+    with pytest.raises(TypeError, match="TopicPartition is needed, not"):
         consumer.assign(["t0"])  # type: ignore[list-item]
     where = TopicPartition("t", 0)
     consumer.assign([where])

@@ -112,7 +112,7 @@ def read_metadata(response: MetadataResponse) -> ClusterMetadata:
         if error is None:
             topics[name] = _read_topic(topic)
         else:
-            errors[name] = error
+            errors[name] = type(error)(error.code, f"Topic {name!r}: {error.message}")
     return ClusterMetadata(
         cluster_id=response.cluster_id,
         controller_id=response.controller_id,

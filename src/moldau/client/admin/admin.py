@@ -21,6 +21,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._thread.run(self._inner.close())
         self._thread.stop()
 
+    def __repr__(self) -> str:
+        return repr(self._inner).replace("AsyncAdmin", "Admin")
+
     list_topics = blocking(AsyncAdmin.list_topics)
     describe_topics = blocking(AsyncAdmin.describe_topics)
     create_topics = blocking(AsyncAdmin.create_topics)

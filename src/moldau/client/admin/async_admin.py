@@ -78,6 +78,9 @@ class AsyncAdmin(AsyncClosing):
         if self._own_cluster:
             await self._caller.cluster.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._caller.cluster.settings.servers}>"
+
     # -- topics
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:

@@ -16,6 +16,7 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
+from moldau.client import given
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.group_protocol import read_assignment, read_subscription
 from moldau.client.admin.group_types import (
@@ -56,6 +57,7 @@ async def list_groups(
 
 async def describe_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome[GroupDescription]]:
     """Groups of both types: what is no group of type ``consumer`` is asked about as a classic."""
+    groups = given.names(groups, "describe_groups()")
 
     async def ask(node_id: int, wanted: dict[str, None]) -> dict[str, Any]:
         node = caller.cluster.metadata.nodes[node_id]
@@ -76,6 +78,8 @@ async def describe_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome
 
 
 async def delete_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome[str]]:
+    groups = given.names(groups, "delete_groups()")
+
     async def ask(node_id: int, wanted: dict[str, None]) -> dict[str, Any]:
         connection = await caller.cluster.connection(node_id)
         answer = await connection.request(

@@ -22,6 +22,10 @@ class Outcome(Generic[T]):
     value: T | None = None
     error: KafkaError | None = None
 
+    def __post_init__(self) -> None:
+        if self.error is not None:
+            object.__setattr__(self, "value", None)
+
     def get(self) -> T:
         if self.error is not None:
             raise self.error

@@ -33,6 +33,8 @@ from moldau.client.errors import (
     ConfigError,
     WakeupError,
 )
+from moldau.client.given import names
+from moldau.client.given import partitions as partitions_given
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
@@ -101,12 +103,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             raise ValueError("subscribe() takes topics or a pattern")
         subscription = self._core.subscription
         if topics is not None:
-            if isinstance(topics, str):
-                raise TypeError("subscribe() takes a list of topics; this is one string")
-            names = list(topics)
-            if not names or not all(names):
+            wanted = names(topics, "subscribe()")
+            if not wanted or not all(wanted):
                 raise ValueError("subscribe() needs topics with names; unsubscribe() ends reading")
-            subscription.subscribe(names)
+            subscription.subscribe(wanted)
         elif isinstance(pattern, str) and self.settings.group_protocol == "consumer":
             subscription.subscribe_broker_pattern(pattern)
         elif pattern is not None:
@@ -138,7 +138,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group's help; replaces the last call's."""
         self._check_open()
-        wanted = [_partition(given) for given in partitions]
+        wanted = partitions_given(partitions, "assign()")
         before = set(self._core.subscription.partitions)
         self._core.subscription.assign(wanted)
         for partition in before - set(wanted):
@@ -325,7 +325,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         commits = self._group("commit()")
         self._core.start()
         within = self._api_timeout if timeout is None else timeout
-        await commits.commit(commits.to_commit() if offsets is None else places(offsets), within)
+        await commits.commit(
+            commits.to_commit() if offsets is None else places(offsets, "commit()"), within
+        )
 
     def commit_async(
         self, offsets: Places | None = None, callback: CommitCallback | None = None
@@ -336,7 +338,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """
         commits = self._group("commit_async()")
         self._core.start()
-        commits.commit_async(commits.to_commit() if offsets is None else places(offsets), callback)
+        wanted = commits.to_commit() if offsets is None else places(offsets, "commit_async()")
+        commits.commit_async(wanted, callback)
 
     def store_offset(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Say that everything before this offset is done: the next automatic commit takes it.
@@ -348,7 +351,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     def store_offsets(self, offsets: Places) -> None:
         if self.settings.enable_auto_offset_store:
             raise ValueError("store_offset() needs enable.auto.offset.store=false")
-        self._group("store_offset()").store(places(offsets))
+        self._group("store_offset()").store(places(offsets, "store_offsets()"))
 
     def metrics(self) -> dict[str, float]:
         """A few figures by Kafka's names."""
@@ -386,7 +389,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
     def __repr__(self) -> str:
         group = self.settings.group_id
-        return f"<{type(self).__name__} {f'of group {group!r}' if group else 'without a group'}>"
+        member = f"of group {group!r}" if group else "without a group"
+        return f"<{type(self).__name__} {member} at {self.settings.servers}>"
 
     # -- parts
 
@@ -536,9 +540,3 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("The consumer is closed")
-
-
-def _partition(given: TopicPartition) -> TopicPartition:
-    if isinstance(given, str):
-        raise TypeError(f"assign() takes TopicPartitions; {given!r} is a topic for subscribe()")
-    return TopicPartition(*given)

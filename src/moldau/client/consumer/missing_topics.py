@@ -59,7 +59,7 @@ class MissingTopics:
 
     def _tell(self, name: str, error: KafkaError) -> None:
         if not error.retriable:
-            self._failed(type(error)(error.code, f"Topic {name!r}: {error.message}"))
+            self._failed(error)
             return
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             what = f"cannot be read yet ({error.code.name})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from moldau.client import given
 from moldau.client.consumer.commits import Commits
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.types import ConsumerGroupMetadata
@@ -69,7 +70,7 @@ class ConsumerQuestions:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing is."""
         commits = self._group("committed()")
-        wanted = list(partitions)
+        wanted = given.partitions(partitions, "committed()")
         within = self._api_timeout if timeout is None else timeout
         found = await commits.committed(wanted, within) if wanted else {}
         return {partition: found.get(partition) for partition in wanted}
@@ -90,23 +91,29 @@ class ConsumerQuestions:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), timeout)
+        found = await self._list_offsets(
+            dict.fromkeys(given.partitions(partitions, "beginning_offsets()"), OffsetSpec.EARLIEST),
+            timeout,
+        )
         return {partition: at.offset for partition, at in found.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offsets after the last record that this consumer can see."""
-        found = await self._list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout)
+        found = await self._list_offsets(
+            dict.fromkeys(given.partitions(partitions, "end_offsets()"), OffsetSpec.LATEST), timeout
+        )
         return {partition: at.offset for partition, at in found.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time in milliseconds; None where there is none."""
-        if any(timestamp < 0 for timestamp in timestamps.values()):
+        wanted = given.by_partition(timestamps, "offsets_for_times()")
+        if any(timestamp < 0 for timestamp in wanted.values()):
             raise ValueError("a timestamp is not negative")
-        found = await self._list_offsets(timestamps, timeout)
+        found = await self._list_offsets(wanted, timeout)
         return {key: at if at.offset >= 0 else None for key, at in found.items()}
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:

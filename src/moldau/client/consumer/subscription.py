@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 
+from moldau.client import given
 from moldau.client.consumer.positions import PartitionState
 from moldau.model import TopicPartition
 
@@ -93,10 +94,9 @@ class SubscriptionState:
     def state(self, partition: TopicPartition) -> PartitionState:
         try:
             return self.partitions[partition]
-        except KeyError:
-            raise ValueError(f"partition {partition} is not assigned to this consumer") from None
-        except TypeError:
-            raise TypeError(f"a TopicPartition is needed, not {partition!r}") from None
+        except (KeyError, TypeError):
+            asked = given.partition(partition)
+            raise ValueError(f"partition {asked} is not assigned to this consumer") from None
 
     def _choose(self, kind: SubscriptionKind) -> None:
         if self.kind not in (SubscriptionKind.NONE, kind):

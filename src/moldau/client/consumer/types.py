@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from moldau.client.given import by_partition
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 Places = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -22,8 +23,13 @@ class ConsumerGroupMetadata(NamedTuple):
 
 def place(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
     """An offset with or without metadata."""
-    return OffsetAndMetadata(given) if isinstance(given, int) else given
+    if isinstance(given, int):
+        return OffsetAndMetadata(given)
+    if not isinstance(given, OffsetAndMetadata):
+        raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {given!r}")
+    return given
 
 
-def places(given: Places) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {partition: place(offset) for partition, offset in given.items()}
+def places(given: Places, what: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """``what`` is the method that takes them."""
+    return {partition: place(offset) for partition, offset in by_partition(given, what).items()}

@@ -173,4 +173,6 @@ class AsyncProducer(AsyncClosing):
         return self._transactor
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._core.settings!r}>"
+        settings = self._core.settings
+        name = settings.transactional_id
+        return f"<{type(self).__name__} {f'{name!r} ' if name else ''}to {settings.servers}>"

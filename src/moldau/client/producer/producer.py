@@ -131,7 +131,7 @@ class Producer(BlockingClient[AsyncProducer]):
         self._thread.stop()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._core.settings!r}>"
+        return repr(self._inner).replace("AsyncProducer", "Producer")
 
 
 def _abandon(core: ProducerCore) -> None:

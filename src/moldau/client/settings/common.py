@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.client.address import parse_bootstrap
+from moldau.client.address import parse_bootstrap, show
 from moldau.client.settings.security import SecuritySettings
 from moldau.client.settings.setting import (
     REQUIRED,
@@ -109,3 +109,8 @@ class CommonSettings(SecuritySettings):
     def request_timeout(self) -> float:
         """``request.timeout.ms`` in seconds."""
         return self.request_timeout_ms / 1000
+
+    @property
+    def servers(self) -> str:
+        """``bootstrap.servers`` as they are written."""
+        return ",".join(show(*address) for address in self.bootstrap_servers)
