@@ -15,6 +15,8 @@ ZOOKEEPER_VERSION := $(shell sed -n 's:.*<zookeeper.version>\(.*\)</zookeeper.ve
 ZOOKEEPER_JARS := .cache/zookeeper-$(ZOOKEEPER_VERSION)
 CONNECTOR_VERSION := $(shell sed -n 's:.*<connector.version>\(.*\)</connector.version>.*:\1:p' tests/java/spark/pom.xml)
 CONNECTOR_JARS := .cache/spark-connector-$(CONNECTOR_VERSION)
+PYSPARK_OLDEST := 4.1.4
+PYSPARK_RELEASES := $(PYSPARK_OLDEST) 4.2.1
 KAFKAJS := tests/node/node_modules/.installed
 COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
 COMPAT_REPORT := .cache/compat-report.json
@@ -31,7 +33,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .PHONY: help
 help: ## Show this list
 	@echo "Moldau: make <target>"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 # --- Installing ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +98,13 @@ spark-connector: $(CONNECTOR_JARS)/.complete ## Copy the jars of Spark's own Kaf
 $(CONNECTOR_JARS)/.complete: tests/java/spark/pom.xml
 	$(call copy_jars,$(CONNECTOR_JARS),tests/java/spark/pom.xml)
 
+# Releases of PySpark beside the one in .venv, each in a folder of its own.
+.cache/pyspark-%/.complete: | $(BIN)/python
+	@echo "Installing PySpark $* into .cache"
+	@rm -rf .cache/pyspark-$* && mkdir -p .cache
+	@$(PIP) install --no-deps --target .cache/pyspark-$* pyspark==$*
+	@touch $@
+
 # No lock file: it would pin download addresses. package.json pins the versions.
 $(KAFKAJS): tests/node/package.json
 	@tools/system-packages node
@@ -104,7 +113,7 @@ $(KAFKAJS): tests/node/package.json
 	@touch $@
 
 .PHONY: test-tools
-test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS)
+test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete
 	@tools/system-packages java node kcat postgresql openssl
 
 # --- Checking --------------------------------------------------------------------------------------------------------
@@ -113,6 +122,10 @@ test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS)
 test: test-tools check ## Install the test tools, then run all checks and all tests
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
+
+.PHONY: test-pyspark-releases
+test-pyspark-releases: test-tools $(PYSPARK_RELEASES:%=.cache/pyspark-%/.complete) ## Run the data source on every release of PySpark that it is for
+	@$(BIN)/pytest tests/spark/test_pyspark_releases.py $(ARGS)
 
 .PHONY: check
 check: install ## Formatting, lint, types and layers

@@ -149,7 +149,7 @@ class StreamPlan:
 class PlainStreamReader(StreamPlan, DataSourceStreamReader):
     """For PySpark before 4.2, which does not say where a batch begins when it asks where it ends.
 
-    Limits hold from the second batch after a restart on: the first one's beginning is not known.
+    Limits hold from the second batch after a start on: the first one's beginning is not known.
     """
 
     _begin: Offsets | None = None
