@@ -249,6 +249,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         A record counts as consumed when the callback returns; what it raises ends the call.
         """
+        if not callable(callback):
+            raise TypeError(f"consume_callback() takes a function, not {callback!r}")
         count = 0
         while True:
             try:
