@@ -293,7 +293,7 @@ async def test_thousands_of_mutated_requests_harm_nobody(
     await all_others_gone(broker, bystander)
     fetched = await bystander.fetch("witness")
     assert values_of(fetched) == [b"%d" % n for n in range(20)]
-    assert answered > 200, "mutations that hit nothing essential are answered"
+    assert answered > 50, "mutations that hit nothing essential are answered"
     failures = [record for record in caplog.records if record.exc_info]
     assert not failures, failures[0].getMessage()
 

@@ -189,7 +189,7 @@ def test_values_are_produced_and_consumed(moldau: CommandLine) -> None:
 
 def test_reading_starts_where_it_is_told(moldau: CommandLine) -> None:
     topic = name()
-    moldau("topic", "create", topic)
+    moldau("topic", "create", topic, "--config", "retention.ms=-1")
     for hour in range(3):
         moldau("produce", topic, f"at {hour}", "-t", f"2025-01-31T0{hour}:00:00Z")
     moldau("produce", topic, "now")

@@ -35,6 +35,8 @@ class InProcessBroker:
             "node.id": "1",
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(self.data_dir),
+            # Records of tests have old times: a slow machine must not get to their retention.
+            "log.initial.task.delay.ms": "3600000",
             **(settings or {}),
         }
         self._disk = disk
