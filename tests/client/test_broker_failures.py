@@ -12,6 +12,7 @@ from tests.client.conftest import topic_factory
 from tests.client.reading import Stored, read_topic
 from tests.support.apache_kafka import ApacheKafkaCluster
 from tests.support.process import free_port
+from tests.support.waiting import eventually
 
 from moldau import (
     Delivery,
@@ -200,11 +201,13 @@ def test_records_fail_when_no_broker_comes_back(own_moldau: MoldauProcess) -> No
         assert {type(error) for error in errors} == {DeliveryTimeoutError}
         assert "within delivery.timeout.ms (1 s)" in str(errors[0])
         assert calls == lost
-        # The numbers of the lost records are missing; what follows is stored all the same.
+        # The numbers of the lost records are missing; what follows is stored all the same. A busy
+        # machine may take longer for that than the second that this producer has.
         own_moldau.start()
-        assert producer.send("t", b"second").result(SECONDS).offset >= 1
+        eventually(lambda: producer.send("t", b"second").exception(SECONDS) is None)
     values = [record.value for record in read_topic(own_moldau.bootstrap_servers, "t")[0]]
-    assert values == [b"first", b"second"]
+    assert values[0] == b"first"
+    assert set(values[1:]) == {b"second"}
 
 
 def test_a_whole_cluster_on_another_address_is_found_through_bootstrap(tmp_path: Path) -> None:
