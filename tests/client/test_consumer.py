@@ -1010,7 +1010,7 @@ def test_settings_that_make_no_sense_are_refused_at_once() -> None:
 
 def test_the_first_poll_waits_until_the_group_has_formed(tmp_path: Path) -> None:
     """With the delay that brokers have by default, longer than the timeout of the poll."""
-    delay = {"group.initial.rebalance.delay.ms": "1500", "offsets.topic.num.partitions": "1"}
+    delay = {"group.initial.rebalance.delay.ms": "2500", "offsets.topic.num.partitions": "1"}
     with MoldauProcess(tmp_path, overrides=delay) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("late", b"hello").result(30)
@@ -1019,7 +1019,7 @@ def test_the_first_poll_waits_until_the_group_has_formed(tmp_path: Path) -> None
         ) as consumer:
             consumer.subscribe(["late"])
             assert not consumer.poll(timeout=0)
-            assert values(consumer.poll(timeout=0.5).records()) == [b"hello"]
+            assert values(consumer.poll(timeout=2.0).records()) == [b"hello"]
 
 
 def test_who_leaves_a_loop_has_consumed_what_was_given_and_no_more(
