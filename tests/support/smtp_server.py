@@ -69,7 +69,11 @@ class SmtpServer:
 
     def start(self) -> Self:
         controller = Controller(
-            self.inbox, hostname="127.0.0.1", port=self.port or _free_port(), **self._options
+            self.inbox,
+            hostname="127.0.0.1",
+            port=self.port or _free_port(),
+            ready_timeout=60.0,
+            **self._options,
         )
         controller.start()
         self._controller = controller

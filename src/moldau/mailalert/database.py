@@ -48,14 +48,14 @@ class Database:
         """Whether other processes may run the application on the same database."""
         return self.url.get_backend_name() != "sqlite"
 
-    def migrate(self) -> None:
+    def migrate(self, revision: str = "head") -> None:
         """Bring the tables up to date; harmless when they are."""
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         try:
             with self._engines["full"].begin() as connection:
                 config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                command.upgrade(config, revision)
         except DBAPIError as error:
             where = self.url.render_as_string(hide_password=True)
             raise ConfigError(f"the database {where} cannot be used: {error.orig}") from error

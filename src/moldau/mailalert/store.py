@@ -21,7 +21,7 @@ from moldau.mailalert.states import MailState
 _KEPT_OF_INVALID: Final = 4096
 """Bytes of a record that is no alert that are kept to look at."""
 
-_PURGE_AT_ONCE: Final = 500
+PURGE_AT_ONCE: Final = 500
 
 Recipients = Callable[[Alert], tuple[str, ...]]
 
@@ -227,20 +227,20 @@ def _in_steps(step: Callable[[], tuple[bool, int]]) -> int:
 
 def _purge_mails(database: Database, old: Sequence[Any]) -> tuple[bool, int]:
     with database.write("normal") as connection:
-        chosen = select(mails.c.id).where(*old).limit(_PURGE_AT_ONCE)
+        chosen = select(mails.c.id).where(*old).limit(PURGE_AT_ONCE)
         ids = connection.execute(chosen.with_for_update(skip_locked=True)).scalars().all()
         count = connection.execute(delete(alerts).where(alerts.c.mail_id.in_(ids))).rowcount
         connection.execute(delete(mails).where(mails.c.id.in_(ids)))
-    return len(ids) == _PURGE_AT_ONCE, count
+    return len(ids) == PURGE_AT_ONCE, count
 
 
 def _purge_invalid(database: Database, before_ms: int) -> tuple[bool, int]:
     with database.write("normal") as connection:
         key = alerts.c.topic, alerts.c.partition, alerts.c.offset, alerts.c.fingerprint
         old = alerts.c.mail_id.is_(None), alerts.c.received_ms < before_ms
-        chosen = select(*key).where(*old).limit(_PURGE_AT_ONCE)
+        chosen = select(*key).where(*old).limit(PURGE_AT_ONCE)
         count = connection.execute(delete(alerts).where(tuple_(*key).in_(chosen))).rowcount
-    return count == _PURGE_AT_ONCE, count
+    return count == PURGE_AT_ONCE, count
 
 
 def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[Incoming]:

@@ -30,6 +30,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from moldau.client.errors import KafkaError, RecordTooLargeError
+from moldau.config.option import ConfigError
 from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert
 from moldau.mailalert.http_protocol import TimedProtocol
 from moldau.mailalert.producer import AlertSender
@@ -86,12 +87,13 @@ class StatusServer:
         return port
 
     def start(self) -> None:
-        """Return once the port is open; ``OSError`` if it cannot be."""
+        """Return once the port is open; ``ConfigError`` if it cannot be."""
         self._thread.start()
         while not self._server.started:
             if not self._thread.is_alive():
                 config = self._server.config
-                raise OSError(f"cannot listen on {config.host}:{config.port}")
+                where = f"{config.host}:{config.port}"
+                raise ConfigError(f"http.listen: the port {where} is taken or not of this machine")
             time.sleep(0.01)
 
     def stop(self) -> None:

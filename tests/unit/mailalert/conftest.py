@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from tests.support.postgres import Postgres
 
 from moldau.mailalert.database import Database
@@ -18,13 +18,24 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres_url(postgres: Postgres) -> str:
+    """One database for all: making one takes longer than most tests."""
+    url = postgres.url("mailalert")
+    made = Database(url)
+    made.migrate()
+    made.close()
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/alerts.db"
+        opened = Database(f"sqlite:///{tmp_path}/alerts.db")
+        opened.migrate()
     else:
-        url = request.getfixturevalue("postgres").url(f"t{uuid.uuid4().hex[:12]}")
-    opened = Database(url)
-    opened.migrate()
+        opened = Database(request.getfixturevalue("postgres_url"))
+        with opened.write() as connection:
+            connection.execute(text("TRUNCATE alerts, mails"))
     yield opened
     opened.close()

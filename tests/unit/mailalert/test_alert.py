@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.client.admin import Admin, PartitionLag
 from moldau.config.option import ConfigError
-from moldau.mailalert.alert import Alert, InvalidAlertError, Severity, decode_alert
+from moldau.errors import ErrorCode, KafkaError
+from moldau.mailalert.alert import Alert, InvalidAlertError, Severity, check_address, decode_alert
 from moldau.mailalert.grouping import Grouper, GroupingRules
 from moldau.mailalert.lag import Lag, LagRule, LagState, LagWatch, QuietHours
+from moldau.mailalert.lag_watcher import LagWatcher
 from moldau.mailalert.outbox import Mail, Sample
-from moldau.mailalert.rendering import Renderer
+from moldau.mailalert.rendering import LONGEST_BODY, Renderer
 from moldau.mailalert.routing import Route, Router
 from moldau.mailalert.settings import load_settings, parse_settings
-from moldau.mailalert.settings_tables import Settings, parse_duration_ms
+from moldau.mailalert.settings_tables import Settings, WatchTable, parse_duration_ms
+from moldau.mailalert.smtp import with_ascii_domain
 from moldau.mailalert.states import ALERT_STATES, PREDECESSORS, MailState
+from moldau.model import OffsetAndMetadata, TopicPartition
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -55,7 +63,15 @@ def test_garbage_is_refused_and_nothing_else_happens(data: bytes) -> None:
         (b'{"subject": "x", "severity": "bad"}', "must be one of debug, info"),
         (b'{"subject": "x", "recipients": ["nobody"]}', "not a mail address"),
         (b'{"subject": "x", "recipients": ["a@b\\r\\nBcc: c@d"]}', "not a mail address"),
+        (b'{"subject": "x", "recipients": ["a\\u2028b@example.org"]}', "not a mail address"),
+        (b'{"subject": "x", "recipients": ["a@b@c", "d@e"]}', "not a mail address"),
         (b'{"subject": "x", "time": "yesterday"}', "yesterday"),
+        (b'{"subject": "x", "time": 99999999999999999999}', "to the year 9999"),
+        (b'{"subject": "x", "time": 253402300800000}', "to the year 9999"),
+        (b'{"subject": "x", "time": -1}', "from 1970"),
+        (b'{"subject": "x", "time": "0001-01-01T00:00:00+14:00"}', "from 1970"),
+        (b'{"subject": "\\ud800"}', "truncated|surrogate|malformed"),
+        (b'{"subject": "x", "more": ' + b"[" * 100_000, "depth|truncated|malformed"),
     ],
 )
 def test_a_bad_alert_is_refused_with_a_reason(data: bytes | None, reason: str) -> None:
@@ -74,6 +90,21 @@ def test_times_may_be_words_numbers_or_missing() -> None:
 def test_a_subject_cannot_bring_headers_with_it() -> None:
     alert = decode_alert(b'{"subject": "a\\r\\nBcc: evil@example.org"}', 0)
     assert "\n" not in alert.subject
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_an_address_that_is_taken_fits_into_a_header(name: str, domain: str) -> None:
+    try:
+        address = check_address(f"{name}@{domain}")
+    except InvalidAlertError:
+        return
+    message = EmailMessage()
+    message["To"] = with_ascii_domain(address)
+    message["Bye"] = "bye"
+    for policy in (SMTP, SMTPUTF8):
+        lines = message.as_bytes(policy=policy).splitlines()
+        names = [line.split(b":")[0] for line in lines if line and not line[:1].isspace()]
+        assert names == [b"To", b"Bye"]
 
 
 # Routing -----------------------------------------------------------------------------------------
@@ -171,6 +202,14 @@ def test_a_digest_has_both_parts_and_escapes_html() -> None:
     assert message["X-Moldau-Alerts"] == "3"
 
 
+def test_an_endless_body_is_cut() -> None:
+    samples = [Sample(0, Severity.ERROR, "x" * (LONGEST_BODY + 1234))]
+    message = Renderer("alerts@example.org").render(mail(1), samples, 0)
+    plain = message.get_body(("plain",))
+    assert plain is not None
+    assert "x\n[1,234 more characters are in the database]" in plain.get_content()
+
+
 def test_templates_can_be_replaced_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "subject.txt").write_text("ALERT {{ mail.subject }}")
     message = Renderer("a@example.org", tmp_path).render(mail(1), [], 0)
@@ -216,6 +255,29 @@ def test_quiet_hours_put_an_alert_off() -> None:
     assert watch.update(Lag(5, 0), 2, datetime(2026, 1, 2, 6, tzinfo=UTC)) is not None
 
 
+class Groups:
+    """The part of an admin client that tells the lag."""
+
+    def group_lag(self, _group: str) -> dict[TopicPartition, PartitionLag]:
+        return {TopicPartition("work", 0): PartitionLag(OffsetAndMetadata(0), 10, 1000)}
+
+
+def test_an_alert_that_could_not_be_sent_is_sent_by_the_next_round() -> None:
+    sent: list[Alert] = []
+    broken = [KafkaError(ErrorCode.REQUEST_TIMED_OUT), TimeoutError()]
+
+    def send(alert: Alert) -> None:
+        if broken:
+            raise broken.pop()
+        sent.append(alert)
+
+    table = WatchTable(group="readers", records=5)
+    watcher = LagWatcher(cast("Admin", Groups()), send, [table], 1.0)
+    for expected in (0, 0, 1, 1):
+        watcher.look()
+        assert len(sent) == expected
+
+
 def test_hours_within_a_day_and_bad_ones() -> None:
     lunch = QuietHours.parse("12:00 - 13:00")
     assert lunch.contain(NOON)
@@ -253,6 +315,24 @@ def test_the_defaults_are_those_of_the_mission() -> None:
         ({"routes": [{"recipients": [], "sobject": "x"}]}, r"in \[routes\].*'subject'"),
         ({"watch": [{"group": "g"}]}, "needs records or seconds"),
         ({"http": {"listen": "nowhere"}}, "must be HOST:PORT"),
+        ({"http": {"listen": "0.0.0.0:8090"}}, "set http.token or"),
+        ({"http": {"listen": "alerts.example.org:8090"}}, "set http.token or"),
+        ({"http": {"listen": "127.0.0.1:1", "token": ""}}, "http.token is empty"),
+        ({"mail": {"timeout": "0s"}}, "mail.timeout: '0s' is too short"),
+        ({"mail": {"retry_max": "soon"}}, "mail.retry_max: 'soon' is not a duration"),
+        ({"mail": {"sender": "alerts"}}, "mail.sender: 'alerts' is not a mail address"),
+        ({"mail": {"username": "me"}}, "mail.username needs"),
+        ({"mail": {"port": 70000}}, "mail.port is 70000"),
+        ({"mail": {"ca_file": "/no/such/file"}}, "no file /no/such/file"),
+        ({"digest": {"templates": "/no/such/folder"}}, "no folder /no/such/folder"),
+        ({"database": {"url": "nonsense"}}, "database.url is no address"),
+        ({"database": {"url": "sqlite://"}}, "alerts in memory"),
+        ({"database": {"url": "mysql://x/y"}}, "must be of sqlite or postgresql"),
+        ({"database": {"purge_every": "0s"}}, "database.purge_every: '0s' is too short"),
+        ({"watch": [{"group": "g", "records": 0}]}, r"watch\[0\].records is 0"),
+        ({"watch": [{"group": "g", "records": 1, "quiet_hours": "x"}]}, "like '22:00-06:00'"),
+        ({"watch": [{"group": "g", "records": 1, "clear_below": 2}]}, "clear_below is 2"),
+        ({"kafka": {"fetch.min.byte": 1}}, "kafka: .*fetch.min.bytes"),
     ],
 )
 def test_a_wrong_setting_is_explained(table: dict[str, object], message: str) -> None:
@@ -266,11 +346,27 @@ def test_a_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
     settings = load_settings(path)
     assert isinstance(settings, Settings)
     assert settings.smtp().port == 2525
+    path.write_text('topic = "a"\n\n[mail]\nhost = "x"\nprot = 25\n')
+    with pytest.raises(ConfigError, match=r"alerts\.toml:5: 'prot' is not .* mean 'port'"):
+        load_settings(path)
+    path.write_text('[mail]\nport = 1\n[[routes]]\nrecipients = []\n[[routes]]\nrecipients = ["x"]')
+    with pytest.raises(ConfigError, match=r"alerts\.toml:6: routes\[1\]\.recipients: 'x'"):
+        load_settings(path)
+    path.write_text('[mail]\nport = 1\n[[routes]]\nsubject = "x"\n')
+    with pytest.raises(ConfigError, match=r"alerts\.toml:3: routes\[0\]: it needs recipients"):
+        load_settings(path)
     path.write_text("mail = [")
     with pytest.raises(ConfigError, match=r"alerts\.toml"):
         load_settings(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         load_settings(tmp_path / "missing.toml")
+
+
+def test_a_sender_may_have_a_name() -> None:
+    smtp = parse_settings({"mail": {"sender": "Alerts <alerts@example.org>"}}).smtp()
+    assert smtp.envelope_sender == "alerts@example.org"
+    message = Renderer(smtp.sender).render(mail(), [], 0)
+    assert message["From"] == "Alerts <alerts@example.org>"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from itertools import pairwise
 
@@ -118,21 +119,62 @@ def test_bad_options_are_refused(options: dict[str, float], message: str) -> Non
         RateLimiter(rate, **options)  # type: ignore[arg-type]
 
 
+class VirtualTime:
+    """A clock for threads: it moves on to the next sleeper when all of them sleep."""
+
+    def __init__(self, threads: int) -> None:
+        self._changed = threading.Condition()
+        self._awake = threads
+        self._sleepers: list[float] = []
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        with self._changed:
+            until = self._now + seconds
+            heapq.heappush(self._sleepers, until)
+            self._one_less()
+            self._changed.wait_for(lambda: self._now >= until)
+
+    def leave(self) -> None:
+        with self._changed:
+            self._one_less()
+
+    def _one_less(self) -> None:
+        self._awake -= 1
+        if not self._awake and self._sleepers:
+            self._now = self._sleepers[0]
+            while self._sleepers and self._sleepers[0] <= self._now:
+                heapq.heappop(self._sleepers)
+                self._awake += 1
+            self._changed.notify_all()
+
+
 def test_threads_share_the_permits_fairly() -> None:
-    limiter = RateLimiter(2000)
-    counts = [0] * 4
-    left = threading.Semaphore(400)
+    """Whoever comes back from its turn waits behind all others: they take turns exactly."""
+    threads, turns = 4, 100
+    time = VirtualTime(threads)
+    limiter = RateLimiter(200, clock=time.now, sleep=time.sleep)
+    moments: list[list[float]] = [[] for _ in range(threads)]
+    all_there = threading.Barrier(threads)
 
     def work(number: int) -> None:
-        while left.acquire(blocking=False):
+        all_there.wait()
+        for _ in range(turns):
             limiter.acquire()
-            counts[number] += 1
+            moments[number].append(time.now())
+        time.leave()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(counts) == 400
-    # Each waits for its own place in time, so they take turns.
-    assert min(counts) >= 60
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    everything = sorted(moment for own in moments for moment in own)
+    assert everything == pytest.approx([number / 200 for number in range(threads * turns)])
+    for own in moments:
+        # The very first permit needs no waiting, and so its thread asks again at once.
+        gaps = [later - earlier for earlier, later in pairwise(own)]
+        assert all(gap == pytest.approx(threads / 200) for gap in gaps[1:-threads])

@@ -138,6 +138,37 @@ def test_a_connection_that_breaks_after_the_text_leaves_its_fate_open(
     assert len(server.inbox.messages) == 1
 
 
+def test_whatever_fails_leaves_no_half_mail_behind(server: SmtpServer, mailer: Mailer) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        mailer.deliver(message(), TO, fail)
+    mailer.deliver(message(), TO, lambda: None)
+    assert len(server.inbox.messages) == 1
+
+
+@pytest.mark.parametrize("international", [False, True])
+def test_addresses_beyond_ascii(international: bool) -> None:
+    to = ("jürgen@exämple.org", "ops@exämple.org")
+    with SmtpServer(enable_SMTPUTF8=international) as server:
+        mailer = Mailer(SmtpSettings(port=server.port, sender="Alerts <alerts@example.org>"))
+        mail = message()
+        mail["To"] = ", ".join(to)
+        delivered = mailer.deliver(mail, to, lambda: None)
+        mailer.deliver(message(), TO, lambda: None)
+        mailer.close()
+    if international:
+        assert delivered.never == ()
+        assert server.inbox.envelopes[0] == ("jürgen@xn--exmple-cua.org", "ops@xn--exmple-cua.org")
+    else:
+        assert (delivered.never, delivered.later) == (("jürgen@exämple.org",), ())
+        assert "ASCII" in (delivered.error or "")
+        assert server.inbox.envelopes[0] == ("ops@xn--exmple-cua.org",)
+        assert server.inbox.messages[0]["To"] == "ops@xn--exmple-cua.org"
+    assert server.inbox.envelopes[1] == TO
+
+
 def _cut_the_line(mailer: Mailer) -> None:
     assert mailer._connection is not None
     assert mailer._connection.sock is not None

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import func, inspect, select
+from sqlalchemy import func, inspect, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity
 from moldau.mailalert.database import Database
 from moldau.mailalert.grouping import GroupingRules
-from moldau.mailalert.outbox import CLOSE_GRACE_MS, LEASE_MS, Mail, Outbox
+from moldau.mailalert.outbox import CLOSE_GRACE_MS, LEASE_MS, LeaseLostError, Mail, Outbox
 from moldau.mailalert.schema import alerts, mails, metadata
 from moldau.mailalert.states import AlertState, MailState
 from moldau.mailalert.status import list_alerts, list_mails, read_status
-from moldau.mailalert.store import AlertStore, Incoming, purge
+from moldau.mailalert.store import PURGE_AT_ONCE, AlertStore, Incoming, fingerprint, purge
 
 NOW = 1_800_000_000_000
 WINDOW = 60_000
@@ -89,6 +91,19 @@ def test_a_record_is_stored_once(store: AlertStore, database: Database) -> None:
         assert connection.execute(select(mails.c.alert_count)).scalar_one() == 11
 
 
+def test_a_topic_made_anew_has_other_alerts_at_the_same_offsets(
+    store: AlertStore, database: Database
+) -> None:
+    def record(body: bytes) -> Incoming:
+        return replace(incoming(0), fingerprint=fingerprint(NOW, body))
+
+    assert store.store([record(b"of the old topic")], NOW) == 1
+    assert store.store([record(b"of the new topic")], NOW) == 1
+    again = AlertStore(database, RULES, recipients)
+    assert again.store([record(b"of the new topic"), record(b"of the old topic")], NOW) == 0
+    assert len(list_alerts(database)) == 2
+
+
 def test_the_next_process_goes_on_with_the_open_mail(
     store: AlertStore, database: Database, outbox: Outbox
 ) -> None:
@@ -144,6 +159,25 @@ def test_repetitions_count_and_send_nothing(
     assert (listing.state, listing.alert_count) == (MailState.SENT, 3)
     again.store([incoming(3, dedupe_key="k")], NOW + 11 * WINDOW)
     assert len(list_mails(database)) == 2
+
+
+def test_the_same_key_is_news_for_others(store: AlertStore, outbox: Outbox) -> None:
+    other = ("else@example.org",)
+    store.store([incoming(0, dedupe_key="k"), incoming(1, dedupe_key="k", to=other)], NOW)
+    assert {mail.recipients for mail in close_and_claim(outbox)} == {EVERYBODY, other}
+
+
+def test_a_repetition_of_what_was_purged_is_told_as_news(
+    store: AlertStore, outbox: Outbox, database: Database
+) -> None:
+    store.store([incoming(0, dedupe_key="k")], NOW)
+    [mail] = close_and_claim(outbox)
+    outbox.sent(mail, NOW + WINDOW)
+    assert purge(database, sent_before_ms=NOW + 2 * WINDOW) == 1
+    store.store([incoming(1, dedupe_key="k"), incoming(2, dedupe_key="k")], NOW + 2 * WINDOW)
+    [mail] = close_and_claim(outbox, NOW + 4 * WINDOW)
+    assert (mail.alert_count, mail.duplicate_count) == (2, 0)
+    assert [sample.body for sample in outbox.samples(mail, 5)] == ["body 1", "body 2"]
 
 
 def test_what_is_no_alert_is_kept_with_the_reason(store: AlertStore, database: Database) -> None:
@@ -245,6 +279,49 @@ def test_what_a_crash_leaves_is_taken_up(
         assert outbox.recover(now, alone=True) == 1
 
 
+def test_a_worker_whose_lease_ran_out_changes_nothing(
+    store: AlertStore, outbox: Outbox, database: Database
+) -> None:
+    store.store([incoming(0)], NOW)
+    [late] = close_and_claim(outbox)
+    now = NOW + WINDOW + 2 * LEASE_MS
+    assert outbox.recover(now, alone=False) == 1
+    [mail] = outbox.claim(now, 1)
+    with pytest.raises(LeaseLostError):
+        outbox.handing_over(late, now)
+    outbox.failed(late, now, "too late")
+    outbox.give_back(late, now)
+    outbox.handing_over(mail, now)
+    outbox.sent(mail, now)
+    [listing] = list_mails(database)
+    assert (listing.state, listing.error) == (MailState.SENT, None)
+
+
+def test_a_clock_that_is_set_back_holds_no_mail_up(
+    store: AlertStore, outbox: Outbox, database: Database
+) -> None:
+    back = NOW - 3_600_000
+    store.store([incoming(0, dedupe_key="k")], NOW)
+    store.store([incoming(1, dedupe_key="k")], back)
+    outbox.close_due(back)
+    [first] = outbox.claim(back, 10)
+    assert (first.alert_count, first.duplicate_count) == (2, 0)
+    outbox.again(first, NOW + 10_000, "451 later", first.recipients)
+    assert [mail.id for mail in outbox.claim(back, 10)] == [first.id]
+    store.store([incoming(2)], back)
+    assert [mail.state for mail in list_mails(database)].count(MailState.OPEN) == 1
+    assert outbox.close_due(back + WINDOW + CLOSE_GRACE_MS) == 1
+
+
+def test_what_a_server_said_can_be_stored(
+    store: AlertStore, outbox: Outbox, database: Database
+) -> None:
+    store.store([incoming(0)], NOW)
+    [mail] = close_and_claim(outbox)
+    outbox.failed(mail, NOW, "550 \0 \udcff" + "x" * 10_000)
+    assert (list_mails(database)[0].error or "").startswith("550 \ufffd ?xxx")
+
+
 def test_old_rows_go(store: AlertStore, outbox: Outbox, database: Database) -> None:
     store.store([incoming(0, "sent"), incoming(1, "failed"), incoming(2, "fresh")], NOW)
     store.store([Incoming("alerts", 0, 3, InvalidAlertError("bad"))], NOW)
@@ -258,3 +335,31 @@ def test_old_rows_go(store: AlertStore, outbox: Outbox, database: Database) -> N
     status = read_status(database, NOW + 20_000)
     assert sum(status.alerts.values()) == 1
     assert status.sent_last_minute == 1
+
+
+def test_many_rows_go_in_steps(store: AlertStore, outbox: Outbox, database: Database) -> None:
+    count = 2 * PURGE_AT_ONCE + 1
+    store.store([incoming(n, f"subject {n}") for n in range(count)], NOW)
+    bad = [Incoming("alerts", 1, n, InvalidAlertError("bad")) for n in range(PURGE_AT_ONCE + 1)]
+    store.store(bad, NOW)
+    for _ in range(3):
+        outbox.close_due(NOW + 2 * WINDOW)
+    with database.write() as connection:
+        connection.execute(update(mails).values(state=MailState.SENT, finished_ms=NOW))
+    assert purge(database, sent_before_ms=NOW + 1) == count + len(bad)
+    assert list_alerts(database) == list_mails(database) == []
+
+
+def test_an_older_database_keeps_its_rows(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/alerts.db")
+    database.migrate("0001")
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO alerts (topic, partition, offset, subject, body, severity, time_ms, "
+            "received_ms, error) VALUES ('alerts', 0, 7, 's', 'b', 40, 1, 1, 'bad')"
+        )
+    database.migrate()
+    store = AlertStore(database, RULES, recipients)
+    assert store.store([replace(incoming(7), fingerprint=fingerprint(NOW, b"x"))], NOW) == 0
+    assert [(row["offset"], row["error"]) for row in list_alerts(database)] == [(7, "bad")]
+    database.close()
