@@ -24,6 +24,7 @@ from moldau.records.batch import (
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
+    Buffer,
     write_crc,
 )
 from moldau.records.compression import Compression, compress
@@ -72,7 +73,7 @@ class BatchBuilder:
         self._compression = int(compression)
         self._level = level
         self._compression_ratio = compression_ratio
-        self._pieces: list[bytes] = [_HEADER_ROOM]
+        self._pieces: list[Buffer] = [_HEADER_ROOM]
         self._size = HEADER_SIZE
         self._count = 0
         self._last_offset_delta = -1
@@ -144,6 +145,17 @@ class BatchBuilder:
         )
         self._last_offset_delta = offset_delta
         self._count += 1
+
+    def fill(self, records: Buffer, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        """Makes encoded records, offset deltas from 0 on without a gap, the whole batch."""
+        if self._closed or self._count != 0 or count <= 0:
+            raise ValueError("only an empty batch is filled, and not without records")
+        self._pieces.append(records)
+        self._size += len(records)
+        self._count = count
+        self._last_offset_delta = count - 1
+        self._base_timestamp = base_timestamp
+        self._max_timestamp = max_timestamp
 
     def build(
         self,
@@ -252,7 +264,7 @@ def record_size_bound(
 
 
 def _append_record(
-    pieces: list[bytes],
+    pieces: list[Buffer],
     timestamp_delta: int,
     offset_delta: int,
     key: bytes | None,

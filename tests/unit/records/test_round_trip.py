@@ -161,6 +161,25 @@ def test_the_size_is_estimated_from_the_expected_ratio() -> None:
     assert packed.size == plain.size
 
 
+@given(record_lists(), codecs)
+def test_encoded_records_fill_a_batch(records: list[Record], codec: Compression) -> None:
+    times = [record.timestamp for record in records]
+    plain = build_batch(records)
+    builder = BatchBuilder(compression=codec)
+    builder.fill(memoryview(plain)[HEADER_SIZE:], len(records), times[0], max(times))
+    assert (builder.count, builder.size) == (len(records), len(plain))
+    assert builder.build(base_offset=3) == build_batch(records, base_offset=3, compression=codec)
+
+
+def test_only_an_empty_batch_is_filled() -> None:
+    builder = BatchBuilder()
+    with pytest.raises(ValueError, match="not without records"):
+        builder.fill(b"", 0, 0, 0)
+    builder.append(0, None, b"x")
+    with pytest.raises(ValueError, match="only an empty batch"):
+        builder.fill(b"abc", 1, 0, 0)
+
+
 def test_a_batch_is_built_once() -> None:
     builder = BatchBuilder()
     builder.append(0, None, b"v")

@@ -18,6 +18,7 @@ from typing import Final
 from moldau.client.errors import RecordTooLargeError
 from moldau.client.producer.batch import Delivery, Home, ProducerBatch
 from moldau.client.producer.queue import PartitionQueue, TopicState
+from moldau.client.producer.record import EncodedRecords
 from moldau.errors import ErrorCode
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.native import i64
@@ -154,6 +155,37 @@ class Accumulator:
             elif position == before:
                 break
         return position
+
+    def send_encoded(
+        self, topic: str, partition: int, records: EncodedRecords
+    ) -> ProducerBatch | None:
+        """Add a whole batch. None when the topic is not known yet or there is no room now."""
+        if records.largest > self._largest_record:
+            raise self._too_large(records.largest)
+        state = self.topics.get(topic)
+        if state is None:
+            return None
+        size: i64 = len(records.data)
+        with self.home.lock:
+            if self.refusal is not None:
+                raise self.refusal
+            if self._used + size > self._memory and self._used > 0:
+                return None
+            queue = state.by_number(partition)
+            queue.close_open()
+            batch = self._new_batch(queue)
+            batch.builder.fill(
+                records.data, records.count, records.base_timestamp, records.max_timestamp
+            )
+            batch.buffered = size
+            self._used += size
+            queue.close_open()
+            self._filled()
+            wake = self._must_wake
+            self._must_wake = False
+        if wake:
+            self._wake()
+        return batch
 
     def _add(
         self,

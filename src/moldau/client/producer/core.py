@@ -30,7 +30,7 @@ from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.outcomes import Outcomes
 from moldau.client.producer.preparing import OnDelivery, Preparation, Prepared
-from moldau.client.producer.record import ProducerRecord
+from moldau.client.producer.record import EncodedRecords, ProducerRecord
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_requests import new_producer_id
 from moldau.client.settings import ProducerSettings
@@ -247,6 +247,21 @@ class ProducerCore:
             one = self.send(topic, values[position], key, headers, partition, timestamp, None)
             delivery = await self.send_slowly(one) if isinstance(one, Prepared) else one
             ranges += delivery.ranges()
+
+    @property
+    def takes_encoded(self) -> bool:
+        """Whether nothing looks at single records before they are queued."""
+        return self._plain
+
+    async def send_encoded(
+        self, topic: str, partition: int, records: EncodedRecords
+    ) -> ProducerBatch:
+        """Add a whole batch, waiting up to ``max.block.ms`` for metadata and room."""
+        deadline = time.monotonic() + self._max_block
+        await self.learn_topic(topic, deadline)
+        while (batch := self.accumulator.send_encoded(topic, partition, records)) is None:
+            await self._wait_for_room(deadline)
+        return batch
 
     def _try_add(self, prepared: Prepared) -> Delivery | None:
         record = prepared.record

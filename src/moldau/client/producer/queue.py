@@ -22,6 +22,9 @@ GROWTH: Final = 16
 LARGEST_GROWN: Final = 1_000_000
 """No batch grows to more than topics take by default (max.message.bytes)."""
 
+_BEHIND: Final = 4
+"""So many more batches wait for a slow partition than for others."""
+
 _RATIO_MARGIN: Final = 1.05
 _RATIO_IMPROVES_BY: Final = 0.005
 
@@ -156,6 +159,20 @@ class TopicState:
         self._sticky_bytes = total
         if total >= self._batch_size and (queue.open is None or total >= 2 * self._batch_size):
             self._sticky = None
+
+    def spread(self, batches: int) -> list[int]:
+        """Partitions for whole batches of records without a key: from one by chance on, by turns.
+
+        Those of slow brokers, with more batches waiting than another, get none for now.
+        """
+        numbers = self.available or list(range(len(self.leaders)))
+        if self._adaptive:
+            shortest = min(len(self.queues[number].waiting) for number in numbers)
+            quick = [n for n in numbers if len(self.queues[n].waiting) <= shortest + _BEHIND]
+        else:
+            quick = numbers
+        first = int(self._random.random() * len(quick))
+        return [quick[(first + turn) % len(quick)] for turn in range(batches)]
 
     def _choose(self) -> PartitionQueue:
         count = len(self.available)

@@ -8,9 +8,11 @@ import pytest
 from tests.unit.client.producer.harness import TOPIC, Bench, values_in
 
 from moldau.client.errors import ClosedError, RecordTooLargeError, UnknownTopicError
-from moldau.client.producer.batch import Home, ProducerBatch
+from moldau.client.producer.batch import BatchState, Home, ProducerBatch
 from moldau.client.producer.queue import GROWTH, PartitionQueue, TopicState
+from moldau.client.producer.record import EncodedRecords
 from moldau.model import NO_TOPIC_ID
+from moldau.records.batch import HEADER_SIZE
 from moldau.records.builder import BatchBuilder
 
 
@@ -140,6 +142,57 @@ def test_send_many_stops_where_the_room_ends() -> None:
     assert sum(records for _, _, records in ranges) == done
     again = bench.accumulator.send_many(TOPIC, values, None, (), None, 0, done, ranges)
     assert again == done
+
+
+def encoded(*values: bytes) -> EncodedRecords:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(5, None, value)
+    data = bytes(builder.build()[HEADER_SIZE:])
+    return EncodedRecords(data, len(values), 5, 5, max(map(len, values)) + 10)
+
+
+def test_encoded_records_are_a_batch_behind_those_sent_before() -> None:
+    bench = Bench(partitions=2, linger_ms=1000)
+    bench.send(b"before", partition=1)
+    batch = bench.accumulator.send_encoded(TOPIC, 1, encoded(b"a", b"b"))
+    assert batch is not None
+    bench.send(b"behind", partition=1)
+    bench.now += 2
+    taken = []
+    for _ in range(3):
+        one = bench.take(1)
+        taken.append((one.sequence, values_in(one)))
+        bench.stored(one)
+    assert taken == [(0, [b"before"]), (1, [b"a", b"b"]), (3, [b"behind"])]
+    assert batch.state == BatchState.ACKNOWLEDGED
+    assert bench.accumulator.buffered == 0
+
+
+def test_encoded_records_wait_for_room_and_wake_the_sender() -> None:
+    bench = Bench(buffer_memory=1000)
+    assert bench.accumulator.send_encoded(TOPIC, 0, encoded(b"x" * 700)) is not None
+    assert bench.wakes == 1
+    assert bench.accumulator.send_encoded(TOPIC, 0, encoded(b"x" * 400)) is None
+    assert bench.accumulator.send_encoded("other", 0, encoded(b"x")) is None
+    with pytest.raises(RecordTooLargeError):
+        bench.accumulator.send_encoded(TOPIC, 0, encoded(b"x" * 2000))
+    with pytest.raises(UnknownTopicError):
+        bench.accumulator.send_encoded(TOPIC, 1, encoded(b"x"))
+    bench.accumulator.refuse(ClosedError("closed"))
+    with pytest.raises(ClosedError):
+        bench.accumulator.send_encoded(TOPIC, 0, encoded(b"x"))
+
+
+def test_whole_batches_go_round_the_partitions_that_keep_up() -> None:
+    bench = Bench(partitions=4)
+    assert sorted(bench.state.spread(4)) == [0, 1, 2, 3]
+    assert len({bench.state.spread(1)[0] for _ in range(200)}) == 4
+    for _ in range(6):
+        bench.accumulator.send_encoded(TOPIC, 2, encoded(b"x"))
+    assert set(bench.state.spread(20)) == {0, 1, 3}
+    bench.state.update(NO_TOPIC_ID, [0, 0, 0, -1], [0, 1, 2])
+    assert set(bench.state.spread(20)) == {0, 1}
 
 
 def test_keys_decide_unless_they_are_ignored() -> None:
