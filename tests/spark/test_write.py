@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -16,7 +13,6 @@ from tests.spark.records import consume, produce
 from tests.support.target import Target
 
 from moldau.spark.options import OptionError
-from moldau.spark.produce import bytes_of
 from moldau.spark.source import MoldauDataSource
 
 
@@ -106,21 +102,6 @@ def test_rows_that_are_no_records_are_refused(
         source.writer(schema, overwrite=False)
     with pytest.raises(OptionError, match=message):
         source.streamWriter(schema, overwrite=False)
-
-
-@given(
-    st.lists(st.none() | st.text(max_size=5)),
-    st.sampled_from([pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]),
-    st.integers(0, 5),
-    st.integers(0, 5),
-)
-def test_columns_give_their_bytes(
-    values: list[str | None], kind: pa.DataType, start: int, count: int
-) -> None:
-    encoded = [None if value is None else value.encode() for value in values]
-    column = pa.array(encoded, pa.binary()).cast(kind)
-    assert bytes_of(column) == encoded
-    assert bytes_of(column.slice(start, count)) == encoded[start : start + count]
 
 
 def test_topics_are_not_overwritten() -> None:

@@ -2,6 +2,9 @@
 
 The producer is idempotent and waits for all in-sync replicas. A task that Spark runs again sends
 its rows again: that is what at-least-once means; ``exactlyOnce`` is the other choice.
+
+The processes that plan and commit a write import this module too: what writing takes is imported
+by the tasks that write.
 """
 
 from __future__ import annotations
@@ -17,9 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.client.producer.producer import Producer
 from moldau.spark.options import WriteOptions
-from moldau.spark.produce import BULK_SETTINGS, RowProducer, check_columns
+from moldau.spark.record_columns import check_columns
 
 
 @dataclass
@@ -33,6 +35,9 @@ def write_rows(
     options: WriteOptions, schema: StructType, batches: Iterator[pa.RecordBatch]
 ) -> Written:
     """All rows of a task, acknowledged."""
+    from moldau.client.producer.producer import Producer
+    from moldau.spark.produce import BULK_SETTINGS, RowProducer
+
     rows = RowProducer(Producer({**BULK_SETTINGS, **options.client}), options.topic, schema)
     with rows:
         for batch in batches:

@@ -16,7 +16,7 @@ from moldau.spark.exactly_once.decision import QueryName, TaskTransaction
 from moldau.spark.exactly_once.options import ExactlyOnceOptions
 from moldau.spark.exactly_once.session import Session, fresh_session, kept_session
 from moldau.spark.exactly_once.task import Task, write_transaction
-from moldau.spark.produce import check_columns
+from moldau.spark.record_columns import check_columns
 
 logger: Final = logging.getLogger("moldau.spark")
 
