@@ -19,8 +19,7 @@ from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.spark.arrow import ArrowRows
 from moldau.spark.bad_records import Fail
-from moldau.spark.fetch import DataLossError
-from moldau.spark.offsets import OffsetRange
+from moldau.spark.offsets import DataLossError, OffsetRange
 from moldau.spark.options import ReadOptions, read_options
 from moldau.spark.read_task import RangePartition, read_range
 from moldau.testing.broker import MoldauProcess

@@ -22,9 +22,8 @@ from tests.spark.records import consume, produce
 from tests.support.target import Target
 
 from moldau.spark.admission import AdmittingStreamReader
-from moldau.spark.fetch import DataLossError
 from moldau.spark.group_offsets import GroupOffsetListener
-from moldau.spark.offsets import plan
+from moldau.spark.offsets import DataLossError, plan
 from moldau.spark.options import read_options
 from moldau.spark.stream_reader import PlainStreamReader
 

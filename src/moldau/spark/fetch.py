@@ -22,7 +22,7 @@ from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.errors import check, error_of
 from moldau.client.offsets import list_offsets
 from moldau.errors import ErrorCode, KafkaError
-from moldau.spark.offsets import EARLIEST, LATEST, OffsetRange
+from moldau.spark.offsets import EARLIEST, LATEST, DataLossError, OffsetRange
 from moldau.spark.options import ReadOptions
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import (
@@ -52,10 +52,6 @@ _MAY_BE_GONE: Final = (
 """What brokers say for a while when leaders change, and for ever of what was deleted."""
 
 _Pending = Future[tuple[int, FetchedPartition | None]]
-
-
-class DataLossError(Exception):
-    """Records that should be read are gone."""
 
 
 class RangeFetcher(Closing):

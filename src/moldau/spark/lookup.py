@@ -1,4 +1,7 @@
-"""What the driver asks the cluster: which partitions there are, and which offsets they have."""
+"""What the driver asks the cluster: which partitions there are, and which offsets they have.
+
+Spark starts a process for each streaming query to ask in; what few queries need is imported late.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.blocking import LoopThread
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopicError
@@ -89,6 +91,8 @@ class OffsetLookup:
     async def _partitions(self, subscription: Subscription) -> list[TopicPartition]:
         cluster = self._open()
         if subscription.pattern is not None:
+            from moldau.client.admin.async_admin import AsyncAdmin
+
             pattern = re.compile(subscription.pattern)
             found = await AsyncAdmin.over(cluster).list_topics()
             infos = [info for info in found if pattern.fullmatch(info.name)]
@@ -105,6 +109,8 @@ class OffsetLookup:
         return [TopicPartition(name, number) for name in names for number in known[name]]
 
     async def _commit(self, group: str, offsets: PartitionOffsets) -> None:
+        from moldau.client.admin.async_admin import AsyncAdmin
+
         committed = {part: OffsetAndMetadata(offset) for part, offset in offsets.items()}
         admin = AsyncAdmin.over(self._open())
         for outcome in await admin.alter_group_offsets(group, committed):

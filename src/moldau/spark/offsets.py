@@ -24,6 +24,10 @@ class OffsetError(ValueError):
     """Text that does not say offsets."""
 
 
+class DataLossError(Exception):
+    """Records that should be read are gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """Records of one partition from ``start`` up to, and without, ``end``."""

@@ -1,19 +1,24 @@
-"""What a task does: fetch its offset range, decode it, hand Arrow batches to Spark."""
+"""What a task does: fetch its offset range, decode it, hand Arrow batches to Spark.
+
+The planner, a process that Spark starts for each streaming query, imports this module for the
+partitions alone: what reading takes is imported by the tasks that read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from moldau.spark.arrow import ArrowRows
-from moldau.spark.bad_records import BadRecords, Fail, Null
-from moldau.spark.fetch import RangeFetcher
 from moldau.spark.offsets import OffsetRange
 from moldau.spark.options import ReadOptions
+
+if TYPE_CHECKING:
+    from moldau.spark.bad_records import BadRecords
 
 
 class RangePartition(InputPartition):
@@ -32,6 +37,9 @@ def read_range(
     range_: OffsetRange | None = partition.value
     if range_ is None:
         return
+    from moldau.spark.arrow import ArrowRows
+    from moldau.spark.fetch import RangeFetcher
+
     with ExitStack() as stack:
         rows = ArrowRows(schema, options, _bad_records(options, stack))
         for fetched in stack.enter_context(RangeFetcher(options, range_)):
@@ -43,4 +51,6 @@ def _bad_records(options: ReadOptions, stack: ExitStack) -> BadRecords:
         from moldau.spark.dead_letters import DeadLetters
 
         return stack.enter_context(DeadLetters(options))
+    from moldau.spark.bad_records import Fail, Null
+
     return Fail() if options.on_bad_record == "fail" else Null()

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import KafkaError
-from moldau.spark.fetch import DataLossError
 from moldau.spark.lookup import OffsetLookup
 from moldau.spark.offsets import (
+    DataLossError,
     PartitionOffsets,
     available,
     from_nested,
