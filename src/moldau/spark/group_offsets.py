@@ -73,7 +73,8 @@ class GroupOffsetListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         if str(event.runId) in self._runs:
             self._runs.remove(str(event.runId))
-            self._ended.set()
+            if not self._runs:  # the end of a run may be heard of after the next one's start
+                self._ended.set()
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Until the end of the query has been heard of; whether it was.
