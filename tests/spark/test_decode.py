@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 from tests.client.conftest import NewTopicFactory
 from tests.spark.records import consume, produce
 from tests.support.target import Target
@@ -28,6 +29,7 @@ from moldau.spark.decode.formats import decode_strings
 from moldau.spark.decode.json_column import json_decoder
 from moldau.spark.decode.registry import RegistryError
 from moldau.spark.options import Decoding, OptionError
+from moldau.spark.schema import arrow_schema
 
 USER_1 = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]}
 USER_2 = {
@@ -104,6 +106,72 @@ def test_bad_values_are_found_and_shift_nothing(good: list[bool]) -> None:
     ]
 
 
+PLAIN = (
+    "d DECIMAL(9,2), t TIMESTAMP, day DATE, i INT, y TINYINT, f DOUBLE, s STRING, o BOOLEAN, "
+    "a ARRAY<STRUCT<x: ARRAY<BIGINT>, y: DATE>>, n STRUCT<i: INT, d: DECIMAL(38,10)>"
+)
+MORE = f"{PLAIN}, b BINARY, l TIMESTAMP_NTZ, m MAP<STRING, STRUCT<z: DATE>>, p MAP<STRING, STRING>"
+JSON_VALUES = {
+    "d": ['"1.5"', "1.5", "12345678.91", "1", "1.235", "1.2349", "-0.005", "1e3", '"x"', "null"],
+    "t": [
+        '"2026-01-02T03:04:05Z"', '"2026-01-02T03:04:05.123456Z"', '"2026-01-02 03:04:05"',
+        '"2026-01-02T03:04:05+02:00"', '"2026-01-02T03:04:05.1234567Z"', "1767323045", "-1",
+        '"2026-01-02"', '"2026"', '"2026-1-2 3:4:5"', '"2026-01-02T03:04:05 Europe/Berlin"',
+        '"soon"', '"2026-13-01"', "true",
+    ],
+    "day": ['"2026-01-02"', '"2026-1-2"', '"2026-01-02T03:04:05Z"', '"2026-02-30"', '"x"', "true"],
+    "i": ["1", "-5", "1.0", "3000000000", '"1"', "true", "[1]"],
+    "y": ["127", "-128"],
+    "f": ["1", "1.5e3", '"NaN"', "NaN", '"-Infinity"', '"1.5"', "true"],
+    "s": ['"x"', '"\\u00fc\\n"', "1", '{"a":1}', "[1,2]", "true", "1.5", '""'],
+    "o": ["true", "false", '"true"', "1"],
+    "a": ['[{"x":[1,2],"y":"2026-01-02"},{"x":null}]', "[]", '[{"x":[]}]', "[null]", "5"],
+    "n": ['{"i":1,"d":12345.678901234567}', "{}", '{"more":1,"d":"7"}', '{"i":"x"}', "[]"],
+    "b": ['"eHg="', '""', '"!"', "5"],
+    "l": ['"2026-01-02T03:04:05"', '"2026-01-02 03:04:05.5"', '"2026-01-02T03:04:05Z"', "5"],
+    "m": ['{"a":{"z":"2026-01-02"},"b":null}', "{}", '{"a":{}}', "[]", '{"a":{"z":"x"}}'],
+    "p": ['{"a":"b","c":1,"d":null}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", [PLAIN, MORE], ids=["by Arrow", "value by value"])
+def test_json_is_read_as_from_json_reads_it(spark: SparkSession, schema: str) -> None:
+    """What cannot be read is null there, and bad here."""
+    fields = StructType.fromDDL(schema)
+    values = [
+        f'{{"{name}": {text}}}'
+        for name, texts in JSON_VALUES.items()
+        if name in fields.names
+        for text in texts
+    ]
+    bad: dict[int, str] = {}
+    kind = pa.struct(list(arrow_schema(fields)))
+    ours = decode_column([value.encode() for value in values], json_decoder(kind), bad, "value")
+    table = pa.table({"number": range(len(values)), "text": values, "ours": ours})
+    columns = f"number BIGINT, text STRING, ours STRUCT<{schema}>"
+    rows = spark.createDataFrame(table, columns).selectExpr(
+        "number", "to_json(ours) AS ours", f"to_json(from_json(text, '{schema}')) AS theirs"
+    )
+    for row in rows.collect():
+        value = values[row.number]
+        if row.number in bad:
+            assert row.theirs is None or len(row.theirs) < len(value), value
+        else:
+            assert row.ours == row.theirs, value
+    assert 20 <= len(bad) < len(values) / 2
+
+
+def test_what_no_column_takes_is_bad_and_nothing_worse() -> None:
+    bad: dict[int, str] = {}
+    values = [rb'{"s":"\ud800"}', b"[" * 100_000, b'{"i":' + b"9" * 5000 + b"}", b'{"s":"fine"}']
+    kind = pa.struct(
+        [("s", pa.string()), ("i", pa.int64()), ("m", pa.map_(pa.string(), pa.int8()))]
+    )
+    column = decode_column(values, json_decoder(kind), bad, "value")
+    assert column.to_pylist()[3] == {"s": "fine", "i": None, "m": None}
+    assert sorted(bad) == [0, 1, 2]
+
+
 def test_strings_must_be_utf_8() -> None:
     bad: dict[int, str] = {}
     column = decode_column([b"a", b"\xff", None, "ü".encode()], decode_strings, bad, "key")
@@ -158,7 +226,7 @@ def test_avro_types_become_spark_types() -> None:
     ("schema", "message"),
     [
         ("{", "no Avro schema"),
-        ('["int","string"]', "union of INT, STRING"),
+        ('["null"]', "union of nothing but null"),
         (
             '{"type":"record","name":"Node","fields":[{"name":"next","type":["null","Node"]}]}',
             "refers to itself",
@@ -168,6 +236,109 @@ def test_avro_types_become_spark_types() -> None:
 def test_avro_schemas_without_a_spark_type_are_refused(schema: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         avro_type(Decoding("avro", schema), None)
+
+
+UNIONS = {
+    "type": "record",
+    "name": "Unions",
+    "namespace": "x.y",
+    "fields": [
+        {"name": "a", "type": ["null", "int", "string", {"type": "array", "items": "Leaf"}]},
+        {"name": "b", "type": ["string", "Kind", "Leaf", {"type": "map", "values": "long"}]},
+        {"name": "c", "type": {"type": "array", "items": ["long", "null", "double", "bytes"]}},
+        {
+            "name": "d",
+            "type": [
+                {"type": "long", "logicalType": "timestamp-micros"},
+                {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 8},
+                {"type": "int", "logicalType": "date"},
+            ],
+        },
+        {"name": "e", "type": "Kind"},
+        {"name": "f", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+    ],
+}  # Kind and Leaf are put where they are used first.
+KIND = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
+LEAF = {"type": "record", "name": "Leaf", "fields": [{"name": "q", "type": "int"}]}
+UNIONS["fields"][0]["type"][3]["items"] = LEAF  # type: ignore[index]
+UNIONS["fields"][1]["type"][1] = KIND  # type: ignore[index]
+UNIONS_TYPE = (
+    "STRUCT<`a`: STRUCT<`member0`: INT, `member1`: STRING, `member2`: ARRAY<STRUCT<`q`: INT>>>, "
+    "`b`: STRUCT<`member0`: STRING, `member1`: STRING, `member2`: STRUCT<`q`: INT>, "
+    "`member3`: MAP<STRING, BIGINT>>, "
+    "`c`: ARRAY<STRUCT<`member0`: BIGINT, `member1`: DOUBLE, `member2`: BINARY>>, "
+    "`d`: STRUCT<`member0`: TIMESTAMP, `member1`: DECIMAL(8,0), `member2`: DATE>, "
+    "`e`: STRING, `f`: TIMESTAMP_NTZ>"
+)
+
+
+@pytest.mark.usefixtures("spark")  # which reads DDL
+def test_unions_of_several_types_are_structs_of_their_members() -> None:
+    """As Spark's from_avro has it."""
+    decoding = Decoding("avro", json.dumps(UNIONS))
+    assert avro_type(decoding, None) == UNIONS_TYPE
+    [field] = arrow_schema(StructType.fromDDL(f"value {UNIONS_TYPE}"))
+    moment, day = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC), date(2026, 1, 2)
+    local = datetime(2026, 1, 2, 3, 4)  # noqa: DTZ001
+    rows = [
+        {"a": None, "b": "A", "c": [1, None, 1.5, b"x"], "d": moment, "e": "B"},
+        {"a": 7, "b": ("x.y.Kind", "A"), "c": [], "d": Decimal(12), "e": "A"},
+        {"a": [{"q": 1}], "b": ("x.y.Leaf", {"q": 2}), "c": [None], "d": day, "e": "A"},
+        {"a": "seven", "b": {"k": 3}, "c": [2**40], "d": moment, "e": "A"},
+    ]
+    values = [framed(UNIONS, {**row, "f": local}) for row in rows]
+    found = avro_decoder(decoding, None, field.type)(values).to_pylist()
+
+    def chosen(value: Any) -> Any:
+        """Without the members that are not the one."""
+        if isinstance(value, dict):
+            return {name: chosen(one) for name, one in value.items() if one is not None}
+        return [chosen(one) for one in value] if isinstance(value, list) else value
+
+    assert {row.pop("f") for row in found} == {local}
+    assert [chosen(row) for row in found] == [
+        {
+            "b": {"member0": "A"},
+            "c": [{"member0": 1}, None, {"member1": 1.5}, {"member2": b"x"}],
+            "d": {"member0": moment},
+            "e": "B",
+        },
+        {"a": {"member0": 7}, "b": {"member1": "A"}, "c": [], "d": {"member1": 12}, "e": "A"},
+        {
+            "a": {"member2": [{"q": 1}]},
+            "b": {"member2": {"q": 2}},
+            "c": [None],
+            "d": {"member2": day},
+            "e": "A",
+        },
+        {
+            "a": {"member1": "seven"},
+            "b": {"member3": [("k", 3)]},
+            "c": [{"member0": 2**40}],
+            "d": {"member0": moment},
+            "e": "A",
+        },
+    ]
+
+
+@pytest.mark.usefixtures("spark")
+def test_unions_may_change_their_order(registry: tuple[str, dict[str, Any]]) -> None:
+    url, answers = registry
+
+    def schema(*kinds: str) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "u", "type": list(kinds)}]}
+
+    before, after = schema("int", "string"), schema("null", "string", "int", "boolean")
+    answers["/schemas/ids/1"] = {"schema": json.dumps(before)}
+    answers["/subjects/s/versions/latest"] = {"schema": json.dumps(after)}
+    decoding = Decoding("avro", None, None, url)
+    [field] = arrow_schema(StructType.fromDDL(f"value {avro_type(decoding, 's')}"))
+    values = [framed(before, {"u": 5}), framed(before, {"u": "five"})]
+    found = avro_decoder(decoding, "s", field.type)(values)
+    assert found.to_pylist() == [
+        {"u": {"member0": None, "member1": 5, "member2": None}},
+        {"u": {"member0": "five", "member1": None, "member2": None}},
+    ]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from struct import Struct
@@ -22,6 +23,11 @@ from moldau.spark.options import Decoding, OptionError
 _FRAME: Final = Struct(">bI")
 _PLAIN_LOGICAL: Final = ("uuid", "time-millis", "time-micros")
 """Logical types that are read as what they are stored as: Spark has no better type for them."""
+
+_MEMBER: Final = "moldau.member"
+"""Marks records that stand for the types of a union."""
+_WIDER: Final = ({"int", "long"}, {"float", "double"})
+"""Unions that are their wider type, as in Spark."""
 
 _PRIMITIVES: Final = {
     "boolean": "BOOLEAN",
@@ -105,26 +111,67 @@ def _parse(found: Registered) -> Any:
     names: dict[str, Any] = {}
     try:
         for reference in found.references:
-            parse_schema(_plain(json.loads(reference)), names)
-        return parse_schema(_plain(json.loads(found.schema)), names)
+            parse_schema(_plain(json.loads(reference), ()), names)
+        return parse_schema(_plain(json.loads(found.schema), ()), names)
     except (ValueError, SchemaParseException, UnknownType) as error:
         raise OptionError(f"This is no Avro schema ({error}): {found.schema[:200]}") from error
 
 
-def _plain(schema: Any) -> Any:
+def _plain(schema: Any, path: tuple[str, ...]) -> Any:
+    """Without the logical types that are left alone, and with unions that can be told apart.
+
+    ``path`` leads to the schema from the named type that it is in.
+    """
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return _with_members(schema, path)
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key != "logicalType"}
     if schema.get("logicalType") not in (None, *_PLAIN_LOGICAL):
         kept["logicalType"] = schema["logicalType"]
+    path = (schema["name"],) if "name" in schema else path
     for key in ("type", "items", "values"):
         if key in kept:
-            kept[key] = _plain(kept[key])
+            kept[key] = _plain(kept[key], (*path, key))
     if "fields" in kept:
-        kept["fields"] = [{**one, "type": _plain(one["type"])} for one in kept["fields"]]
+        kept["fields"] = [
+            {**one, "type": _plain(one["type"], (*path, one["name"]))} for one in kept["fields"]
+        ]
     return kept
+
+
+def _with_members(branches: list[Any], path: tuple[str, ...]) -> list[Any]:
+    """A union of several types becomes one of records with a field each: member0, member1 …
+
+    The bytes are the same, since a record is no more than its fields, and what is read has the form
+    that Spark gives to such unions. Records have the names of the types in them, so that a type
+    is found if it stands elsewhere in the reader's union.
+    """
+    found = [_plain(one, (*path, str(index))) for index, one in enumerate(branches)]
+    members = [one for one in found if one != "null"]
+    if len(members) < 2 or set(map(str, members)) in _WIDER:
+        return found
+    names = [f"member{index}" for index in range(len(members))]
+    records = iter(
+        {
+            "type": "record",
+            "name": _identifier((*path, _signature(one))),
+            _MEMBER: True,
+            "fields": [{"name": name, "type": one, "aliases": sorted({*names} - {name})}],
+        }
+        for name, one in zip(names, members, strict=True)
+    )
+    return [one if one == "null" else next(records) for one in found]
+
+
+def _signature(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    return str(schema.get("name") or schema.get("logicalType") or schema["type"])
+
+
+def _identifier(words: tuple[str, ...]) -> str:
+    return "moldau_union__" + re.sub(r"\W", "_", "__".join(words), flags=re.ASCII)
 
 
 def _ddl(schema: Any, named: dict[str, str]) -> str:
@@ -162,13 +209,20 @@ def _named(name: str, named: dict[str, str]) -> str:
 
 
 def _union(branches: list[Any], named: dict[str, str]) -> str:
-    kinds = {_ddl(one, named) for one in branches if one != "null"}
-    for wider in ({"INT", "BIGINT"}, {"FLOAT", "DOUBLE"}):
-        if kinds == wider:
-            return "BIGINT" if "BIGINT" in wider else "DOUBLE"
-    if len(kinds) != 1:
-        raise OptionError(
-            f"An Avro union of {', '.join(sorted(kinds)) or 'nothing'} is no type of Spark; only "
-            "null, int with long, and float with double may stand beside a type"
-        )
-    return kinds.pop()
+    kinds = [_ddl(one, named) for one in branches if one != "null"]
+    members = [one for one in branches if isinstance(one, dict) and one.get(_MEMBER)]
+    if members:
+        fields = [f"`member{index}`: {_member(kind)}" for index, kind in enumerate(kinds)]
+        return f"STRUCT<{', '.join(fields)}>"
+    if set(kinds) == {"INT", "BIGINT"}:
+        return "BIGINT"
+    if set(kinds) == {"FLOAT", "DOUBLE"}:
+        return "DOUBLE"
+    if not kinds:
+        raise OptionError("An Avro union of nothing but null is no type of Spark")
+    return kinds[0]
+
+
+def _member(kind: str) -> str:
+    """The type in the record that stands for it."""
+    return kind.removeprefix("STRUCT<").removesuffix(">").partition(": ")[2]

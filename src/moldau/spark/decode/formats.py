@@ -43,11 +43,8 @@ def decoder(column: Column, options: ReadOptions, kind: pa.DataType) -> Decode |
         case "json":
             from moldau.spark.decode.json_column import json_decoder
 
-            if "map<" in str(kind):
-                raise OptionError(
-                    f"Option {column}.format=json reads no maps; use {column}.format=string and "
-                    "Spark's from_json"
-                )
+            if re.search(r"map<(?!string)", str(kind)):
+                raise OptionError(f"Option {column}.schema: keys of maps in JSON are strings")
             return json_decoder(kind)
         case "avro":
             from moldau.spark.decode.avro_column import avro_decoder
