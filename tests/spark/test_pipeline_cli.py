@@ -57,6 +57,22 @@ def test_without_java_a_sentence_says_what_to_install(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("database", "sentence"),
+    [
+        ("mysql://host/name", "A database at mysql: needs the Python module MySQLdb"),
+        ("nonsense", "This is no address of a database"),
+        ("foo://host/name", "This is no address of a database"),
+    ],
+)
+def test_a_database_without_its_driver_is_told_before_spark_starts(
+    cli: CommandLine, database: str, sentence: str
+) -> None:
+    said = cli("pipeline", "run", "rollup", "-p", f"database={database}", code=1).err
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
 REPORT = {
     "batchId": 7,
     "timestamp": "2026-01-01T00:00:00.000Z",

@@ -186,10 +186,26 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
 def _need_extra(pipeline: Pipeline) -> None:
     from importlib.util import find_spec
 
-    if find_spec("pyspark") is None:
-        raise CommandError("Pipelines need Spark: pip install 'moldau[spark]'")
-    if pipeline.uses_database and find_spec("sqlalchemy") is None:
-        raise CommandError("Tables of a database need SQLAlchemy: pip install sqlalchemy")
+    for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy"):
+        if find_spec(module) is None:
+            raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
+    for url in pipeline.databases:
+        _need_driver(url)
+
+
+def _need_driver(url: str) -> None:
+    import sqlalchemy
+
+    try:
+        sqlalchemy.create_engine(url).dispose()
+    except ModuleNotFoundError as error:
+        postgresql = url.startswith("postgres")
+        hint = ": pip install 'moldau[postgresql]', with postgresql+psycopg://…" * postgresql
+        raise CommandError(
+            f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
+        ) from None
+    except sqlalchemy.exc.ArgumentError as error:
+        raise CommandError(f"This is no address of a database: {error}") from None
 
 
 def _nested(offsets: dict[Any, int]) -> dict[str, dict[str, int]]:

@@ -176,7 +176,9 @@ class Pipeline:
         return self.master.startswith("sc://")
 
     @property
-    def uses_database(self) -> bool:
-        return any(
-            isinstance(one, (TableSource, TableSink)) for one in (*self.sources, *self.sinks)
+    def databases(self) -> tuple[str, ...]:
+        """Their addresses."""
+        tables = (TableSource, TableSink)
+        return tuple(
+            one.database for one in (*self.sources, *self.sinks) if isinstance(one, tables)
         )
