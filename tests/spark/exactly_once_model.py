@@ -13,10 +13,16 @@ from collections.abc import Collection, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.client.errors import ConnectionLostError, ProducerFencedError
-from moldau.errors import ErrorCode, KafkaError
+from moldau.client.errors import ConnectionLostError
+from moldau.errors import KafkaError
 from moldau.spark.exactly_once.decision import Decision, QueryName, TaskTransaction
-from moldau.spark.exactly_once.errors import ExactlyOnceError, LostTransactionError
+from moldau.spark.exactly_once.errors import (
+    ExactlyOnceError,
+    LostDecisionsError,
+    LostTransactionError,
+    ReplannedBatchError,
+    SupersededError,
+)
 from moldau.spark.exactly_once.protocol import BatchCommitter, Fate
 
 QUERY = QueryName("model", "query")
@@ -66,6 +72,8 @@ class ModelCluster:
 
 
 class ModelLedger:
+    name = "decisions"
+
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
         self._taken = False
@@ -85,10 +93,10 @@ class ModelLedger:
         decisions = self._cluster.decisions
         return decisions[-1] if decisions else None
 
-    async def write(self, decision: Decision) -> None:
+    async def write(self, decision: Decision, *, within: float) -> None:
         await Turn()
         if self._cluster.holder is not self:
-            raise ProducerFencedError(ErrorCode.PRODUCER_FENCED)
+            raise SupersededError(decision.batch)
         self._cluster.decisions.append(decision)
         await Turn()
         self._last = decision
@@ -118,6 +126,14 @@ class ModelTransactions:
         await Turn()
         everything = self._cluster.transactions.items()
         return [name for name, one in everything if one.state == "open" and name.startswith(begin)]
+
+    async def committed_ids(self, begin: str) -> list[str]:
+        await Turn()
+        return [
+            name
+            for name, one in self._cluster.transactions.items()
+            if one.state == "committed" and name.startswith(begin)
+        ]
 
     async def abort_ids(self, ids: Collection[str]) -> None:
         for name in ids:
@@ -206,6 +222,8 @@ class ModelSpark:
                 one.send(None)
         except (StopIteration, KafkaError, TaskFailedError):
             living.remove(one)
+        except (LostDecisionsError, ReplannedBatchError):
+            raise  # no decision is ever lost here, and no batch planned twice
         except ExactlyOnceError as error:
             living.remove(one)
             if isinstance(error, LostTransactionError) and not self.plan.replay_lost:
@@ -233,7 +251,7 @@ class ModelSpark:
                 await Turn()
             new = [one for one in written.values() if one is not None]
             try:
-                await committer.commit(batch, new)
+                await committer.commit(batch, new, f"plan {batch}")
             except (ExactlyOnceError, KafkaError):
                 await self._committer().abort(batch, new)
                 raise

@@ -23,7 +23,9 @@ from tests.spark.exactly_once_model import (
 from moldau.spark.exactly_once.decision import Decision, TaskTransaction
 from moldau.spark.exactly_once.errors import (
     ExactlyOnceError,
+    LostDecisionsError,
     LostTransactionError,
+    ReplannedBatchError,
     TimeoutNearError,
     UndecidableError,
 )
@@ -115,13 +117,14 @@ class Scene:
             self.cluster.visible.update(rows)
         return TaskTransaction(name, 0, 0, True, part, len(rows))
 
-    def commit(self, new: list[TaskTransaction], *, replay_lost: bool = False) -> None:
+    def commit(
+        self, new: list[TaskTransaction], plan: str = "", *, replay_lost: bool = False
+    ) -> None:
+        run(self.committer(replay_lost=replay_lost).commit(7, new, plan))
+
+    def committer(self, *, replay_lost: bool = False) -> BatchCommitter:
         ledger, transactions = ModelLedger(self.cluster), ModelTransactions(self.cluster)
-        run(
-            BatchCommitter(
-                QUERY, ledger, transactions, margin=MARGIN, replay_lost=replay_lost
-            ).commit(7, new)
-        )
+        return BatchCommitter(QUERY, ledger, transactions, margin=MARGIN, replay_lost=replay_lost)
 
     def states(self, some: list[TaskTransaction]) -> list[str]:
         return [self.cluster.transactions[one.id].state for one in some]
@@ -191,3 +194,57 @@ def test_what_attempts_that_lost_have_left_open_is_aborted() -> None:
     assert scene.states(scene.decided) == ["committed", "committed"]
     found = [scene.cluster.transactions[name].state for name in names]
     assert found == ["aborted", "aborted", "open", "open"]
+
+
+def test_a_batch_that_is_planned_anew_stops_the_query() -> None:
+    """As when the checkpoint was put back by one batch: dropping its rows would lose some."""
+    scene = Scene()
+    scene.cluster.decisions.clear()
+    scene.commit([scene.write(0, "first")], "offsets 5 to 9")
+    scene.commit([scene.write(0, "again")], "offsets 5 to 9")
+    with pytest.raises(ReplannedBatchError, match="with other input offsets"):
+        scene.commit([scene.write(0, "other")], "offsets 5 to 11")
+    scene.commit([scene.write(0, "not known")])
+    assert sum(scene.cluster.visible.values()) == 2
+
+
+def test_a_batch_that_is_written_without_a_decision_stops_the_query() -> None:
+    scene = Scene("committed")
+    scene.cluster.decisions.clear()
+    with pytest.raises(LostDecisionsError, match="topic decisions does not know of it"):
+        scene.commit([scene.write(0, "new")])
+    assert not scene.cluster.decisions
+
+
+@pytest.mark.parametrize("batch", [6, 7])
+def test_a_driver_that_was_superseded_leaves_the_ledger_to_its_successor(batch: int) -> None:
+    scene = Scene("open")
+    scene.cluster.holder = successor = object()
+    mine = scene.write(0, "mine")
+    run(scene.committer().abort(batch, [mine]))
+    assert scene.cluster.holder is successor
+    assert scene.states([mine]) == ["aborted"]
+    assert scene.states(scene.decided) == ["committed" if batch == 7 else "open"]
+
+
+def test_a_failed_commit_that_was_decided_is_not_aborted() -> None:
+    scene = Scene("open", "open")
+    run(scene.committer().abort(7, scene.decided))
+    assert scene.states(scene.decided) == ["committed", "committed"]
+
+
+def test_a_decision_must_be_written_while_there_is_time_to_commit() -> None:
+    scene = Scene()
+    scene.cluster.decisions.clear()
+    allowed = []
+
+    class Watched(ModelLedger):
+        async def write(self, decision: Decision, *, within: float) -> None:
+            allowed.append(within)
+
+    committer = BatchCommitter(
+        QUERY, Watched(scene.cluster), ModelTransactions(scene.cluster), margin=40.0
+    )
+    run(committer.commit(7, [scene.write(0, "new")]))
+    run(committer.commit(8, []))
+    assert allowed == [MARGIN + 1 - 20.0, 60.0]

@@ -317,12 +317,20 @@ class AsyncAdmin(AsyncClosing):
     # -- transactions
 
     async def list_transactions(
-        self, *, states: Collection[str] = (), producer_ids: Collection[int] = ()
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids that the cluster knows."""
+        """The transactional ids that the cluster knows.
+
+        ``pattern``, an RE2 expression for whole ids, saves what need not be sent; brokers before
+        Apache Kafka 4.1 do not look at it (KIP-1152).
+        """
         from moldau.client.admin import transactions
 
-        return await transactions.list_transactions(self._caller, states, producer_ids)
+        return await transactions.list_transactions(self._caller, states, producer_ids, pattern)
 
     async def describe_transactions(
         self, transactional_ids: Collection[str]

@@ -20,14 +20,14 @@ from moldau.wire.make import make
 
 
 async def list_transactions(
-    caller: Caller, states: Collection[str], producer_ids: Collection[int]
+    caller: Caller, states: Collection[str], producer_ids: Collection[int], pattern: str | None
 ) -> list[TransactionListing]:
     request = make(
         ListTransactionsRequest,
         state_filters=tuple(states),
         producer_id_filters=tuple(producer_ids),
         duration_filter=-1,
-        transactional_id_pattern=None,
+        transactional_id_pattern=pattern,
     )
 
     async def of_broker(node_id: int) -> list[TransactionListing]:

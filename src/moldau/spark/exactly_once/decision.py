@@ -36,6 +36,8 @@ class Decision(msgspec.Struct, frozen=True):
 
     batch: int
     transactions: tuple[TaskTransaction, ...]
+    plan: str = ""
+    """Which input the batch has (see ``checkpoint``); empty where that is not known."""
     version: int = _VERSION
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
@@ -22,7 +23,10 @@ logger: Final = logging.getLogger("moldau.spark")
 _AT_ONCE: Final = 32
 _WITHIN: Final = 60.0
 """Seconds to keep on trying: coordinators move, brokers restart."""
+_LIST_WITHIN: Final = 10.0
+"""Seconds: a broker that has just died does not answer."""
 _ONGOING: Final = "Ongoing"
+_COMMITTED: Final = ("PrepareCommit", "CompleteCommit")
 _FATES: Final = {
     "PrepareCommit": Fate.COMMITTED,
     "CompleteCommit": Fate.COMMITTED,
@@ -61,13 +65,10 @@ class ClusterTransactions:
         await _each(wanted, self._abort)
 
     async def open_ids(self, begin: str) -> list[str]:
-        try:
-            listed = await self._admin.list_transactions(states=(_ONGOING,))
-        except KafkaError as error:
-            # Nothing depends on it but how long readers wait for what failed tasks have left.
-            logger.warning("open transactions cannot be listed: %s", error.message)
-            return []
-        return [one.transactional_id for one in listed if one.transactional_id.startswith(begin)]
+        return await self._ids(begin, (_ONGOING,))
+
+    async def committed_ids(self, begin: str) -> list[str]:
+        return await self._ids(begin, _COMMITTED)
 
     async def abort_ids(self, ids: Collection[str]) -> None:
         async def abort(name: str) -> None:
@@ -77,6 +78,19 @@ class ClusterTransactions:
                 logger.warning("what %s has left open stays so: %s", name, error.message)
 
         await _each(list(ids), abort)
+
+    async def _ids(self, begin: str, states: tuple[str, ...]) -> list[str]:
+        try:
+            async with asyncio.timeout(_LIST_WITHIN):
+                listed = await self._admin.list_transactions(
+                    states=states, pattern=f"{re.escape(begin)}.*"
+                )
+        except (KafkaError, TimeoutError) as error:
+            # What depends on it: how long readers wait for what failed tasks have left, and
+            # whether the loss of the ledger is noticed.
+            logger.warning("transactions cannot be listed: %s", str(error) or "no answer")
+            return []
+        return [one.transactional_id for one in listed if one.transactional_id.startswith(begin)]
 
     async def _commit(self, transaction: TaskTransaction) -> Fate:
         try:

@@ -4,6 +4,9 @@ ExactlyOnceError
 ├── TimeoutNearError        a transaction could time out before it is committed; nothing is written
 ├── LostTransactionError    part of a decided batch was aborted by a timeout, the rest is written
 ├── CheckpointResetError    a later batch than this one is written already
+├── SupersededError         another driver of this query has taken over
+├── ReplannedBatchError     this batch is written already, with other input
+├── LostDecisionsError      this batch is written already, but its decision is not there any more
 └── UndecidableError        the cluster no longer knows what became of a transaction
 """
 
@@ -51,6 +54,35 @@ class CheckpointResetError(ExactlyOnceError):
             f"Spark is at batch {batch}, but batch {decided} of this query is written already: its "
             "checkpoint was put back. If these batches are to be written again, set another "
             "exactlyOnce.transactionalIdPrefix"
+        )
+
+
+class SupersededError(ExactlyOnceError):
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            f"Batch {batch} was not written by this driver: another one with the same checkpoint "
+            "has taken over. It goes on; this one stops"
+        )
+
+
+class ReplannedBatchError(ExactlyOnceError):
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            f"Batch {batch} of this query is written already, with other input offsets than it has "
+            "now: the checkpoint was put back, or a copy of it has gone its own way. Rows of this "
+            "batch would be lost or doubled. Go on with the checkpoint that was used last; if this "
+            "one is to be used all the same, set another exactlyOnce.transactionalIdPrefix, and "
+            "what both have read is written twice"
+        )
+
+
+class LostDecisionsError(ExactlyOnceError):
+    def __init__(self, batch: int, topic: str, committed: Collection[str]) -> None:
+        super().__init__(
+            f"Batch {batch} of this query is written already, at least in part "
+            f"({', '.join(sorted(committed)[:3])}), but topic {topic} does not know of it: has it "
+            "been deleted, or lost records? With another exactlyOnce.transactionalIdPrefix the "
+            "batch is written again, and its rows are there twice"
         )
 
 

@@ -17,14 +17,19 @@ from typing import Final
 from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.admin.types import ConfigResource, NewTopic, ResourceType
 from moldau.client.consumer.async_consumer import AsyncConsumer
-from moldau.client.errors import AuthorizationError, TimedOutError, UnknownTopicError
+from moldau.client.errors import (
+    AuthorizationError,
+    ProducerFencedError,
+    TimedOutError,
+    UnknownTopicError,
+)
 from moldau.client.offsets import OffsetSpec
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.settings import CommonSettings, ProducerSettings
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.spark.exactly_once.decision import Decision, QueryName, decode, encode
-from moldau.spark.exactly_once.errors import ExactlyOnceError
+from moldau.spark.exactly_once.errors import ExactlyOnceError, SupersededError
 
 logger: Final = logging.getLogger("moldau.spark")
 
@@ -36,6 +41,8 @@ TOPIC_CONFIGS: Final = {
 }
 _WRITE_TIMEOUT_MS: Final = 10_000
 """Readers of the other queries wait this long for a decision whose writer died over it."""
+_LARGEST_DECISION: Final = 32 << 20
+"""Bytes before compression, for tens of thousands of tasks."""
 _READ_TIMEOUT: Final = 60.0
 _POLL: Final = 0.05
 """Seconds; the end of the topic is a marker, with which no poll returns."""
@@ -54,6 +61,10 @@ class TopicLedger:
         self._producer: AsyncProducer | None = None
         self._last: Decision | None = None
 
+    @property
+    def name(self) -> str:
+        return self._partition.topic
+
     async def take(self) -> Decision | None:
         if self._producer is None:
             await self._ensure_topic()
@@ -63,6 +74,7 @@ class TopicLedger:
                     "transactional.id": self._query.decider,
                     "transaction.timeout.ms": _WRITE_TIMEOUT_MS,
                     "compression.type": "gzip",
+                    "max.request.size": _LARGEST_DECISION,
                     "linger.ms": 0,
                 }
             )
@@ -76,15 +88,22 @@ class TopicLedger:
         except UnknownTopicError:
             return None
 
-    async def write(self, decision: Decision) -> None:
+    async def write(self, decision: Decision, *, within: float) -> None:
         assert self._producer is not None
-        async with self._producer.transaction():
-            await self._producer.send(
-                self._partition.topic,
-                encode(decision),
-                key=self._query.key.encode(),
-                partition=self._partition.partition,
-            )
+        try:
+            async with asyncio.timeout(within), self._producer.transaction():
+                await self._producer.send(
+                    self._partition.topic,
+                    encode(decision),
+                    key=self._query.key.encode(),
+                    partition=self._partition.partition,
+                )
+        except ProducerFencedError:
+            raise SupersededError(decision.batch) from None
+        except TimeoutError:
+            raise TimedOutError(
+                f"The decision could not be written to {self.name} in {within:.1f} s"
+            ) from None
         self._last = decision
 
     async def close(self) -> None:

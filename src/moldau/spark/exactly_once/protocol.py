@@ -24,12 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from moldau.spark.exactly_once.decision import Decision, QueryName, TaskTransaction
 from moldau.spark.exactly_once.errors import (
     CheckpointResetError,
+    LostDecisionsError,
     LostTransactionError,
+    ReplannedBatchError,
     TimeoutNearError,
     UndecidableError,
 )
@@ -48,14 +50,18 @@ class Fate(Enum):
 class Ledger(Protocol):
     """The decisions of one query."""
 
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+
     async def take(self) -> Decision | None:
         """Fence off whoever had it; the last decision. Nobody else's can follow it after this."""
 
     async def peek(self) -> Decision | None:
         """The last decision, without taking the ledger; there may be a later one already."""
 
-    async def write(self, decision: Decision) -> None:
-        """Durably; raises if somebody else has taken the ledger."""
+    async def write(self, decision: Decision, *, within: float) -> None:
+        """Durably; raises if somebody else has taken the ledger, or after ``within`` seconds."""
 
 
 class Transactions(Protocol):
@@ -73,8 +79,15 @@ class Transactions(Protocol):
     async def open_ids(self, begin: str) -> list[str]:
         """The transactional ids that begin so and have open transactions."""
 
+    async def committed_ids(self, begin: str) -> list[str]:
+        """The transactional ids that begin so and whose last transactions were committed."""
+
     async def abort_ids(self, ids: Collection[str]) -> None:
         """Abort what is open under these ids."""
+
+
+_LEDGER_SECONDS: Final = 60.0
+"""For a decision that nothing waits for."""
 
 
 class BatchCommitter:
@@ -99,24 +112,34 @@ class BatchCommitter:
         self._transactions = transactions
         self._margin = margin
         self._replay_lost = replay_lost
+        self._has_checked = False
 
-    async def commit(self, batch: int, new: Sequence[TaskTransaction]) -> None:
-        """Make a batch visible, unless it is already; returns when all of it is."""
+    async def commit(self, batch: int, new: Sequence[TaskTransaction], plan: str = "") -> None:
+        """Make a batch visible, unless it is already; returns when all of it is.
+
+        ``plan`` names its input: it is the same whenever the batch is repeated.
+        """
         last = await self._ledger.take()
         if last is not None and last.batch > batch:
             raise CheckpointResetError(batch, last.batch)
         if last is not None and last.batch == batch:
+            if plan and last.plan and plan != last.plan:
+                raise ReplannedBatchError(batch)
             await self._repeat(last, new)
         else:
+            await self._check_decisions(batch)
             # Without a row too: or an older driver, whose rows were others, could decide later.
-            await self._decide(Decision(batch, tuple(new)), new)
+            await self._decide(Decision(batch, tuple(new), plan), new)
 
     async def abort(self, batch: int, new: Sequence[TaskTransaction]) -> None:
         """Drop what tasks have written, but not what is decided.
 
-        Spark calls this after a failed commit too, with the very same transactions.
+        Spark calls this after a failed commit too, with the very same transactions. If somebody
+        else has decided the batch, the ledger is theirs and stays so.
         """
-        last = await self._ledger.take()
+        last = await self._ledger.peek()
+        if last is None or last.batch < batch or len(_without(new, last.transactions)) < len(new):
+            last = await self._ledger.take()
         decided = last.transactions if last is not None and last.batch == batch else ()
         await self._transactions.commit(decided)
         await self._transactions.abort(_without(new, decided))
@@ -131,8 +154,8 @@ class BatchCommitter:
 
     async def _decide(self, decision: Decision, new: Sequence[TaskTransaction]) -> None:
         """``new`` are those of its transactions that no decision has had yet."""
-        await self._check_time(decision.batch, new)
-        await self._ledger.write(decision)
+        within = await self._check_time(decision.batch, new)
+        await self._ledger.write(decision, within=within)
         fates = await self._transactions.commit(decision.transactions)
         lost = _having(Fate.ABORTED, decision, fates)
         _refuse_unknown(decision, fates)
@@ -140,7 +163,7 @@ class BatchCommitter:
             raise TimeoutNearError(decision.batch, "its transactions timed out as it was committed")
         if lost:
             raise LostTransactionError(decision.batch, lost, len(decision.transactions))
-        await self._sweep(decision)
+        await self.sweep(decision.batch)
 
     async def _repeat(self, last: Decision, new: Sequence[TaskTransaction]) -> None:
         fates = await self._transactions.commit(last.transactions)
@@ -148,14 +171,14 @@ class BatchCommitter:
         lost = _having(Fate.ABORTED, last, fates)
         if not lost:
             await self._transactions.abort(_without(new, last.transactions))
-            await self._sweep(last)
+            await self.sweep(last.batch)
         elif len(lost) == len(last.transactions):
             # Nothing of the batch is visible or will be: what was decided counts no longer.
-            await self._decide(Decision(last.batch, tuple(new)), new)
+            await self._decide(Decision(last.batch, tuple(new), last.plan), new)
         else:
             visible = _having(Fate.COMMITTED, last, fates)
             instead = self._replacements(last, lost, new)
-            await self._decide(Decision(last.batch, (*visible, *instead)), instead)
+            await self._decide(Decision(last.batch, (*visible, *instead), last.plan), instead)
             await self._transactions.abort(_without(new, instead))
 
     def _replacements(
@@ -171,24 +194,46 @@ class BatchCommitter:
             raise LostTransactionError(last.batch, lost, len(last.transactions), why)
         return instead
 
-    async def _check_time(self, batch: int, new: Sequence[TaskTransaction]) -> None:
+    async def _check_decisions(self, batch: int) -> None:
+        """A batch that is written though no decision says so: decisions were lost.
+
+        Once is enough: from then on, the last decision is known without reading it.
+        """
+        if self._has_checked:
+            return
+        committed = await self._transactions.committed_ids(f"{self._query.key}.{batch}.")
+        if committed:
+            last = await self._ledger.peek()
+            if last is None or last.batch < batch:
+                raise LostDecisionsError(batch, self._ledger.name, committed)
+            # Somebody else has decided it since; what follows is refused.
+        self._has_checked = True
+
+    async def _check_time(self, batch: int, new: Sequence[TaskTransaction]) -> float:
+        """The seconds in which the decision must be written."""
         left = await self._transactions.seconds_left(new)
         if any(seconds is None for seconds in left):
             raise TimeoutNearError(batch, "a transaction timed out before the batch was complete")
-        shortest = min((seconds for seconds in left if seconds is not None), default=self._margin)
+        shortest = min((seconds for seconds in left if seconds is not None), default=None)
+        if shortest is None:
+            return _LEDGER_SECONDS
         if shortest < self._margin:
             raise TimeoutNearError(
                 batch,
                 f"a transaction times out in {shortest:.1f} s, and exactlyOnce.margin wants "
                 f"{self._margin:g} s for committing",
             )
+        return min(shortest - self._margin / 2, _LEDGER_SECONDS)
 
-    async def _sweep(self, committed: Decision) -> None:
-        """Abort what failed and speculative attempts left; readers wait for open transactions."""
+    async def sweep(self, batch: int) -> None:
+        """Abort what failed and speculative attempts left; readers wait for open transactions.
+
+        For a batch that is committed, at any time.
+        """
         leftovers = []
         for name in await self._transactions.open_ids(f"{self._query.key}."):
-            batch = self._query.batch_of(name)
-            if batch is not None and batch <= committed.batch:
+            found = self._query.batch_of(name)
+            if found is not None and found <= batch:
                 leftovers.append(name)
         await self._transactions.abort_ids(leftovers)
 

@@ -6,6 +6,7 @@ any failure the session is dropped: the next one takes the ledger anew and learn
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Final
@@ -16,6 +17,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.errors import UnsupportedApiError
 from moldau.client.settings import ProducerSettings
 from moldau.errors import KafkaError
+from moldau.spark.exactly_once.checkpoint import plan_of
 from moldau.spark.exactly_once.decision import QueryName, TaskTransaction
 from moldau.spark.exactly_once.endings import ClusterTransactions
 from moldau.spark.exactly_once.errors import ExactlyOnceError
@@ -32,6 +34,10 @@ _NEEDED: Final = (
 )
 
 
+_SWEEP_AFTER: Final = (3.0, 7.0, 20.0)
+"""Seconds, one after the other. Spark kills tasks that lost, and waits for two seconds first."""
+
+
 class Session:
     """A ``BatchCommitter`` for blocking code."""
 
@@ -42,9 +48,11 @@ class Session:
         self._cluster: Cluster | None = None
         self._ledger: TopicLedger | None = None
         self._committer: BatchCommitter | None = None
+        self._sweeps: asyncio.Task[None] | None = None
 
     def commit(self, batch: int, new: list[TaskTransaction]) -> None:
-        self._thread.run(self._commit(batch, new))
+        plan = plan_of(self._options.write.checkpoint_location, batch)
+        self._thread.run(self._commit(batch, new, plan))
 
     def abort(self, batch: int, new: list[TaskTransaction]) -> None:
         self._thread.run(self._abort(batch, new))
@@ -62,8 +70,11 @@ class Session:
         """Whoever wants to know of the steps puts something between."""
         return ledger, transactions
 
-    async def _commit(self, batch: int, new: list[TaskTransaction]) -> None:
-        await (await self._open()).commit(batch, new)
+    async def _commit(self, batch: int, new: list[TaskTransaction], plan: str) -> None:
+        committer = await self._open()
+        self._cancel_sweeps()
+        await committer.commit(batch, new, plan)
+        self._sweeps = asyncio.create_task(_sweep_again(committer, batch))
 
     async def _abort(self, batch: int, new: list[TaskTransaction]) -> None:
         await (await self._open()).abort(batch, new)
@@ -90,11 +101,24 @@ class Session:
             )
         return self._committer
 
+    def _cancel_sweeps(self) -> None:
+        if self._sweeps is not None:
+            self._sweeps.cancel()
+            self._sweeps = None
+
     async def _close(self) -> None:
+        self._cancel_sweeps()
         if self._ledger is not None:
             await self._ledger.close()
         if self._cluster is not None:
             await self._cluster.close()
+
+
+async def _sweep_again(committer: BatchCommitter, batch: int) -> None:
+    """For attempts that were still writing when their batch was committed, if none follows."""
+    for seconds in _SWEEP_AFTER:
+        await asyncio.sleep(seconds)
+        await committer.sweep(batch)
 
 
 async def check_transactions(cluster: Cluster) -> None:
