@@ -24,6 +24,7 @@ NewTopicFactory = Callable[..., str]
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "100",
     "offsets.topic.num.partitions": "1",
     "group.min.session.timeout.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -32,6 +33,12 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "5000",
 }
 """Quick groups: tests of members that die wait for session timeouts."""
+
+KAFKA_SETTINGS = {
+    **SETTINGS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+"""What timed out is aborted soon."""
 
 _running: dict[str, Target] = {}
 
@@ -46,7 +53,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
             target: Target = (
                 Moldau(directory, SETTINGS)
                 if kind == "moldau"
-                else ApacheKafka(directory, SETTINGS)
+                else ApacheKafka(directory, KAFKA_SETTINGS)
             )
             target.start()
             _running[kind] = target

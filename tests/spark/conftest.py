@@ -18,6 +18,7 @@ from tests.client.conftest import (
     new_topic,
     topic_factory,
 )
+from tests.spark.java_options import JAVA_OPTIONS
 from tests.support.target import Target
 
 from moldau.spark.session import spark_session
@@ -27,6 +28,7 @@ __all__ = ["cluster", "clusters", "kafka", "new_topic", "spark"]
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.python.filterPushdown.enabled": "true",

@@ -9,7 +9,11 @@ from moldau.spark.session import spark_session
 
 
 def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: str) -> None:
-    config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    config = {
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     spark = spark_session("copy", master="local[1]", config=config)
     server = {"kafka.bootstrap.servers": bootstrap}
     rows = (

@@ -1,17 +1,22 @@
 """Processes of an exactly-once query that die at a given step, by SIGKILL.
 
 Each call of the protocol to the cluster is two steps, before and after its effect; committing is
-two steps for each transaction. The plan is a file: it reaches the Python workers of Spark as well.
+two steps for each transaction. The plan is a directory with a file for each fault: it reaches the
+Python workers of Spark as well.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -20,6 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from moldau.errors import KafkaError
 from moldau.spark.exactly_once.decision import Decision, QueryName, TaskTransaction
 from moldau.spark.exactly_once.errors import ExactlyOnceError
 from moldau.spark.exactly_once.options import ExactlyOnceOptions, exactly_once_options
@@ -37,27 +43,87 @@ SCHEMA = StructType([StructField("value", BinaryType())])
 pa.array([b""], pa.binary())
 
 
-def plan_fault(place: Path, step: str, *also_kill: int) -> None:
-    """At the step, these processes die, and the one that is there. Once."""
-    place.write_text(json.dumps({"step": step, "kill": also_kill}))
+class Fault(NamedTuple):
+    """What happens at a step: a process dies, there or a little later, or it waits."""
+
+    step: str
+    who: Literal["worker", "driver", "executor", "nobody"] = "worker"
+    """Who dies: the process that is at the step, and with it the driver, or the executor's JVM."""
+    after: float = 0.0
+    """Seconds, for a moment that no step names."""
+
+
+def plan_faults(place: Path, faults: Iterable[Fault]) -> None:
+    """These happen in their order, each once, whichever process gets there."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for number, fault in enumerate(faults):
+        (place / f"{number:04}").write_text(json.dumps(fault))
+
+
+def faults_left(place: Path) -> list[Path]:
+    return sorted(place.glob("[0-9]*"))
 
 
 def reached(step: str) -> None:
     """Die here, if that is the plan."""
     place = Path(os.environ[PLAN])
     try:
-        plan = json.loads(place.read_text())
-    except FileNotFoundError:
+        first = faults_left(place)[0]
+        fault = Fault(*json.loads(first.read_text()))
+        if fault.step != step:
+            return
+        first.unlink()
+    except (IndexError, FileNotFoundError):
+        return  # there is none, or another process was here first
+    if fault.after:
+        later = threading.Timer(fault.after, _strike, (place, fault))
+        later.daemon = True
+        later.start()
+    else:
+        _strike(place, fault)
+
+
+def _strike(place: Path, fault: Fault) -> None:
+    if fault.who == "nobody":
+        _wait(place / "waiting")
         return
-    if plan["step"] == step:
-        place.unlink()
-        for pid in (*plan["kill"], os.getpid()):
-            os.kill(pid, signal.SIGKILL)
+    victims = [os.getpid()]
+    if fault.who == "driver":
+        victims = [*map(int, (place / "driver").read_text().split()), *victims]
+    if fault.who == "executor":
+        victims = [_parent(_parent(os.getpid())), *victims]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait(sign: Path) -> None:
+    """Until a test has seen the sign and takes it away."""
+    sign.touch()
+    deadline = time.monotonic() + 120
+    while sign.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def watched(part: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, and a step after each of their batches is on its way."""
+    for batch in batches:
+        yield batch
+        reached(f"task {part} sending")
 
 
 class FaultyLedger:
     def __init__(self, inner: Ledger) -> None:
         self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
 
     async def take(self) -> Decision | None:
         reached("before taking")
@@ -69,9 +135,9 @@ class FaultyLedger:
         reached("before resuming")
         return await self._inner.peek()
 
-    async def write(self, decision: Decision) -> None:
+    async def write(self, decision: Decision, *, within: float) -> None:
         reached("before deciding")
-        await self._inner.write(decision)
+        await self._inner.write(decision, within=within)
         reached("after deciding")
 
 
@@ -101,6 +167,9 @@ class FaultyTransactions:
         reached("before sweeping")
         return await self._inner.open_ids(begin)
 
+    async def committed_ids(self, begin: str) -> list[str]:
+        return await self._inner.committed_ids(begin)
+
     async def abort_ids(self, ids: Collection[str]) -> None:
         await self._inner.abort_ids(ids)
         reached("after sweeping")
@@ -108,6 +177,7 @@ class FaultyTransactions:
 
 STEPS = (
     "task 0 before",
+    "task 0 sending",
     "task 0 after",
     "task 1 after",
     "before taking",
@@ -140,13 +210,13 @@ class FaultyWriter(ExactlyOnceStreamWriter):
         os.environ[PLAN] = self._plan
         partition = Task.current("").partition
         reached(f"task {partition} before")
-        message = super().write(iterator)
+        message = super().write(watched(partition, iterator))
         reached(f"task {partition} after")
         return message
 
 
 class FaultyDataSource(MoldauDataSource):
-    """``format("faulty")``; the option ``path`` is the file with the plan."""
+    """``format("faulty")``; the option ``path`` is the directory of the plan."""
 
     @classmethod
     def name(cls) -> str:
@@ -165,21 +235,36 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(FaultyDataSource)
 
 
+def held(plan: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows with a column of partitions; a step after the first batch of each."""
+    os.environ[PLAN] = plan
+    for batch in batches:
+        yield batch
+        reached(f"rows of {batch.column('partition')[0].as_py()}")
+
+
 def start_copy(
-    spark: SparkSession, bootstrap: str, topic: str, copy: str, place: Path
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    copy: str,
+    place: Path,
+    rows: int = 20,
+    **options: str,
 ) -> StreamingQuery:
-    """Copies a topic exactly once, in small batches, to its present end."""
+    """Copies a topic exactly once, in batches of so many rows, to its present end."""
     server = {"kafka.bootstrap.servers": bootstrap}
-    rows = (
+    records = (
         spark.readStream.format("moldau")
-        .options(**server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=20)
+        .options(**server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=rows)
         .load()
-        .select("key", "value")
+        .select("value", "partition")
     )
     return (
-        rows.writeStream.format("faulty")
+        records.writeStream.format("faulty")
         .options(**server, topic=copy, exactlyOnce="true", path=str(place / "plan"))
         .option("checkpointLocation", str(place / "checkpoint"))
+        .options(**{f"exactlyOnce.{name}": value for name, value in options.items()})
         .trigger(availableNow=True)
         .start()
     )
@@ -210,18 +295,28 @@ def _run_batch(
 ) -> None:
     session = FaultySession(settings, query)
     session.resume(batch)
-    written: list[TaskTransaction] = []
-    for number, values in enumerate(parts):
-        reached(f"task {number} before")
-        rows = pa.record_batch({"value": pa.array(values, pa.binary())})
-        one = write_transaction(settings, SCHEMA, Task(query, batch, number, ""), iter([rows]))
-        assert one is not None
-        written.append(one)
-        reached(f"task {number} after")
+    written = write_parts(settings, query, batch, parts)
     try:
         session.commit(batch, written)
-    except ExactlyOnceError:
+    except (ExactlyOnceError, KafkaError):
         with fresh_session(settings, query, FaultySession) as another:
             another.abort(batch, written)
         raise
     session.close()
+
+
+def write_parts(
+    settings: ExactlyOnceOptions, query: QueryName, batch: int, parts: Sequence[Sequence[bytes]]
+) -> list[TaskTransaction]:
+    """What the tasks of a batch do."""
+    written: list[TaskTransaction] = []
+    for number, values in enumerate(parts):
+        reached(f"task {number} before")
+        rows = pa.record_batch({"value": pa.array(values, pa.binary())})
+        one = write_transaction(
+            settings, SCHEMA, Task(query, batch, number, ""), watched(number, iter([rows]))
+        )
+        assert one is not None
+        written.append(one)
+        reached(f"task {number} after")
+    return written

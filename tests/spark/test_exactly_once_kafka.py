@@ -11,19 +11,33 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.client.reading import values_of
-from tests.spark.exactly_once_faults import STEPS, plan_fault, run_batch
+from tests.spark.exactly_once_faults import (
+    PLAN,
+    STEPS,
+    Fault,
+    plan_faults,
+    run_batch,
+    write_parts,
+)
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.types import TransactionListing
 from moldau.client.offsets import OffsetSpec
 from moldau.model import TopicPartition
+from moldau.spark.exactly_once.decision import QueryName
+from moldau.spark.exactly_once.options import exactly_once_options
+from moldau.spark.exactly_once.session import fresh_session
+from moldau.spark.options import write_options
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
@@ -45,6 +59,7 @@ class Query:
         self.kafka = kafka
         self.topic = topic
         self.plan = place / "plan"
+        self._result = place / "result"
         self.id = uuid.uuid4().hex
         self.expected: Counter[bytes] = Counter()
         self.batch = -1
@@ -62,29 +77,37 @@ class Query:
 
     def run(self, step: str | None = None, **options: str) -> Killed:
         """Run the batch, or run it again."""
-        self.plan.unlink(missing_ok=True)
-        if step is not None:
-            plan_fault(self.plan, step)
-        given = {
+        plan_faults(self.plan, [] if step is None else [Fault(step)])
+        process = self.start(**options)
+        process.join(self.seconds_to_live)
+        process.kill()  # which it does not notice if it is through
+        return self.outcome(process)
+
+    def start(self, **options: str) -> ForkServerProcess:
+        """Run the batch in a process of its own."""
+        self._result.unlink(missing_ok=True)
+        given = self.options(**options)
+        arguments = (given, self.id, self.batch, self.parts, str(self.plan), str(self._result))
+        process = processes.Process(target=run_batch, args=arguments)
+        process.start()
+        return process
+
+    def outcome(self, process: ForkServerProcess) -> Killed:
+        process.join()
+        if process.exitcode == -signal.SIGKILL:
+            return True
+        assert process.exitcode == 0
+        if self._result.exists():
+            raise StoppedError(self._result.read_text())
+        return False
+
+    def options(self, **options: str) -> dict[str, str]:
+        return {
             "kafka.bootstrap.servers": self.kafka.bootstrap,
             "topic": self.topic,
             "exactlyOnce": "true",
             **{f"exactlyOnce.{name}": value for name, value in options.items()},
         }
-        result = self.plan.with_name("result")
-        result.unlink(missing_ok=True)
-        arguments = (given, self.id, self.batch, self.parts, str(self.plan), str(result))
-        process = processes.Process(target=run_batch, args=arguments)
-        process.start()
-        process.join(self.seconds_to_live)
-        process.kill()  # which it does not notice if it is through
-        process.join()
-        if process.exitcode == -signal.SIGKILL:
-            return True
-        assert process.exitcode == 0
-        if result.exists():
-            raise StoppedError(result.read_text())
-        return False
 
     def check(self) -> None:
         """Every row of the batches is visible once, and nothing is left open."""
@@ -191,8 +214,8 @@ def test_a_decision_that_timed_out_in_part_stops_the_query(query: Query) -> None
 
 def test_a_batch_that_has_taken_too_long_is_not_decided(query: Query) -> None:
     query.next()
-    with pytest.raises(StoppedError, match=re.escape("a transaction times out in 19.")):
-        query.next(transactionTimeout="20s", margin="19999ms")
+    with pytest.raises(StoppedError, match="was not written: a transaction times out in 5"):
+        query.next(transactionTimeout="10m", margin="599999ms")
     assert not query.run()
     query.check()
 
@@ -205,6 +228,53 @@ def test_a_checkpoint_that_was_put_back_stops_the_query(query: Query) -> None:
         StoppedError, match=re.escape("Spark is at batch 0, but batch 1 of this query is written")
     ):
         query.run()
+
+
+@pytest.mark.parametrize("step", ["before deciding", "after deciding", "before commit 1"])
+def test_a_driver_that_wakes_up_after_its_successor(
+    query: Query, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped for as long as its successor took for this batch."""
+    monkeypatch.setenv(PLAN, str(query.plan))
+    query.next()
+    query.batch += 1
+    query.expected.update(row for part in query.parts for row in part)
+    plan_faults(query.plan, [Fault(step, "nobody")])
+    sleeper = query.start()
+    sign = query.plan / "waiting"
+    eventually(sign.exists, timeout=120)
+    assert sleeper.pid is not None
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    sign.unlink()
+
+    settings = exactly_once_options(write_options(query.options()))
+    name = QueryName(settings.prefix, query.id)
+    with fresh_session(settings, name) as successor:
+        successor.commit(query.batch, write_parts(settings, name, query.batch, query.parts))
+        os.kill(sleeper.pid, signal.SIGCONT)
+        if step == "before deciding":
+            with pytest.raises(StoppedError, match="another one with the same checkpoint"):
+                query.outcome(sleeper)
+        else:
+            assert not query.outcome(sleeper)  # it was the first to decide
+        query.check()
+        # The one that woke up and failed has not taken the ledger from its successor.
+        query.batch += 1
+        query.expected.update(row for part in query.parts for row in part)
+        successor.commit(query.batch, write_parts(settings, name, query.batch, query.parts))
+    query.check()
+
+
+def test_a_ledger_that_was_deleted_is_noticed(query: Query, kafka_topic: NewTopicFactory) -> None:
+    topic = kafka_topic(cleanup_policy="compact")
+    query.next(topic=topic)
+    assert query.next("after commit 1", topic=topic)
+    admin = AdminClient({"bootstrap.servers": query.kafka.bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+    eventually(lambda: topic not in admin.list_topics(timeout=60).topics)
+    with pytest.raises(StoppedError, match=re.escape(f"but topic {topic} does not know of it")):
+        query.run(topic=topic)
+    query.check()
 
 
 def test_a_topic_of_decisions_that_forgets_is_refused(

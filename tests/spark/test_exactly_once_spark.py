@@ -4,78 +4,116 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
-from collections import Counter
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from tests.client.conftest import NewTopicFactory
-from tests.client.reading import values_of
-from tests.spark.exactly_once_faults import STEPS, plan_fault, register, start_copy
+from tests.client.reading import read_topic
+from tests.spark.exactly_once_driver import run_driver
+from tests.spark.exactly_once_faults import (
+    STEPS,
+    Fault,
+    faults_left,
+    plan_faults,
+    register,
+    start_copy,
+)
 from tests.spark.records import produce
 from tests.support.target import Target
 
 SOAK = bool(os.environ.get("MOLDAU_SOAK"))
-ROOT = Path(__file__).parents[2]
-FEW = ("task 1 after", "after deciding", "after commit 0", "before sweeping")
-ROWS = 160
+SEED = 7
+PARTITIONS = 2
+IN_TASKS = ("task {} before", "task {} sending", "task {} after")
+COMMITTING = tuple(step for step in STEPS if not step.startswith("task"))
+STARTS = 100 if SOAK else 17
+"""Each ends with a committer that is killed, after two tasks were."""
+DRIVERS_KILLED = 30 if SOAK else 1
+ROWS = 2000 if SOAK else 400
 
 
-@pytest.fixture
-def source(kafka: Target, kafka_topic: NewTopicFactory) -> str:
-    topic = kafka_topic(partitions=2)
-    rows = [{"value": b"%d" % number, "partition": number % 2} for number in range(ROWS)]
-    produce(kafka.bootstrap, topic, rows)
-    return topic
+def random_faults(rng: random.Random) -> list[Fault]:
+    """Every step, and any moment: within the time that a task or a commit takes."""
+    committing = [COMMITTING[number % len(COMMITTING)] for number in range(STARTS)]
+    tasks = [IN_TASKS[number % len(IN_TASKS)] for number in range(2 * STARTS)]
+    rng.shuffle(committing)
+    rng.shuffle(tasks)
+    drivers = rng.sample(range(STARTS), DRIVERS_KILLED)
+    faults = []
+    for number, step in enumerate(committing):
+        task = rng.randrange(PARTITIONS)
+        # In the order in which a task that is tried again comes to them.
+        pair = sorted(tasks[2 * number : 2 * number + 2], key=IN_TASKS.index)
+        faults += [Fault(one.format(task), "worker", moment(rng)) for one in pair]
+        faults.append(Fault(step, "driver" if number in drivers else "worker", moment(rng)))
+    return faults
 
 
-def check(kafka: Target, copy: str) -> None:
-    found = Counter(values_of(kafka.bootstrap, copy, isolation="read_committed"))
-    assert found == Counter(b"%d" % number for number in range(ROWS))
+def moment(rng: random.Random) -> float:
+    return rng.choice((0.0, rng.uniform(0.001, 0.1)))
 
 
-@pytest.mark.timeout(1800 if SOAK else 600)
-def test_a_query_whose_workers_are_killed(
-    kafka: Target, kafka_topic: NewTopicFactory, source: str, spark: SparkSession, tmp_path: Path
+@pytest.mark.timeout(3600 if SOAK else 600)
+def test_a_query_that_is_killed_again_and_again(
+    kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path
 ) -> None:
-    register(spark)
-    copy = kafka_topic(partitions=3)
+    topic, copy = kafka_topic(partitions=PARTITIONS), kafka_topic(partitions=PARTITIONS)
     plan = tmp_path / "plan"
-    for step in STEPS if SOAK else FEW:
-        plan_fault(plan, step)
-        query = start_copy(spark, kafka.bootstrap, source, copy, tmp_path)
-        with pytest.raises(StreamingQueryException):
-            query.awaitTermination(120)
-        assert not plan.exists(), f"never got to {step}"
-    assert start_copy(spark, kafka.bootstrap, source, copy, tmp_path).awaitTermination(120)
-    check(kafka, copy)
+    plan_faults(plan, random_faults(random.Random(SEED)))
+    rows = drivers = 0
+    killed = False
+    while faults_left(plan) or killed:
+        if not killed:
+            rows += ROWS
+            produce(kafka.bootstrap, topic, numbers(rows - ROWS, rows))
+        killed = run_driver(kafka.bootstrap, topic, copy, str(tmp_path), "local[2,4]")
+        drivers += killed
+    assert drivers == DRIVERS_KILLED
+    check_copy(kafka, copy, rows)
 
 
-@pytest.mark.timeout(1800 if SOAK else 600)
-def test_a_query_whose_driver_is_killed(
-    kafka: Target, kafka_topic: NewTopicFactory, source: str, tmp_path: Path
+def test_a_checkpoint_that_was_put_back_by_one_batch(
+    kafka: Target, kafka_topic: NewTopicFactory, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A worker dies too, whose task is tried again, which leaves a transaction to clean up."""
-    copy = kafka_topic(partitions=3)
+    """The batch is planned anew, with more rows: dropping it as written would lose them."""
+    register(spark)
+    plan_faults(tmp_path / "plan", [])
+    topic, copy = kafka_topic(partitions=PARTITIONS), kafka_topic(partitions=PARTITIONS)
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
 
-    def run(*deaths: str) -> int:
-        command = [sys.executable, "-m", "tests.spark.exactly_once_program", kafka.bootstrap]
-        done = subprocess.run(
-            [*command, source, copy, str(tmp_path), *deaths],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=300,
-            check=False,
-        )
-        return done.returncode
+    def run(rows: int, **options: str) -> None:
+        produce(kafka.bootstrap, topic, numbers(rows, rows + 10))
+        query = start_copy(spark, kafka.bootstrap, topic, copy, tmp_path, **options)
+        assert query.awaitTermination(120)
 
-    rng = random.Random(3)
-    steps = [rng.choice(STEPS) for _ in range(12)] if SOAK else ["after commit 0"]
-    for step in steps:
-        assert run("worker:task 0 after", f"driver:{step}") == -signal.SIGKILL
-    assert run() == 0
-    check(kafka, copy)
+    # A batch that outlives its transactions is not written, and the next start writes it.
+    with pytest.raises(StreamingQueryException, match="was not written: a transaction times out"):
+        run(0, transactionTimeout="10m", margin="599999ms")
+    run(10)
+    shutil.copytree(checkpoint, backup)
+    run(20)
+    check_copy(kafka, copy, 30)
+    shutil.rmtree(checkpoint)
+    backup.rename(checkpoint)
+    with pytest.raises(StreamingQueryException, match="with other input offsets than it has now"):
+        run(30)
+    check_copy(kafka, copy, 30)
+
+
+def numbers(first: int, last: int) -> list[dict[str, Any]]:
+    return [
+        {"value": b"%d" % number, "partition": number % PARTITIONS} for number in range(first, last)
+    ]
+
+
+def check_copy(kafka: Target, copy: str, rows: int) -> None:
+    """All rows, once, in their order."""
+    found = read_topic(kafka.bootstrap, copy, isolation="read_committed")
+    assert {part: [record.value for record in found[part]] for part in found} == {
+        part: [b"%d" % number for number in range(part, rows, PARTITIONS)]
+        for part in range(PARTITIONS)
+    }

@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 from tests.client.conftest import topic_factory
 from tests.spark.records import consume, produce
+from tests.spark.standalone import StandaloneCluster
 from tests.support.cli import CommandLine
-from tests.support.process import ServerProcess
 from tests.support.target import Target
-
-from moldau.spark.session import find_java
 
 FILE = """\
 name = "upper"
@@ -47,46 +44,12 @@ bootstrap_servers = "${bootstrap}"
 """
 
 
-class StandaloneCluster:
-    """A master and two workers with a core each."""
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self._directory = directory
-        self._stack = stack
-        master = self._start("master.Master")
-        ready = master.wait_for("Starting Spark master at ")
-        self.url = ready.rpartition(" ")[2]
-        self.work = [directory / f"work-{number}" for number in (1, 2)]
-        sizes = ("--cores", "1", "--memory", "512m")
-        workers = [
-            self._start("worker.Worker", self.url, *sizes, "--work-dir", str(work))
-            for work in self.work
-        ]
-        for worker in workers:
-            worker.wait_for("Successfully registered with master")
-
-    def _start(self, name: str, *arguments: str) -> ServerProcess:
-        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        process = ServerProcess(
-            [str(program), f"org.apache.spark.deploy.{name}", *place, *arguments],
-            self._directory / f"{name}-{len(list(self._directory.iterdir()))}.log",
-            {
-                "JAVA_HOME": str(find_java()),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "SPARK_DAEMON_MEMORY": "256m",
-            },
-        )
-        self._stack.callback(process.kill)
-        return process
-
-
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
     directory = tmp_path / "standalone"
     directory.mkdir()
     with ExitStack() as stack:
-        yield StandaloneCluster(directory, stack)
+        yield StandaloneCluster(directory, stack, ["127.0.0.1"] * 2)
 
 
 @pytest.mark.timeout(300)

@@ -1,0 +1,122 @@
+"""Leaders and coordinators that move in the middle of a job, on three nodes of Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from tests.client.conftest import kafka_cluster, shared_kafka_cluster, topic_factory
+from tests.client.reading import read_topic
+from tests.spark import exactly_once_faults
+from tests.spark.exactly_once_faults import Fault, held, plan_faults, register, start_copy
+from tests.spark.records import produce
+from tests.support.apache_kafka import ApacheKafkaCluster
+from tests.support.waiting import eventually
+
+from moldau.client.admin.admin import Admin
+
+__all__ = ["kafka_cluster", "shared_kafka_cluster"]
+
+PARTITIONS = 3
+PER_PARTITION = 400
+
+
+class Job:
+    """A topic of three replicas, and the brokers under it."""
+
+    def __init__(self, cluster: ApacheKafkaCluster, plan: Path) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        self._new_topic = topic_factory(cluster.bootstrap)
+        self.topic = self.new_topic()
+        rows = [
+            {"value": b"%d" % number + b" " * 300, "partition": part}
+            for part in range(PARTITIONS)
+            for number in range(PER_PARTITION)
+        ]
+        produce(cluster.bootstrap, self.topic, rows, **{"batch.size": 10000})
+
+    def new_topic(self) -> str:
+        return self._new_topic(partitions=PARTITIONS, replication=3)
+
+    def leader(self, topic: str) -> int:
+        """Of the first partition."""
+        found = self._admin.list_topics(topic, timeout=60).topics[topic].partitions[0].leader
+        assert isinstance(found, int)
+        return found
+
+    def kill_leader(self, topic: str) -> None:
+        self.cluster.nodes[self.leader(topic)].kill()
+
+    def move_leaders(self) -> None:
+        """Every node runs again, and leads what it led first."""
+        for node in self.cluster.nodes.values():
+            if not node.running:
+                node.start()
+        with Admin(bootstrap_servers=self.cluster.bootstrap) as admin:
+
+            def moved() -> bool:
+                admin.elect_leaders()
+                described = self._admin.list_topics(self.topic, timeout=60).topics[self.topic]
+                return all(one.leader == one.replicas[0] for one in described.partitions.values())
+
+            eventually(moved, timeout=120)
+
+    def when_waiting(self, disturb: Callable[[], None]) -> None:
+        """Once a task has come to its step."""
+        sign = self.plan / "waiting"
+        eventually(sign.exists, timeout=120)
+        disturb()
+        sign.unlink()
+
+    def values(self, topic: str) -> dict[int, list[bytes | None]]:
+        found = read_topic(self.cluster.bootstrap, topic, isolation="read_committed")
+        return {part: [record.value for record in found[part]] for part in found}
+
+
+@pytest.fixture
+def job(kafka_cluster: ApacheKafkaCluster, tmp_path: Path) -> Job:
+    cloudpickle.register_pickle_by_value(exactly_once_faults)
+    return Job(kafka_cluster, tmp_path / "plan")
+
+
+@pytest.mark.timeout(600)
+def test_leaders_that_die_and_move(job: Job, spark: SparkSession, tmp_path: Path) -> None:
+    server = {"kafka.bootstrap.servers": job.cluster.bootstrap}
+    small = {"kafka.max.partition.fetch.bytes": "20000"}
+    rows = (
+        spark.read.format("moldau")
+        .schema("value BINARY, partition INT, offset BIGINT")
+        .options(**server, **small, subscribe=job.topic)
+        .load()
+    )
+    plan_faults(job.plan, [Fault("rows of 0", "nobody")])
+    with ThreadPoolExecutor() as threads:
+        slow = rows.mapInArrow(partial(held, str(job.plan)), rows.schema)
+        collected = threads.submit(slow.collect)
+        job.when_waiting(partial(job.kill_leader, job.topic))
+        found = collected.result(300)
+    expected = job.values(job.topic)
+    assert sorted((row.partition, row.offset, bytes(row.value)) for row in found) == [
+        (part, offset, value)
+        for part in range(PARTITIONS)
+        for offset, value in enumerate(expected[part])
+    ]
+
+    register(spark)
+    copy = job.new_topic()
+    faults = [Fault("task 0 sending", "nobody"), Fault("task 1 after", "nobody")]
+    plan_faults(job.plan, faults)
+    query = start_copy(spark, job.cluster.bootstrap, job.topic, copy, tmp_path, rows=400)
+    job.when_waiting(job.move_leaders)
+    # All rows of the batch are written, but not one is committed: another coordinator does that.
+    job.when_waiting(partial(job.kill_leader, "__transaction_state"))
+    assert query.awaitTermination(300)
+    assert job.values(copy) == expected
