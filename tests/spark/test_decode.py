@@ -322,22 +322,39 @@ def test_unions_of_several_types_are_structs_of_their_members() -> None:
 
 
 @pytest.mark.usefixtures("spark")
-def test_unions_may_change_their_order(registry: tuple[str, dict[str, Any]]) -> None:
+def test_unions_may_grow_and_change_their_order(registry: tuple[str, dict[str, Any]]) -> None:
     url, answers = registry
 
-    def schema(*kinds: str) -> dict[str, Any]:
-        return {"type": "record", "name": "R", "fields": [{"name": "u", "type": list(kinds)}]}
+    def schema(kind: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "u", "type": kind}]}
 
-    before, after = schema("int", "string"), schema("null", "string", "int", "boolean")
-    answers["/schemas/ids/1"] = {"schema": json.dumps(before)}
-    answers["/subjects/s/versions/latest"] = {"schema": json.dumps(after)}
+    written: list[tuple[Any, Any]] = [
+        (["int", "string"], 5),
+        (["int", "string"], "five"),
+        ("string", "six"),
+        (["null", "string"], "seven"),
+        (["null", "string"], None),
+        (["null", "string", "int", "boolean"], True),
+    ]
+    values = []
+    for number, (kind, value) in enumerate(written):
+        answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(schema(kind))}
+        values.append(framed(schema(kind), {"u": value}, number))
+    newest = {"schema": json.dumps(schema(written[-1][0]))}
+    answers["/subjects/s/versions/latest"] = newest
     decoding = Decoding("avro", None, None, url)
     [field] = arrow_schema(StructType.fromDDL(f"value {avro_type(decoding, 's')}"))
-    values = [framed(before, {"u": 5}), framed(before, {"u": "five"})]
-    found = avro_decoder(decoding, "s", field.type)(values)
-    assert found.to_pylist() == [
-        {"u": {"member0": None, "member1": 5, "member2": None}},
-        {"u": {"member0": "five", "member1": None, "member2": None}},
+    bad: dict[int, str] = {}
+    found = decode_column(values, avro_decoder(decoding, "s", field.type), bad, "value")
+    assert not bad
+    unions = [row["u"] and tuple(row["u"].values()) for row in found.to_pylist()]
+    assert unions == [
+        (None, 5, None),
+        ("five", None, None),
+        ("six", None, None),
+        ("seven", None, None),
+        None,
+        (None, None, True),
     ]
 
 

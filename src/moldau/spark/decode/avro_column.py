@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from struct import Struct
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from moldau.spark.decode.avro_unions import MEMBER, Path, Unions
 from moldau.spark.decode.columns import Decode, DecodeError, Values
 from moldau.spark.decode.registry import Registered, latest_schema, schema_by_id
 from moldau.spark.options import Decoding, OptionError
@@ -23,11 +23,6 @@ from moldau.spark.options import Decoding, OptionError
 _FRAME: Final = Struct(">bI")
 _PLAIN_LOGICAL: Final = ("uuid", "time-millis", "time-micros")
 """Logical types that are read as what they are stored as: Spark has no better type for them."""
-
-_MEMBER: Final = "moldau.member"
-"""Marks records that stand for the types of a union."""
-_WIDER: Final = ({"int", "long"}, {"float", "double"})
-"""Unions that are their wider type, as in Spark."""
 
 _PRIMITIVES: Final = {
     "boolean": "BOOLEAN",
@@ -52,15 +47,16 @@ def avro_type(decoding: Decoding, subject: str | None) -> str:
     found = _reader_schema(decoding, subject)
     named: dict[str, str] = {}
     for index, reference in enumerate(found.references):
-        _ddl(_parse(Registered(reference, found.references[:index])), named)
-    return _ddl(_parse(found), named)
+        _ddl(_parse(Registered(reference, found.references[:index]), Unions()), named)
+    return _ddl(_parse(found, Unions()), named)
 
 
 def avro_decoder(decoding: Decoding, subject: str | None, kind: pa.DataType) -> Decode:
     from fastavro import schemaless_reader
 
-    reader = _parse(_reader_schema(decoding, subject))
-    writer = _writer_schemas(decoding, reader)
+    unions = Unions()
+    reader = _parse(_reader_schema(decoding, subject), unions)
+    writer = _writer_schemas(decoding, reader, unions)
 
     def read(value: bytes | None) -> Any:
         if value is None:
@@ -85,11 +81,12 @@ def avro_decoder(decoding: Decoding, subject: str | None, kind: pa.DataType) -> 
     return decode
 
 
-def _writer_schemas(decoding: Decoding, reader: Any) -> Callable[[int], Any]:
+def _writer_schemas(decoding: Decoding, reader: Any, unions: Unions) -> Callable[[int], Any]:
     registry = decoding.registry
     if registry is None:
         return lambda _: reader
-    return cache(lambda number: _parse(schema_by_id(registry, number)))
+    known = unions.known()
+    return cache(lambda number: _parse(schema_by_id(registry, number), known))
 
 
 def _reader_schema(decoding: Decoding, subject: str | None) -> Registered:
@@ -104,26 +101,30 @@ def _reader_schema(decoding: Decoding, subject: str | None) -> Registered:
     return latest_schema(decoding.registry, subject)
 
 
-def _parse(found: Registered) -> Any:
+def _parse(found: Registered, unions: Unions) -> Any:
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
 
     names: dict[str, Any] = {}
     try:
         for reference in found.references:
-            parse_schema(_plain(json.loads(reference), ()), names)
-        return parse_schema(_plain(json.loads(found.schema), ()), names)
+            parse_schema(_plain(json.loads(reference), unions), names)
+        return parse_schema(_plain(json.loads(found.schema), unions), names)
     except (ValueError, SchemaParseException, UnknownType) as error:
         raise OptionError(f"This is no Avro schema ({error}): {found.schema[:200]}") from error
 
 
-def _plain(schema: Any, path: tuple[str, ...]) -> Any:
+def _plain(schema: Any, unions: Unions, path: Path = ()) -> Any:
     """Without the logical types that are left alone, and with unions that can be told apart.
 
     ``path`` leads to the schema from the named type that it is in.
     """
     if isinstance(schema, list):
-        return _with_members(schema, path)
+        return unions.of_members([_plain_type(one, unions, path) for one in schema], path)
+    return unions.member(_plain_type(schema, unions, path), path)
+
+
+def _plain_type(schema: Any, unions: Unions, path: Path) -> Any:
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key != "logicalType"}
@@ -132,46 +133,13 @@ def _plain(schema: Any, path: tuple[str, ...]) -> Any:
     path = (schema["name"],) if "name" in schema else path
     for key in ("type", "items", "values"):
         if key in kept:
-            kept[key] = _plain(kept[key], (*path, key))
+            kept[key] = _plain(kept[key], unions, (*path, key))
     if "fields" in kept:
         kept["fields"] = [
-            {**one, "type": _plain(one["type"], (*path, one["name"]))} for one in kept["fields"]
+            {**one, "type": _plain(one["type"], unions, (*path, one["name"]))}
+            for one in kept["fields"]
         ]
     return kept
-
-
-def _with_members(branches: list[Any], path: tuple[str, ...]) -> list[Any]:
-    """A union of several types becomes one of records with a field each: member0, member1 …
-
-    The bytes are the same, since a record is no more than its fields, and what is read has the form
-    that Spark gives to such unions. Records have the names of the types in them, so that a type
-    is found if it stands elsewhere in the reader's union.
-    """
-    found = [_plain(one, (*path, str(index))) for index, one in enumerate(branches)]
-    members = [one for one in found if one != "null"]
-    if len(members) < 2 or set(map(str, members)) in _WIDER:
-        return found
-    names = [f"member{index}" for index in range(len(members))]
-    records = iter(
-        {
-            "type": "record",
-            "name": _identifier((*path, _signature(one))),
-            _MEMBER: True,
-            "fields": [{"name": name, "type": one, "aliases": sorted({*names} - {name})}],
-        }
-        for name, one in zip(names, members, strict=True)
-    )
-    return [one if one == "null" else next(records) for one in found]
-
-
-def _signature(schema: Any) -> str:
-    if isinstance(schema, str):
-        return schema
-    return str(schema.get("name") or schema.get("logicalType") or schema["type"])
-
-
-def _identifier(words: tuple[str, ...]) -> str:
-    return "moldau_union__" + re.sub(r"\W", "_", "__".join(words), flags=re.ASCII)
 
 
 def _ddl(schema: Any, named: dict[str, str]) -> str:
@@ -210,7 +178,7 @@ def _named(name: str, named: dict[str, str]) -> str:
 
 def _union(branches: list[Any], named: dict[str, str]) -> str:
     kinds = [_ddl(one, named) for one in branches if one != "null"]
-    members = [one for one in branches if isinstance(one, dict) and one.get(_MEMBER)]
+    members = [one for one in branches if isinstance(one, dict) and one.get(MEMBER)]
     if members:
         fields = [f"`member{index}`: {_member(kind)}" for index, kind in enumerate(kinds)]
         return f"STRUCT<{', '.join(fields)}>"
