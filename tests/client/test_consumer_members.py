@@ -15,7 +15,7 @@ from tests.support.target import Target
 
 from moldau.testing.broker import MoldauProcess
 
-KILL_SESSION_MS = 2000
+KILL_SESSION_MS = 3000
 
 OURS = [kinds.MOLDAU_EAGER, kinds.MOLDAU_COOPERATIVE, kinds.MOLDAU_CONSUMER]
 
