@@ -11,6 +11,7 @@ from tests.support.cli import CommandLine
 from moldau.cli.pipeline_view import table_of
 from moldau.spark import session
 from moldau.spark.pipeline.checkpoint import read_state, write_progress
+from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.progress import progress_of
 
 
@@ -71,6 +72,45 @@ def test_a_database_without_its_driver_is_told_before_spark_starts(
     said = cli("pipeline", "run", "rollup", "-p", f"database={database}", code=1).err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+TRACE = """\
+Traceback (most recent call last):
+  File "runner.py", line 279, in main
+    self.freeze()
+    ^^^^^^^^^^^^^
+{error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "[PYTHON_ERROR] Failed when reading: "
+            + TRACE.format(
+                error="moldau.client.errors.UnknownTopicError: UNKNOWN_TOPIC_OR_PARTITION: "
+                "There is no topic 'events'"
+            )
+            + " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: x",
+            "There is no topic 'events'",
+        ),
+        (
+            TRACE.format(error="KeyError: 1") + "\nDuring handling …\n\n"
+            + TRACE.format(error="ValueError: the first\nand the second line")
+            + "\n\tat org.apache.spark.api.python.X(Y.scala:1)",
+            "ValueError: the first\nand the second line",
+        ),
+        (TRACE.format(error="moldau.spark.options.OptionError: Option x: bad"), "Option x: bad"),
+        (TRACE.format(error="KeyboardInterrupt"), "KeyboardInterrupt"),
+        (
+            "[TABLE_NOT_FOUND] Table `x` … SQLSTATE: 42P01; line 1\n\nJVM stacktrace:\norg.apache",
+            "[TABLE_NOT_FOUND] Table `x` … SQLSTATE: 42P01; line 1",
+        ),
+    ],
+)  # fmt: skip
+def test_failures_are_told_without_their_stacks(text: str, sentence: str) -> None:
+    assert reason(text) == sentence
 
 
 REPORT = {

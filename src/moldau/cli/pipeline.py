@@ -118,7 +118,7 @@ def run(
             raise CommandError(str(error)) from None
         except PipelineFailedError as error:
             more = "" if shown.log is None else f" (What Spark said is in {shown.log}.)"
-            raise CommandError(f"{error}{more}") from None
+            raise CommandError(f"{error}{more}") from error
     if number is not None:
         raise typer.Exit(128 + number)
 

@@ -15,8 +15,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.run import PipelineFailedError as PipelineFailedError
-from moldau.spark.pipeline.run import Report, Run, said
+from moldau.spark.pipeline.run import Report, Run
 from moldau.spark.pipeline.run import once as ending
 from moldau.spark.pipeline.spec import Pipeline
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
@@ -118,7 +119,7 @@ def _kill_children(of: int | Literal["self"] = "self") -> None:
 
 def _sentence(pipeline: Pipeline, error: Exception) -> str:
     if isinstance(error, PySparkException):
-        text = f"Spark refused pipeline {pipeline.name}: {said(error)}"
+        text = f"Spark refused pipeline {pipeline.name}: {reason(str(error))}"
         if "DATA_SOURCE_NOT_FOUND" in text and "moldau" in text:
             text += " Moldau must be installed for the driver's Python (PYSPARK_PYTHON there)."
         return text

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.masters import master_problem
@@ -118,7 +118,7 @@ class Run:
             failure = query.exception()
             # Batches that are given up may fail for that.
             if failure is not None and not self._stopping:
-                raise PipelineFailedError(f"sink {name}: {said(failure)}") from failure
+                raise PipelineFailedError(f"sink {name}: {reason(str(failure))}") from failure
 
     def _stop_queries(self) -> None:
         for query in self._queries.values():
@@ -142,8 +142,3 @@ def _triggered(writer: Any, trigger: Trigger) -> Any:
 def _as_dict(report: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(report.json) if hasattr(report, "json") else dict(report)
     return found
-
-
-def said(error: PySparkException) -> str:
-    """What went wrong, without the stack of the JVM."""
-    return str(error).split("JVM stacktrace", 1)[0].strip()

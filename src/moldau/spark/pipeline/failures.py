@@ -1,0 +1,31 @@
+"""What went wrong, in one sentence: Spark's errors have the stacks of two languages in them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TRACE: Final = "Traceback (most recent call last):"
+_ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?\Z", re.MULTILINE | re.DOTALL)
+_AFTER: Final = re.compile(
+    r"\s*(?:^\s*SQLSTATE:|SQLSTATE: \w{5}\s*$|^=== |^\s*at \w|^(?:Driver|JVM) stacktrace:).*",
+    re.MULTILINE | re.DOTALL,
+)
+_CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+: ")
+
+
+def reason(text: str) -> str:
+    """The message of the exception at the end of a Python traceback, or else Spark's own."""
+    _, python, trace = text.rpartition(_TRACE)
+    if not python:
+        return _AFTER.sub("", text).strip()
+    # Frames are indented, the exception is not.
+    lines = _AFTER.sub("", trace).strip("\n").split("\n")
+    first = next((at for at, line in enumerate(lines) if line and not line[0].isspace()), 0)
+    found = _ERROR.match("\n".join(lines[first:]).strip())
+    if found is None:
+        return _AFTER.sub("", text).strip()
+    name, message = found[1], (found[2] or "").strip()
+    if name.startswith("moldau.") and message:
+        return _CODE.sub("", message, count=1) if _CODE.match(message) else message
+    return f"{name.rpartition('.')[2]}: {message}".rstrip(": ")
