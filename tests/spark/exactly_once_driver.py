@@ -17,7 +17,7 @@ def run_driver(*arguments: str) -> bool:
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.DEVNULL,
-        timeout=3600,
+        timeout=7200,
         check=False,
     )
     assert done.returncode in (0, -signal.SIGKILL)

@@ -100,7 +100,7 @@ def _strike(place: Path, fault: Fault) -> None:
 def _wait(sign: Path) -> None:
     """Until a test has seen the sign and takes it away."""
     sign.touch()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while sign.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -67,7 +67,7 @@ class Job:
                 described = self._admin.list_topics(self.topic, timeout=60).topics[self.topic]
                 return all(one.leader == one.replicas[0] for one in described.partitions.values())
 
-            eventually(moved, timeout=120)
+            eventually(moved, timeout=200)
 
     def when_waiting(self, disturb: Callable[[], None]) -> None:
         """Once a task has come to its step."""
