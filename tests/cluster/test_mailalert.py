@@ -33,7 +33,7 @@ from moldau.testing.broker import MoldauProcess
 TOPIC = "alerts"
 WORKERS = 8
 
-wait_until = partial(eventually, timeout=90.0)
+wait_until = partial(eventually, timeout=120.0)
 
 
 class App:
@@ -97,7 +97,7 @@ class App:
         if process is None:
             return 0
         process.send_signal(number)
-        code = process.wait(60)
+        code = process.wait(120)
         if process.stdout is not None:
             process.stdout.close()
         return code
@@ -107,7 +107,7 @@ class App:
             [sys.executable, "-m", "moldau.cli", "mailalert", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             env={**os.environ, "COLUMNS": "200"},
             check=False,
         )
@@ -392,7 +392,7 @@ def test_the_command_watches_a_group_too(broker: MoldauProcess) -> None:
             (record,) = consumer.consume_batch(1, timeout=60)
     finally:
         watching.send_signal(signal.SIGINT)
-        watching.wait(30)
+        watching.wait(60)
     assert json.loads(record.value)["subject"] == "Consumer lag: workers"
     assert watching.returncode == 130
 
