@@ -18,7 +18,6 @@ from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
 from moldau.spark.pipeline.sql_names import tables_of
 from moldau.spark.session import python_of
-from moldau.toml_places import line_of, places
 
 GOOD = """\
 name = "counts"
@@ -237,32 +236,6 @@ def test_one_way_has_one_watermark_and_joined_streams_need_bounds() -> None:
 )
 def test_names_of_tables_are_found_in_sql(sql: str, names: list[str]) -> None:
     assert tables_of(sql) == names
-
-
-def test_places_of_keys() -> None:
-    text = dedent('''
-        a = "]{" # [x]
-        [b.c]
-        "d e" = """
-        [[no]]
-        """
-        f = [1, { g = 2 },
-             { h = "}" }]
-        [[t]]
-        [[t]]
-        [t.o]
-        k.l = 'x'
-        i = { m = { n = 1 }, o = [
-          2 ] }
-    ''')
-    found = places(text)
-    wanted = {
-        ("a",): 2, ("b", "c"): 3, ("b", "c", "d e"): 4, ("b", "c", "f", 1, "g"): 7,
-        ("b", "c", "f", 2, "h"): 8, ("t", 0): 9, ("t", 1): 10, ("t", 1, "o", "k", "l"): 12,
-        ("t", 1, "o", "i", "m", "n"): 13, ("t", 1, "o", "i", "o", 0): 14,
-    }  # fmt: skip
-    assert {path: found.get(path) for path in wanted} == wanted
-    assert line_of(("t", 1, "o", "nothing", 3), found) == 11
 
 
 K8S = "spark.kubernetes.container.image"
