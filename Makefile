@@ -120,7 +120,7 @@ test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS) .cache/pyspark-
 
 .PHONY: test
 test: test-tools check ## Install the test tools, then run all checks and all tests
-	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --compat-report=$(COMPAT_REPORT) $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
 
 .PHONY: test-pyspark-releases

@@ -52,6 +52,17 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+SLOWEST_FIRST = ("spark", "client", "cluster", "compat", "simulation", "unit")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Files are handed to processes in this order: the quick ones fill what the slow ones leave,
+    # so that no process waits for another's last long file. Within a kind the order stays random.
+    ranks = {kind: rank for rank, kind in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.split("/")[1], len(ranks)))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # Reports come here from all processes when tests run in several.
     for name, cell in report.user_properties:

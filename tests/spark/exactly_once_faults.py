@@ -65,6 +65,11 @@ def faults_left(place: Path) -> list[Path]:
     return sorted(place.glob("[0-9]*"))
 
 
+def waiting(place: Path) -> list[Path]:
+    """The signs of those who wait, each until its sign is taken away."""
+    return sorted(place.glob("waiting at *"))
+
+
 def reached(step: str) -> None:
     """Die here, if that is the plan."""
     place = Path(os.environ[PLAN])
@@ -86,7 +91,7 @@ def reached(step: str) -> None:
 
 def _strike(place: Path, fault: Fault) -> None:
     if fault.who == "nobody":
-        _wait(place / "waiting")
+        _wait(place / f"waiting at {fault.step}")
         return
     victims = [os.getpid()]
     if fault.who == "driver":

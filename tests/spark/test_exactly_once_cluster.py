@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.client.conftest import NewTopicFactory
 from tests.spark.exactly_once_driver import run_driver
-from tests.spark.exactly_once_faults import Fault, faults_left, plan_faults
+from tests.spark.exactly_once_faults import Fault, faults_left, plan_faults, waiting
 from tests.spark.records import consume, produce
 from tests.spark.standalone import StandaloneCluster
 from tests.support.target import Target
@@ -61,7 +61,7 @@ def test_speculation_and_the_loss_of_executors(
     config = [f"{name}={value}" for name, value in {**SPECULATION, **SMALL}.items()]
     assert not run_driver(kafka.bootstrap, topic, copy, str(tmp_path), standalone.url, *config)
     assert not faults_left(plan)
-    assert (plan / "waiting").exists(), "nobody woke the slow attempt up: another one has won"
+    assert waiting(plan), "nobody woke the slow attempt up: another one has won"
     found = consume(kafka.bootstrap, copy, 2, **{"isolation.level": "read_committed"})
     assert [(row.partition, row.value) for row in found] == [
         (part, b"%d" % number) for part in range(2) for number in range(part, ROWS, 2)

@@ -24,6 +24,7 @@ from tests.spark.exactly_once_faults import (
     Fault,
     plan_faults,
     run_batch,
+    waiting,
     write_parts,
 )
 from tests.support.apache_kafka import ApacheKafka
@@ -253,11 +254,10 @@ def test_a_driver_that_wakes_up_after_its_successor(
     query.expected.update(row for part in query.parts for row in part)
     plan_faults(query.plan, [Fault(step, "nobody")])
     sleeper = query.start()
-    sign = query.plan / "waiting"
-    eventually(sign.exists, timeout=120)
+    eventually(lambda: waiting(query.plan), timeout=120)
     assert sleeper.pid is not None
     os.kill(sleeper.pid, signal.SIGSTOP)
-    sign.unlink()
+    waiting(query.plan)[0].unlink()
 
     settings = exactly_once_options(write_options(query.options()))
     name = QueryName(settings.prefix, query.id)

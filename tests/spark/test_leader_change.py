@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.client.conftest import kafka_cluster, shared_kafka_cluster, topic_factory
 from tests.client.reading import read_topic
 from tests.spark import exactly_once_faults
-from tests.spark.exactly_once_faults import Fault, held, plan_faults, register, start_copy
+from tests.spark.exactly_once_faults import Fault, held, plan_faults, register, start_copy, waiting
 from tests.spark.records import produce
 from tests.support.apache_kafka import ApacheKafkaCluster
 from tests.support.waiting import eventually
@@ -70,9 +70,9 @@ class Job:
             eventually(moved, timeout=200)
 
     def when_waiting(self, disturb: Callable[[], None]) -> None:
-        """Once a task has come to its step."""
-        sign = self.plan / "waiting"
-        eventually(sign.exists, timeout=120)
+        """Once a task has come to its step; others may come to theirs meanwhile."""
+        eventually(lambda: waiting(self.plan), timeout=120)
+        sign = waiting(self.plan)[0]
         disturb()
         sign.unlink()
 
