@@ -28,23 +28,20 @@ PER_PARTITION = 400
 
 
 class Job:
-    """A topic of three replicas, and the brokers under it."""
+    """Two topics of three replicas, one with records, and the brokers under them."""
 
     def __init__(self, cluster: ApacheKafkaCluster, plan: Path) -> None:
         self.cluster = cluster
         self.plan = plan
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        self._new_topic = topic_factory(cluster.bootstrap)
-        self.topic = self.new_topic()
+        new_topic = topic_factory(cluster.bootstrap)
+        self.topic, self.copy = (new_topic(partitions=PARTITIONS, replication=3) for _ in range(2))
         rows = [
             {"value": b"%d" % number + b" " * 300, "partition": part}
             for part in range(PARTITIONS)
             for number in range(PER_PARTITION)
         ]
         produce(cluster.bootstrap, self.topic, rows, **{"batch.size": 10000})
-
-    def new_topic(self) -> str:
-        return self._new_topic(partitions=PARTITIONS, replication=3)
 
     def leader(self, topic: str) -> int:
         """Of the first partition."""
@@ -111,12 +108,11 @@ def test_leaders_that_die_and_move(job: Job, spark: SparkSession, tmp_path: Path
     ]
 
     register(spark)
-    copy = job.new_topic()
     faults = [Fault("task 0 sending", "nobody"), Fault("task 1 after", "nobody")]
     plan_faults(job.plan, faults)
-    query = start_copy(spark, job.cluster.bootstrap, job.topic, copy, tmp_path, rows=400)
+    query = start_copy(spark, job.cluster.bootstrap, job.topic, job.copy, tmp_path, rows=400)
     job.when_waiting(job.move_leaders)
     # All rows of the batch are written, but not one is committed: another coordinator does that.
     job.when_waiting(partial(job.kill_leader, "__transaction_state"))
     assert query.awaitTermination(300)
-    assert job.values(copy) == expected
+    assert job.values(job.copy) == expected

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support import java
-from tests.support.process import ServerProcess, free_ports
+from tests.support.process import NO_RETENTION, ServerProcess, free_ports
 
 CLUSTER_ID = "bW9sZGF1LXRlc3RzLTAwMQ"
 READY = "Kafka Server started"
@@ -133,6 +133,7 @@ class ApacheKafka:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            **NO_RETENTION,
             **self.settings,
         }
         if self._listeners:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.process import NO_RETENTION
 from tests.support.wire import WireClient
 
 from moldau.broker.app import BrokerServer
@@ -35,8 +36,7 @@ class InProcessBroker:
             "node.id": "1",
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "log.dirs": str(self.data_dir),
-            # Records of tests have old times: a slow machine must not get to their retention.
-            "log.initial.task.delay.ms": "3600000",
+            **NO_RETENTION,
             **(settings or {}),
         }
         self._disk = disk

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.process import ServerProcess
+from tests.support.process import NO_RETENTION, ServerProcess
 
 from moldau.testing.broker import READY_PREFIX, MoldauProcess
 
@@ -18,7 +18,7 @@ class Moldau:
     name = "Moldau"
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._process = MoldauProcess(directory, overrides=settings)
+        self._process = MoldauProcess(directory, overrides={**NO_RETENTION, **(settings or {})})
         self.data_dir = self._process.data_dir
 
     @property

@@ -18,6 +18,10 @@ from pathlib import Path
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 60.0
 
+NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}
+"""Settings of brokers in tests: many records have old times, and must not be gone before they are
+looked at. Tests of retention set it back."""
+
 
 def free_port() -> int:
     """A port that was free a moment ago."""
