@@ -521,7 +521,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         state = self._core.subscription.partitions[partition]
         self.taken.take(partition, state.position)
         state.consumed(position)
-        self._core.fetcher.consumed(partition)
+        self._core.fetcher.consumed()
 
     def _go_back(self, partition: TopicPartition, position: Position) -> None:
         state = self._core.subscription.partitions.get(partition)

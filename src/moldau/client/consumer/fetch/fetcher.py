@@ -90,13 +90,14 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._busy: set[int] = set()
         self._pause_until: dict[int, float] = {}
-        self._emptying: set[TopicPartition] = set()
-        """Partitions that records were taken of since their broker was last asked."""
+        self._is_read = False
+        """Whether records were taken since a broker was last asked: full partitions get room soon,
+        also those whose turn has not come yet."""
         self._short_of_room = False
         self._tasks = Tasks()
 
-    def consumed(self, partition: TopicPartition) -> None:
-        self._emptying.add(partition)
+    def consumed(self) -> None:
+        self._is_read = True
 
     def has_room_again(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether there is something to fetch that there was no room for before."""
@@ -126,7 +127,7 @@ class Fetcher:
             if node in self._busy or now < self._pause_until.get(node, 0.0):
                 continue
             if buffer.size_of(partition) >= settings.max_partition_fetch_bytes:
-                full[node] = full.get(node, False) or partition in self._emptying
+                full[node] = self._is_read
                 self._short_of_room = True
                 continue
             wanted.setdefault(node, {})[partition] = Wanted(
@@ -137,7 +138,7 @@ class Fetcher:
             wait_ms = settings.fetch_max_wait_ms
             if full.get(node, False):
                 wait_ms = min(wait_ms, SHORT_WAIT_MS)
-            self._emptying.clear()
+            self._is_read = False
             self._tasks.start(self._fetch(node, partitions, wait_ms))
 
     def wake_at(self, now: float) -> float:
