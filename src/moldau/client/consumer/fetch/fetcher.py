@@ -109,7 +109,7 @@ class Fetcher:
     def step(self, now: float) -> None:
         """Send a fetch to every broker that is idle and has something for us."""
         wanted: dict[int, dict[TopicPartition, Wanted]] = {}
-        full: dict[int, bool] = {}
+        full: set[int] = set()
         settings, buffer = self._settings, self._buffer
         self._short_of_room = buffer.room <= 0
         if self._short_of_room:
@@ -127,7 +127,7 @@ class Fetcher:
             if node in self._busy or now < self._pause_until.get(node, 0.0):
                 continue
             if buffer.size_of(partition) >= settings.max_partition_fetch_bytes:
-                full[node] = self._is_read
+                full.add(node)
                 self._short_of_room = True
                 continue
             wanted.setdefault(node, {})[partition] = Wanted(
@@ -136,10 +136,11 @@ class Fetcher:
         for node, partitions in wanted.items():
             self._busy.add(node)
             wait_ms = settings.fetch_max_wait_ms
-            if full.get(node, False):
+            if self._is_read and node in full:
                 wait_ms = min(wait_ms, SHORT_WAIT_MS)
-            self._is_read = False
             self._tasks.start(self._fetch(node, partitions, wait_ms))
+        if wanted:
+            self._is_read = False
 
     def wake_at(self, now: float) -> float:
         """When a pause after a failure is over."""
