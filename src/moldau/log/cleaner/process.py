@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -87,8 +89,7 @@ class CleanerProcess:
 
     def kill(self) -> None:
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+            _kill(self._process)
             self._killed.append(self._process)
             self._process = None
 
@@ -105,5 +106,13 @@ class CleanerProcess:
             await asyncio.wait_for(process.wait(), _STOP_S)
         except TimeoutError:
             _log.warning("cleaner process %d does not end by itself, killed", process.pid)
-            process.kill()
+            _kill(process)
             await process.wait()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    # Not process.kill(): up to Python 3.12 it looks whether the process has ended, and with that
+    # takes the exit code away from the thread that waits for it.
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
