@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 from tests.support.members.events import partitions, say, say_committed, say_records
 
 
@@ -46,7 +46,12 @@ def main() -> None:
 def consume(consumer: KafkaConsumer) -> None:
     # A poll that ends in the middle of a rebalance makes kafka-python 3.0 forget the assignment
     # that follows, with any broker; so it waits long enough for a rebalance to finish.
-    found = consumer.poll(timeout_ms=5000)
+    # And a poll raises what happened to the search for a coordinator while the broker was away.
+    try:
+        found = consumer.poll(timeout_ms=5000)
+    except KafkaConnectionError as error:
+        say("poll_failed", error=str(error))
+        return
     say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
     offsets = {
         partition: OffsetAndMetadata(rows[-1].offset + 1, "", -1)

@@ -96,7 +96,9 @@ class Member:
 
     def story(self) -> str:
         shown = [json.dumps(e) for e in self.events if e["name"] != "record_data"][-30:]
-        records = f"{len(self.records)} records, owns {sorted(self.owned)}"
+        code = self._process.poll()
+        state = "running" if code is None else f"ended with {code}"
+        records = f"{state}, {len(self.records)} records, owns {sorted(self.owned)}"
         return "\n".join([records, *shown, self._log.read_text(errors="replace")[-1500:]])
 
     def _end(self) -> None:
