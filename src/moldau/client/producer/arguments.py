@@ -43,6 +43,11 @@ def check_bytes(key: Any, value: Any) -> None:
             raise needs_bytes(what, given)
 
 
+def check_callback(on_delivery: Any) -> None:
+    if on_delivery is not None and not callable(on_delivery):
+        raise TypeError(f"on_delivery must be a function of the delivery, not {_kind(on_delivery)}")
+
+
 def pairs(headers: Any) -> Headers:
     """Headers as records have them."""
     if headers is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from moldau.client.closing import AsyncClosing
 from moldau.client.errors import TransactionStateError
 from moldau.client.metadata import PartitionInfo
-from moldau.client.producer.arguments import SendHeaders, pairs
+from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many, now_ms
 from moldau.client.producer.prepared import PreparedTransaction
@@ -90,6 +90,7 @@ class AsyncProducer(AsyncClosing):
         ``headers`` and ``timestamp`` are those of each record. If one is refused (it is too large,
         it cannot be serialized), those before it are queued.
         """
+        check_callback(on_delivery)
         ranges: list[tuple[ProducerBatch, int, int]] = []
         when = now_ms() if timestamp is None else timestamp
         rest = (topic, values, keys, pairs(headers), partition, when)

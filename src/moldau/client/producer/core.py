@@ -24,7 +24,7 @@ from moldau.client.errors import (
 )
 from moldau.client.metadata import PartitionInfo, TopicInfo
 from moldau.client.producer.accumulator import Accumulator, Headers
-from moldau.client.producer.arguments import check_bytes, check_place, checked
+from moldau.client.producer.arguments import check_bytes, check_callback, check_place, checked
 from moldau.client.producer.batch import Delivery, LargeDelivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.metrics import ProducerMetrics
@@ -114,6 +114,8 @@ class ProducerCore:
         on_delivery: OnDelivery | None,
     ) -> Delivery | Prepared:
         """Add a record; what comes back if that has to wait is for ``send_slowly``."""
+        if on_delivery is not None:
+            check_callback(on_delivery)
         if self._plain:
             if self._must_check:
                 headers = checked(topic, value, key, headers, partition, timestamp)

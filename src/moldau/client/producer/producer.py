@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from moldau.client.blocking import BlockingClient, blocking
-from moldau.client.producer.arguments import SendHeaders, pairs
+from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many, now_ms
@@ -88,6 +88,7 @@ class Producer(BlockingClient[AsyncProducer]):
         ``headers`` and ``timestamp`` are those of each record. If one is refused (it is too large,
         it cannot be serialized), those before it are queued.
         """
+        check_callback(on_delivery)
         ranges: list[tuple[ProducerBatch, int, int]] = []
         when = now_ms() if timestamp is None else timestamp
         rest = (topic, values, keys, pairs(headers), partition, when)

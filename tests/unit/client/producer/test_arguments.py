@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau import Producer
 from moldau.client.errors import SerializationError
 from moldau.client.producer.arguments import checked, pairs
 
@@ -53,6 +54,19 @@ def test_a_wrong_type_is_named(argument: str, given: object, sentence: str) -> N
 def test_keys_and_values_are_bytes(argument: str) -> None:
     with pytest.raises(SerializationError, match=f"The {argument} must be bytes, not int"):
         checked(**RECORD | {argument: 5})
+
+
+def test_what_cannot_be_called_back_is_refused_before_anything_is_sent() -> None:
+    not_callable: Any = 5
+    with Producer(bootstrap_servers="127.0.0.1:1") as producer:  # nobody answers there
+        with pytest.raises(
+            TypeError, match="on_delivery must be a function of the delivery, not int"
+        ):
+            producer.send("t", b"v", on_delivery=not_callable)
+        with pytest.raises(
+            TypeError, match="on_delivery must be a function of the delivery, not int"
+        ):
+            producer.send_many("t", [b"v"], on_delivery=not_callable)
 
 
 def test_a_good_record_passes() -> None:
