@@ -48,6 +48,18 @@ def test_a_replica_is_moved_and_shown_where_it_is(moldau: CommandLine, paths: li
     assert rows[before[0]][2] == "0"
 
 
+def test_a_cordoned_directory_is_shown_as_one(moldau: CommandLine, paths: list[str]) -> None:
+    moldau("config", "alter", "broker", "1", f"cordoned.log.dirs={paths[1]}")
+    assert {row[1]: row[8] for row in moldau("log", "dirs").rows} == {
+        paths[0]: "no",
+        paths[1]: "yes",
+    }
+    shown = {
+        log_dir["path"]: log_dir["cordoned"] for log_dir in moldau("log", "dirs", "--json").json
+    }
+    assert shown == {paths[0]: False, paths[1]: True}
+
+
 def test_what_cannot_be_moved_is_told(moldau: CommandLine, paths: list[str]) -> None:
     assert "is not a partition" in moldau("log", "move", "t", "--to", paths[0], code=2).err
     unknown = moldau("log", "move", "nowhere:0", "--to", paths[0], code=4)

@@ -114,6 +114,8 @@ def test_cordoned_directories_get_no_new_partitions(admin: Admin, dirs: list[str
     refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     eventually(lambda: code_of_move(admin, "before", at_home[dirs[0]], dirs[0]) is refused)
     assert code_of_move(admin, "before", at_home[dirs[2]], dirs[1]) is refused
+    cordoned = {log_dir.path for log_dir in admin.describe_log_dirs() if log_dir.cordoned}
+    assert cordoned == set(dirs[:2])
     create(admin, "after", 4)
     eventually(lambda: list(homes(admin, "after").values()) == [dirs[2]] * 4)
 

@@ -101,6 +101,7 @@ def _storage(node_id: int, log_dirs: list[LogDir]) -> dict[str, Any]:
             {
                 "path": log_dir.path,
                 "error": log_dir.error.code.name if log_dir.error else None,
+                "cordoned": log_dir.cordoned,
                 "size": sum(log_dir.sizes.values()),
                 "total_bytes": log_dir.total_bytes,
                 "usable_bytes": log_dir.usable_bytes,

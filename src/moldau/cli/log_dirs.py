@@ -35,7 +35,17 @@ def dirs(
         print_json([_document(log_dir) for log_dir in found])
         return
     print_table(
-        ["BROKER", "DIRECTORY", "PARTITIONS", "MOVING IN", "SIZE", "FREE", "OF", "ERROR"],
+        [
+            "BROKER",
+            "DIRECTORY",
+            "PARTITIONS",
+            "MOVING IN",
+            "SIZE",
+            "FREE",
+            "OF",
+            "ERROR",
+            "CORDONED",
+        ],
         [
             (
                 log_dir.node_id,
@@ -46,6 +56,7 @@ def dirs(
                 _size(log_dir.usable_bytes),
                 _size(log_dir.total_bytes),
                 log_dir.error.code.name if log_dir.error else "-",
+                "yes" if log_dir.cordoned else "no",
             )
             for log_dir in found
         ],
@@ -131,6 +142,7 @@ def _document(log_dir: LogDir) -> dict[str, Any]:
         "broker": log_dir.node_id,
         "path": log_dir.path,
         "error": log_dir.error.code.name if log_dir.error else None,
+        "cordoned": log_dir.cordoned,
         "total_bytes": log_dir.total_bytes,
         "usable_bytes": log_dir.usable_bytes,
         "partitions": _sizes(log_dir.sizes),

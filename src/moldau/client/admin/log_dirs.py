@@ -98,4 +98,5 @@ def _read(node_id: int, result: Any) -> LogDir:
         result.total_bytes,
         result.usable_bytes,
         future,
+        result.is_cordoned,
     )

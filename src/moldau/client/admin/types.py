@@ -147,6 +147,8 @@ class LogDir:
     usable_bytes: int
     future: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Replicas that are moving into this directory, with their sizes so far."""
+    cordoned: bool = False
+    """It gets no new partitions (``cordoned.log.dirs``)."""
 
 
 class Replica(NamedTuple):
