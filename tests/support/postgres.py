@@ -43,7 +43,9 @@ class Postgres:
             user = pwd.getpwnam(self._user())
             for path in (self._directory, self._socket):
                 os.chown(path, user.pw_uid, user.pw_gid)
-        self._run("initdb", "-D", str(self._data), "-A", "trust", "--no-sync")
+        # Whatever the language of the machine is.
+        language = ("--locale=C", "--encoding=UTF8")
+        self._run("initdb", "-D", str(self._data), "-A", "trust", "--no-sync", *language)
         self._launch()
         return self
 
@@ -56,7 +58,7 @@ class Postgres:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGINT)  # "fast" shutdown
-            process.wait(30)
+            process.wait(120)
 
     def _launch(self) -> None:
         options = ["-k", str(self._socket), "-c", "listen_addresses=", "-c", "fsync=off"]
@@ -69,7 +71,7 @@ class Postgres:
                 cwd="/",
                 **self._as_user(),
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while self._call("pg_isready", "-q", "-h", str(self._socket)).returncode:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start:\n{self._log.read_text()}")

@@ -6,7 +6,9 @@ tail of the file is what a failing start shows.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,13 +16,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
-START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 120.0
 
 NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}
 """Settings of brokers in tests: many records have old times, and must not be gone before they are
 looked at. Tests of retention set it back."""
+
+_PORTS: Final = (10_000, 32_768)
+_RANDOM: Final = random.SystemRandom()  # tests seed the other one, all processes alike
 
 
 def free_port() -> int:
@@ -29,13 +35,19 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ones."""
+    """Different ones.
+
+    Not of those that the system hands out: while a server restarts on its port, somebody's
+    connection to elsewhere could be given it.
+    """
     with ExitStack() as probes:
-        ports = []
-        for _ in range(count):
+        ports: list[int] = []
+        while len(ports) < count:
             probe = probes.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
+            port = _RANDOM.randrange(*_PORTS)
+            with contextlib.suppress(OSError):  # taken
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
         return ports
 
 
