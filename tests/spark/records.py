@@ -6,6 +6,11 @@ import random
 from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
+from tests.support.waiting import eventually
+
+from moldau import model
+from moldau.client.admin import Admin
+from moldau.client.offsets import OffsetSpec
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -40,7 +45,7 @@ def produce(bootstrap: str, topic: str, records: list[dict[str, Any]], **setting
             topic, on_delivery=lambda error, _: error and failures.append(error), **record
         )
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     assert not failures
 
 
@@ -59,7 +64,7 @@ def consume(bootstrap: str, topic: str, partitions: int, **settings: Any) -> lis
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     rows, ended = [], set()
     while len(ended) < partitions:
-        message = consumer.poll(60)
+        message = consumer.poll(180)
         assert message is not None, f"{topic} could not be read to its end"
         if message.error() is not None:
             assert message.error().code() == -191, message.error()  # the end of a partition
@@ -79,6 +84,16 @@ def consume(bootstrap: str, topic: str, partitions: int, **settings: Any) -> lis
         )
     consumer.close()
     return sorted(rows, key=lambda row: (row.partition, row.offset))
+
+
+def wait_for_markers(bootstrap: str, topic: str, partitions: int) -> None:
+    """No transaction is open: who commits or aborts is answered before the markers are written."""
+    latest = {model.TopicPartition(topic, n): OffsetSpec.LATEST for n in range(partitions)}
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        eventually(
+            lambda: admin.list_offsets(latest, read_committed=True) == admin.list_offsets(latest),
+            f"a transaction is open in {topic}",
+        )
 
 
 def rows_of(frame: Any) -> list[Row]:

@@ -13,7 +13,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, StructType
 from tests.client.conftest import NewTopicFactory
-from tests.spark.records import CODECS, consume, produce, random_record, rows_of
+from tests.spark.records import (
+    CODECS,
+    consume,
+    produce,
+    random_record,
+    rows_of,
+    wait_for_markers,
+)
 from tests.support.target import Target
 
 from moldau.errors import KafkaError
@@ -62,6 +69,7 @@ def test_aborted_transactions_are_read_only_by_who_wants_them(
             producer.commit_transaction()
         else:
             producer.abort_transaction()
+    wait_for_markers(kafka.bootstrap, topic, 2)
     for isolation in ("read_committed", "read_uncommitted"):
         options = {"includeHeaders": True, "kafka.isolation.level": isolation, "minPartitions": 6}
         rows = rows_of(batch(kafka, subscribe=topic, **options))
@@ -182,7 +190,7 @@ def test_deleted_records_are_an_error_unless_that_is_fine(
     produce(cluster.bootstrap, topic, [{"value": f"{number}".encode()} for number in range(20)])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 0, 12)]).values():
-        future.result(30)
+        future.result(60)
     wanted = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 5}})}
     with pytest.raises(PySparkException, match="has offsets 12 to 20, not 5"):
         batch(cluster, **wanted).collect()
