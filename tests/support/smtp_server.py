@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from types import TracebackType
@@ -58,26 +60,47 @@ class Inbox:
         )
 
 
+class _Controller(Controller):
+    """Listens on a port that somebody else keeps for it, and ends without loose ends."""
+
+    def _create_server(self) -> Awaitable[asyncio.AbstractServer]:
+        return self.loop.create_server(
+            self._factory_invoker, self.hostname, self.port, reuse_port=True
+        )
+
+    def cancel_tasks(self, stop_loop: bool = True) -> None:
+        # First the listener, then the sessions: nobody may come in between.
+        assert self.server is not None
+        self.server.close()
+        self.loop.call_soon(super().cancel_tasks, stop_loop)
+
+
 class SmtpServer:
-    """``with SmtpServer() as server: ... server.inbox.messages``; the port stays the same."""
+    """``with SmtpServer() as server: ... server.inbox.messages``; the port stays the same.
+
+    It stays ours while the server is stopped: connections are refused, and neither another process
+    nor a connection of our own (which would then talk to itself) gets it.
+    """
 
     def __init__(self, **options: Any) -> None:
         self.inbox = Inbox()
-        self.port = 0
         self._options = options
         self._controller: Controller | None = None
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port: int = self._reserved.getsockname()[1]
 
     def start(self) -> Self:
-        controller = Controller(
+        controller = _Controller(
             self.inbox,
             hostname="127.0.0.1",
-            port=self.port or _free_port(),
+            port=self.port,
             ready_timeout=60.0,
             **self._options,
         )
         controller.start()
         self._controller = controller
-        self.port = controller.port
         return self
 
     def stop(self) -> None:
@@ -95,12 +118,4 @@ class SmtpServer:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        self._reserved.close()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 
 import pytest
+from tests.support.logs import records_of
 
 from moldau.broker.tasks import Tasks
 
@@ -33,7 +34,7 @@ async def test_a_failure_is_logged_with_its_traceback(caplog: pytest.LogCaptureF
     tasks.spawn(work())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    (record,) = caplog.records
+    (record,) = records_of(caplog, "moldau.broker")
     assert record.exc_info is not None
     assert "of no value" in str(record.exc_info[1])
 
@@ -56,5 +57,5 @@ async def test_cancel_ends_what_is_left_and_waits_for_it(
     await asyncio.sleep(0)
     await tasks.cancel()
     assert sorted(ended) == [0, 1, 2]
-    assert caplog.records == []
+    assert records_of(caplog, "moldau.broker") == []
     await tasks.cancel()

@@ -26,7 +26,7 @@ def imported_by(*args: str) -> set[str]:
         f"main({list(args)!r})\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=150
     )
     return {name.split(".")[0] for name in done.stderr.split()} | set(done.stderr.split())
 

@@ -48,7 +48,7 @@ class Watcher:
         self.events.put_nowait(event)
 
     async def next(self) -> WatchEvent:
-        return await asyncio.wait_for(self.events.get(), 10)
+        return await asyncio.wait_for(self.events.get(), 60)
 
     @property
     def fired(self) -> int:
@@ -358,7 +358,7 @@ class CoordinationContract:
         store.on_expired(lost.set)
         await store.create("/mine", ephemeral=True)
         await cluster.expire(store)
-        await asyncio.wait_for(lost.wait(), 10)
+        await asyncio.wait_for(lost.wait(), 60)
         assert await other.exists("/mine") is None
 
     async def test_closing_does_not_count_as_expiry(self, store: CoordinationStore) -> None:

@@ -239,7 +239,7 @@ async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: 
         disk.fail_append, disk.fail_truncate = errno.ENOSPC, errno.EIO
     with pytest.raises(StoreUnavailableError):
         await session.set("/a", b"new")
-    await asyncio.wait_for(lost.wait(), 10)
+    await asyncio.wait_for(lost.wait(), 60)
     with pytest.raises(StoreUnavailableError):
         await session.get("/a")
     with pytest.raises(StoreUnavailableError):

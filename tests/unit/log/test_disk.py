@@ -7,6 +7,7 @@ import gc
 import os
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -121,10 +122,11 @@ def test_an_os_file_closes_with_its_last_reference(tmp_path: Path) -> None:
     file = OsDisk().open(str(tmp_path / "a"), create=True)
     descriptor = file.fileno()
     assert descriptor is not None
+    ours = os.fstat(descriptor)
     del file
     gc.collect()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
+    with suppress(OSError):  # it is closed, or its number is used again by another thread
+        assert not os.path.samestat(os.fstat(descriptor), ours)
 
 
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +46,6 @@ def sending(
     database: Database,
     server: SmtpServer,
     rules: RetryRules = QUICK,
-    rate: float = 10_000,
     *,
     limiter: RateLimiter | None = None,
     outbox: Outbox | None = None,
@@ -53,8 +53,8 @@ def sending(
     pool = SendingPool(
         outbox or Outbox(database, domain="example.org", hold_uncertain=rules.hold_uncertain),
         Renderer("alerts@example.org"),
-        SmtpSettings(port=server.port, sender="alerts@example.org", timeout=30),
-        limiter or RateLimiter(rate),
+        SmtpSettings(port=server.port, sender="alerts@example.org", timeout=60),
+        limiter or RateLimiter(10_000),
         workers=4,
         samples=3,
         rules=rules,
@@ -64,7 +64,7 @@ def sending(
     try:
         yield pool
     finally:
-        pool.stop()
+        pool.stop(timeout=120)
 
 
 def store(database: Database, count: int, *, to: tuple[str, ...] = ("ops@example.org",)) -> None:
@@ -240,11 +240,26 @@ def test_the_pool_asks_the_limiter_for_each_mail(database: Database, server: Smt
     assert granted == [1] * 60
 
 
+class OneAtFirst(RateLimiter):
+    """Gives one permit, and the others when it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__(10_000)
+        self.go_on = threading.Event()
+        self._first = threading.Semaphore()
+
+    def acquire(self, permits: int = 1, timeout: float | None = None) -> bool:
+        return self._first.acquire(blocking=False) or self.go_on.wait(120)
+
+
 def test_stopping_gives_back_what_was_not_begun(database: Database, server: SmtpServer) -> None:
-    count = 120  # six seconds' worth
+    count = 60  # more than workers and queue hold
     store(database, count)
-    with sending(database, server, rate=20):
+    limiter = OneAtFirst()
+    with sending(database, server, limiter=limiter) as pool:
         wait_until(lambda: server.inbox.messages)
+        pool._stop.set()  # what stop() does first; it then waits for those who wait here
+        limiter.go_on.set()
     sent = len(server.inbox.messages)
     assert sent < count
     by_state = [mail.state for mail in list_mails(database, limit=count)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.logs import records_of
 from tests.unit.net.harness import MemoryTransport, echo, frame
 
 from moldau.net.connection import Blocked, ConnectionLimits, Handler, Pending, ServerConnection
@@ -413,10 +414,9 @@ def test_a_request_that_cannot_be_read_closes_the_connection_with_one_line(
     transport.receive(requests(b"good", b"bad", b"never"))
     assert transport.answers == [b"good"]
     assert transport.is_closing
-    assert [record.getMessage() for record in caplog.records] == [
-        f"closing 10.0.0.7:5123 on listener PLAINTEXT: {error}"
-    ]
-    assert caplog.records[0].levelno == logging.WARNING
+    (record,) = records_of(caplog, "moldau.net")
+    assert record.getMessage() == f"closing 10.0.0.7:5123 on listener PLAINTEXT: {error}"
+    assert record.levelno == logging.WARNING
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), EncodeError("also a bug")])
@@ -429,7 +429,7 @@ def test_a_failing_handler_is_logged_with_its_traceback_and_closes_the_connectio
     transport = connect(handler)
     transport.receive(requests(b"a", b"b"))
     assert transport.is_closing
-    (record,) = caplog.records
+    (record,) = records_of(caplog, "moldau.net")
     assert record.levelno == logging.ERROR
     assert record.exc_info is not None
     assert record.exc_info[1] is error
@@ -479,7 +479,7 @@ def test_garbage_is_named_in_one_line_and_the_connection_closed(
     transport.receive(data)
     assert transport.is_closing
     assert handler.executed == []
-    (record,) = caplog.records
+    (record,) = records_of(caplog, "moldau.net")
     assert record.getMessage().startswith(f"closing 10.0.0.7:5123 on listener PLAINTEXT: {reason}")
     assert record.levelno == logging.WARNING
 

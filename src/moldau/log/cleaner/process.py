@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 
 SILENCE_S: Final = 60.0
 """A cleaner that says nothing for so long is stuck; it reports every second."""
-_STOP_S: Final = 5.0
+STOP_S: Final = 5.0
+"""How long a cleaner may take to notice that its input has ended."""
 _LENGTH_BYTES: Final = 4
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -35,8 +36,9 @@ _decoder: Final = msgspec.msgpack.Decoder(Report)
 class CleanerProcess:
     """A ``Runner`` that has its work done by ``python -m moldau.log.cleaner.worker``."""
 
-    def __init__(self, silence_s: float = SILENCE_S) -> None:
+    def __init__(self, silence_s: float = SILENCE_S, stop_s: float = STOP_S) -> None:
         self._silence_s = silence_s
+        self._stop_s = stop_s
         self._process: asyncio.subprocess.Process | None = None
         self._killed: list[asyncio.subprocess.Process] = []
 
@@ -103,7 +105,7 @@ class CleanerProcess:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _STOP_S)
+            await asyncio.wait_for(process.wait(), self._stop_s)
         except TimeoutError:
             _log.warning("cleaner process %d does not end by itself, killed", process.pid)
             _kill(process)
