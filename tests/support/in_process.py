@@ -22,7 +22,7 @@ from moldau.config import BrokerConfig
 from moldau.log.disk import Disk
 from moldau.replication import Partition
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 class InProcessBroker:

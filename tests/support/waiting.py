@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def eventually(
-    condition: Callable[[], object], otherwise: str = "it never came true", timeout: float = 60.0
+    condition: Callable[[], object], otherwise: str = "it never came true", timeout: float = 120.0
 ) -> None:
     """Return once the condition holds; fails with ``otherwise`` after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout

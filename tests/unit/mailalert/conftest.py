@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,11 +29,21 @@ def postgres_url(postgres: Postgres) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables, to be copied, for the same reason."""
+    path = tmp_path_factory.mktemp("mailalert") / "alerts.db"
+    made = Database(f"sqlite:///{path}")
+    made.migrate()
+    made.close()
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
-        opened = Database(f"sqlite:///{tmp_path}/alerts.db")
-        opened.migrate()
+        file = shutil.copy(request.getfixturevalue("empty_sqlite"), tmp_path / "alerts.db")
+        opened = Database(f"sqlite:///{file}")
     else:
         opened = Database(request.getfixturevalue("postgres_url"))
         with opened.write() as connection:

@@ -6,12 +6,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 from sqlalchemy.exc import OperationalError
 from tests.support.smtp_server import SmtpServer
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually as wait_until
 
 from moldau.mailalert.alert import Alert, Severity
 from moldau.mailalert.database import Database
@@ -26,9 +25,6 @@ from moldau.mailalert.status import list_mails
 from moldau.mailalert.store import AlertStore, Incoming
 
 QUICK = RetryRules(first_delay_ms=20, max_delay_ms=100, max_attempts=4)
-
-
-wait_until = partial(eventually, timeout=60.0)
 
 
 def now_ms() -> int:

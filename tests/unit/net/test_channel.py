@@ -198,7 +198,8 @@ async def test_a_port_without_a_listener_is_said_in_a_sentence() -> None:
 
 async def test_a_name_without_an_address_is_said_in_a_sentence() -> None:
     with pytest.raises(ConnectionError, match=r"cannot find the address of no-such-host\.invalid"):
-        await Channel.connect("no-such-host.invalid", 9092)
+        # A name server that cannot be reached takes its time to be given up.
+        await Channel.connect("no-such-host.invalid", 9092, connect_timeout=120)
 
 
 async def test_a_listener_that_does_not_accept_runs_into_the_timeout() -> None:
