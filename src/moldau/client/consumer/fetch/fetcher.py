@@ -109,6 +109,7 @@ class Fetcher:
     def step(self, now: float) -> None:
         """Send a fetch to every broker that is idle and has something for us."""
         wanted: dict[int, dict[TopicPartition, Wanted]] = {}
+        asked: dict[int, _Asked] = {}
         full: set[int] = set()
         settings, buffer = self._settings, self._buffer
         self._short_of_room = buffer.room <= 0
@@ -133,12 +134,14 @@ class Fetcher:
             wanted.setdefault(node, {})[partition] = Wanted(
                 topic_id, state.fetch_from, epoch, settings.max_partition_fetch_bytes
             )
+            # Now: before the fetch begins, a rebalance may take the partition, a seek move it.
+            asked.setdefault(node, {})[partition] = (state, state.version, state.fetch_from)
         for node, partitions in wanted.items():
             self._busy.add(node)
             wait_ms = settings.fetch_max_wait_ms
             if self._is_read and node in full:
                 wait_ms = min(wait_ms, SHORT_WAIT_MS)
-            self._tasks.start(self._fetch(node, partitions, wait_ms))
+            self._tasks.start(self._fetch(node, partitions, asked[node], wait_ms))
         if wanted:
             self._is_read = False
 
@@ -174,12 +177,10 @@ class Fetcher:
                 state.preferred_replica = None
         return node, topic.topic_id, info.leader_epoch
 
-    async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted], wait_ms: int) -> None:
+    async def _fetch(
+        self, node: int, wanted: dict[TopicPartition, Wanted], asked: _Asked, wait_ms: int
+    ) -> None:
         session = self._sessions.setdefault(node, FetchSession())
-        asked: _Asked = {}
-        for partition in wanted:
-            state = self._subscription.partitions[partition]
-            asked[partition] = (state, state.version, state.fetch_from)
         try:
             connection = await self._cluster.connection(node, "fetch")
             request = self._request(session.next_fetch(wanted), wait_ms)
