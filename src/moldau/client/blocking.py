@@ -31,7 +31,8 @@ P = ParamSpec("P")
 Inner = TypeVar("Inner")
 
 _JOIN_TIMEOUT: Final = 5.0
-_LOOK_UP: Final = 0.5
+LOOK_UP: Final = 0.5
+"""Python may miss a Ctrl-C that strikes just as a thread begins to wait: it looks up so often."""
 
 _threads: Final[weakref.WeakSet[LoopThread]] = weakref.WeakSet()
 
@@ -73,7 +74,7 @@ class LoopThread:
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         try:
             try:
-                loop.call_soon_threadsafe(_start_task, loop, work, future)
+                loop.call_soon_threadsafe(start_task, loop, work, future)
             except RuntimeError:  # closed this moment
                 work.close()
                 raise ClosedError(f"The {self.name} is closed") from None
@@ -128,19 +129,16 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _result(future: concurrent.futures.Future[T]) -> T:
-    """Wait for the future.
-
-    Python may miss a Ctrl-C that strikes just as a thread begins to wait: it looks up now and then.
-    """
+    """Wait for the future."""
     while True:
         try:
-            return future.result(_LOOK_UP)
+            return future.result(LOOK_UP)
         except TimeoutError:
             if future.done():  # what was waited for has failed with this
                 raise
 
 
-def _start_task(
+def start_task(
     loop: asyncio.AbstractEventLoop,
     work: Coroutine[Any, Any, T],
     future: concurrent.futures.Future[T],

@@ -14,10 +14,10 @@ import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from moldau.client.blocking import BlockingClient
+from moldau.client.blocking import LOOK_UP, BlockingClient, start_task
 from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.consumer.records import ConsumerRecords
 from moldau.client.errors import ClosedError, ConcurrentAccessError
@@ -228,13 +228,19 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def _run_alone(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         before, self._calls = self._calls, SimpleQueue()
         calls = self._calls
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        # Made before anything runs: wherever Ctrl-C strikes from here on, it can be called off.
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
         future.add_done_callback(lambda _: calls.put(None))
         try:
-            while (call := calls.get()) is not None:
+            try:
+                loop.call_soon_threadsafe(start_task, loop, work, future)
+            except RuntimeError:  # closed this moment
+                work.close()
+                raise ClosedError("The consumer is closed") from None
+            while (call := _next(calls)) is not None:
                 call()
             return future.result()
-        except concurrent.futures.CancelledError:
+        except asyncio.CancelledError:
             raise ClosedError("The consumer was closed during the call") from None
         except BaseException:
             future.cancel()
@@ -265,3 +271,11 @@ class Consumer(BlockingClient[AsyncConsumer]):
         self._calls.put(call)
         result = await done
         return await result if inspect.isawaitable(result) else result
+
+
+def _next(calls: SimpleQueue[Callable[[], None] | None]) -> Callable[[], None] | None:
+    while True:
+        try:
+            return calls.get(timeout=LOOK_UP)
+        except Empty:
+            continue
