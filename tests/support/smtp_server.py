@@ -63,16 +63,45 @@ class Inbox:
 class _Controller(Controller):
     """Listens on a port that somebody else keeps for it, and ends without loose ends."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._sessions: list[SMTP] = []
+
+    def factory(self) -> SMTP:
+        self._sessions.append(SMTP(self.handler, **self.SMTP_kwargs))
+        return self._sessions[-1]
+
     def _create_server(self) -> Awaitable[asyncio.AbstractServer]:
         return self.loop.create_server(
             self._factory_invoker, self.hostname, self.port, reuse_port=True
         )
 
-    def cancel_tasks(self, stop_loop: bool = True) -> None:
-        # First the listener, then the sessions: nobody may come in between.
+    def stop(self, no_assert: bool = False) -> None:
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(60)
+        super().stop(no_assert)
+
+    async def _hang_up(self) -> None:
+        """First on the listener, so that nobody comes any more, then on the sessions. A socket left
+        open would be found by the garbage collector, to the harm of whichever test runs then.
+        """
         assert self.server is not None
         self.server.close()
-        self.loop.call_soon(super().cancel_tasks, stop_loop)
+        await _turns()
+        for session in self._sessions:
+            for transport in (session.transport, session._original_transport):
+                if isinstance(transport, asyncio.Transport):
+                    transport.abort()
+        sessions = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in sessions:
+            task.cancel()
+        await asyncio.gather(*sessions, return_exceptions=True)
+        await _turns()
+
+
+async def _turns() -> None:
+    """Let the loop do what was put off to its next turns."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 class SmtpServer:
