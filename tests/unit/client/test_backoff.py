@@ -89,5 +89,8 @@ async def test_running_out_of_time_names_the_last_reason() -> None:
             await asyncio.Event().wait()
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody coordinates that")
 
-    with pytest.raises(TimedOutError, match="nobody coordinates that"):
-        await retrying(attempt, within=0.5)
+    while attempts < 2:  # a machine that stands still has no time for a second attempt
+        attempts = 0
+        with pytest.raises(KafkaError, match="nobody coordinates that") as caught:
+            await retrying(attempt, within=0.2)
+    assert isinstance(caught.value, TimedOutError)

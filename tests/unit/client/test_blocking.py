@@ -160,7 +160,7 @@ def test_forked_children_are_told_and_an_unclosed_client_lets_the_process_end() 
         [sys.executable, "-W", "ignore", "-c", SCRIPT],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -131,7 +131,7 @@ async def cluster_of(world: World, *nodes: int, **settings: Any) -> AsyncIterato
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
 

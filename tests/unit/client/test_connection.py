@@ -72,9 +72,9 @@ def versions(
     )
 
 
-def connect(port: int, request_timeout: float = 5.0) -> Awaitable[BrokerConnection]:
+def connect(port: int, request_timeout: float = 60.0) -> Awaitable[BrokerConnection]:
     return BrokerConnection.open(
-        "127.0.0.1", port, client_id="test", connect_timeout=5.0, request_timeout=request_timeout
+        "127.0.0.1", port, client_id="test", connect_timeout=60.0, request_timeout=request_timeout
     )
 
 

@@ -44,7 +44,7 @@ async def test_functions_run_in_other_threads_and_get_what_they_are_given() -> N
 
 
 async def test_as_many_threads_as_are_needed_and_no_more() -> None:
-    barrier = threading.Barrier(3, timeout=30)
+    barrier = threading.Barrier(3, timeout=60)
     names = set()
 
     def handle(_: ConsumerRecord) -> None:

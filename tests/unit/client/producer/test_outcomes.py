@@ -291,7 +291,7 @@ def test_waiting_from_another_thread() -> None:
     with pytest.raises(TimedOutError):
         delivery.exception(0)
     got: list[int] = []
-    waiter = threading.Thread(target=lambda: got.append(delivery.result(30).offset))
+    waiter = threading.Thread(target=lambda: got.append(delivery.result(60).offset))
     waiter.start()
     bench.stored(bench.take(), 5)
     waiter.join()

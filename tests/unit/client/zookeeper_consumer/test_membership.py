@@ -23,7 +23,7 @@ from moldau.model import TopicPartition
 
 GROUP = "g"
 TOPIC = "t"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Field:
