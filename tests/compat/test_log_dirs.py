@@ -133,7 +133,7 @@ def test_cordoned_directories_get_no_new_partitions(admin: Admin, dirs: list[str
     eventually(lambda: set(homes(admin, "again").values()) == set(dirs[:2]))
 
 
-@pytest.mark.compat("Replicas move between log directories", TOOLS)
+@pytest.mark.compat("LogDirsCommand", TOOLS)
 def test_the_java_client_moves_a_replica_and_kafkas_tool_shows_it(
     broker: Target, admin: Admin, dirs: list[str]
 ) -> None:
