@@ -31,7 +31,8 @@ from moldau.wire.messages import encode_request, newest_class
 from moldau.wire.produce import encode_produce_request
 
 MIB = 1024 * 1024
-IDLE_MS = 10_000
+IDLE_MS = 20_000
+PATIENCE_S = 50.0
 
 # The beginning of what curl and openssl send to an HTTPS port.
 TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(range(200))
@@ -165,7 +166,12 @@ async def test_silence_ends_when_the_idle_time_is_over(
     client.write(b"\0\0")
     assert await client.wait_closed_by_peer() == b""
     await eventually(lambda: broker.connections == 0)
-    await still_serves(broker)
+    # Whoever is held up for longer than that on the way to its request is also sent away.
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(ConnectionClosedError, ConnectionError):
+                await still_serves(broker)
+                break
 
 
 async def test_a_request_that_arrives_byte_by_byte_is_answered(broker: InProcessBroker) -> None:
@@ -275,15 +281,11 @@ async def test_thousands_of_mutated_requests_harm_nobody(
         for client in clients:
             client.write(mutated(rng.choice(frames), rng))
             client.end_of_requests()
-        parked = {asyncio.ensure_future(client.wait_closed_by_peer()) for client in clients}
-        # Whoever mutated itself into a long poll is not waited for, once nobody else moves on.
-        while parked:
-            done, parked = await asyncio.wait(
-                parked, timeout=0.1, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
-                break
-            answered += sum(bool(end.result()) for end in done)
+        ends = [asyncio.ensure_future(client.wait_closed_by_peer()) for client in clients]
+        # Every connection ends, with or without an answer; only a new mutation may be a long poll.
+        done, parked = await asyncio.wait(ends, timeout=PATIENCE_S)
+        assert not parked or seed != 1, "a request is neither answered nor refused"
+        answered += sum(bool(end.result()) for end in done)
         for end in parked:
             end.cancel()
         for client in clients:
@@ -296,7 +298,7 @@ async def test_thousands_of_mutated_requests_harm_nobody(
     await all_others_gone(broker, bystander)
     fetched = await bystander.fetch("witness")
     assert values_of(fetched) == [b"%d" % n for n in range(20)]
-    assert answered > 50, "mutations that hit nothing essential are answered"
+    assert answered > 300, "mutations that hit nothing essential are answered"
     failures = [record for record in caplog.records if record.exc_info]
     assert not failures, failures[0].getMessage()
 
