@@ -29,6 +29,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
 
 # The script waits for timeouts in real time; unit tests run it for every policy in no time.
+KILL_SESSION_MS = 3000
 POLICIES = scenario.POLICIES if "MOLDAU_SOAK" in os.environ else scenario.POLICIES[:1]
 
 
@@ -110,6 +111,8 @@ def test_a_rolling_upgrade_and_back_again(
 @pytest.mark.parametrize("classic", [CONFLUENT_EAGER, CONFLUENT_COOPERATIVE], ids=str)
 def test_the_last_modern_member_dies(team: Team, classic: MemberKind) -> None:
     first, second = team.join(classic), team.join(CONFLUENT_CONSUMER)
+    consume(team, first, second)
+    team.shorten_sessions(KILL_SESSION_MS)
     consume(team, first, second)
     second.kill()
     team.write(5)

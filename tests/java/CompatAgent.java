@@ -43,7 +43,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Bytes travel as base64. Run from source: {@code java -cp jars CompatAgent.java host:port}.
  */
 public final class CompatAgent {
-    private static final Duration READ_TIMEOUT = Duration.ofSeconds(30);
+    private static final Duration READ_TIMEOUT = Duration.ofSeconds(120);
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String bootstrap;

@@ -13,7 +13,9 @@ const kafka = new Kafka({
   clientId: 'kafkajs',
   brokers: [process.argv[2]],
   logLevel: logLevel.NOTHING,
-  retry: { retries: 3 },
+  connectionTimeout: 60000,
+  requestTimeout: 60000,
+  retry: { retries: 8 },
 })
 const admin = kafka.admin()
 

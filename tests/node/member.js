@@ -10,6 +10,8 @@ const kafka = new Kafka({
   clientId: 'kafkajs',
   brokers: settings.brokers,
   logLevel: logLevel.NOTHING,
+  connectionTimeout: 30000,
+  requestTimeout: 60000,
   retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 },
 })
 const consumer = kafka.consumer(settings.group)
@@ -34,8 +36,8 @@ async function main() {
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => say('error', { error: payload.error.name }))
   process.on('SIGTERM', async () => {
+    release() // others may have them before this returns
     await consumer.disconnect()
-    release()
     say('shutdown_complete')
     process.exit(0)
   })

@@ -7,18 +7,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from tests.support import java
 
 NODE_MEMBER = java.ROOT / "tests/node/member.js"
-SESSION_MS = 10_000
+SESSION_MS = 60_000
+"""Longer than any pause of a busy machine; tests of members that die or freeze ask for less."""
 HEARTBEAT_MS = 200
 
 GROUP_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "200",
     "offsets.topic.replication.factor": "1",
@@ -138,7 +140,8 @@ def _java(protocol: str, assignor: str | None = None) -> Callable[[Place], list[
             args += ["--assignment-strategy", f"org.apache.kafka.clients.consumer.{assignor}"]
         if place.instance is not None:
             args += ["--group-instance-id", place.instance]
-        file = place.directory / f"{place.group}.properties"
+        # Of this member alone: another JVM may be reading its own.
+        file = place.directory / f"{uuid4().hex}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         args += ["--command-config", str(file)]
         return [*java.java_command(java.VERIFIABLE_CONSUMER), *args]
@@ -153,7 +156,7 @@ def _kafkajs(place: Place) -> list[str]:
             "groupId": place.group,
             "sessionTimeout": place.session_ms,
             "heartbeatInterval": HEARTBEAT_MS,
-            "rebalanceTimeout": 10_000,
+            "rebalanceTimeout": SESSION_MS,
             "maxWaitTimeInMs": 50,
             "metadataMaxAge": 1000,
             "retry": {"initialRetryTime": 100, "maxRetryTime": 1000, "retries": 60},

@@ -13,13 +13,18 @@ from collections.abc import Collection
 
 from tests.support.members.events import partitions, say, say_committed, say_records
 
-from moldau.client.consumer import Consumer, ConsumerRecords, RebalanceListener
+from moldau.client.consumer import Consumer, RebalanceListener
 from moldau.errors import KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
+
+uncommitted: dict[TopicPartition, OffsetAndMetadata] = {}
+"""Of what is owned: when a commit fails for now, nobody delivers those records again."""
 
 
 class Listener(RebalanceListener):
     def on_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        for partition in revoked:
+            uncommitted.pop(partition, None)
         say("partitions_revoked", partitions=partitions(revoked))
 
     def on_assigned(self, assigned: Collection[TopicPartition]) -> None:
@@ -48,18 +53,22 @@ def main() -> None:
                 say("failed", error=error.code.name)
                 raise
             say_records((r.topic, r.partition, r.offset) for r in found.records())
-            if found:
-                commit(consumer, found)
+            uncommitted.update(
+                (key, OffsetAndMetadata(rows[-1].offset + 1)) for key, rows in found.items()
+            )
+            if uncommitted:
+                commit(consumer)
     say("shutdown_complete")
 
 
-def commit(consumer: Consumer, found: ConsumerRecords) -> None:
-    offsets = {key: OffsetAndMetadata(rows[-1].offset + 1) for key, rows in found.items()}
+def commit(consumer: Consumer) -> None:
+    offsets = dict(uncommitted)
     try:
         consumer.commit(offsets)
     except KafkaError as error:
         say("commit_failed", error=error.code.name)
         return
+    uncommitted.clear()
     say_committed((t, p, offset.offset) for (t, p), offset in offsets.items())
 
 

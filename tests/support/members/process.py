@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WAIT_S = 60.0
+WAIT_S = 150.0
+"""Longer than any session: also of a member that dies before it has heard of a shorter one."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -71,15 +72,16 @@ class Member:
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(WAIT_S)
-        self._end()
+        self._end(time.time_ns() // 1_000_000)
         assert code in (0, 143), f"ended with {code}:\n{self.story()}"
 
     def kill(self) -> None:
         """SIGKILL: the broker hears nothing but the closed connection."""
+        now_ms = time.time_ns() // 1_000_000
         if self.running:
             self._process.kill()
         self._process.wait(WAIT_S)
-        self._end()
+        self._end(now_ms)
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -101,13 +103,12 @@ class Member:
         records = f"{state}, {len(self.records)} records, owns {sorted(self.owned)}"
         return "\n".join([records, *shown, self._log.read_text(errors="replace")[-1500:]])
 
-    def _end(self) -> None:
+    def _end(self, now_ms: int) -> None:
         self._reader.join(WAIT_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
-        now_ms = time.time_ns() // 1_000_000
         for ownership in self.history:
-            ownership.until_ms = min(ownership.until_ms, now_ms)
+            ownership.until_ms = min(ownership.until_ms, max(now_ms, ownership.since_ms))
         self.owned.clear()
 
     def _read(self) -> None:
