@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 from tests.support.apache_kafka import ApacheKafka, ApacheKafkaCluster
 from tests.support.moldau import Moldau
+from tests.support.process import START_TIMEOUT_S, free_port
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
@@ -30,9 +32,9 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "5000",
 }
-"""Quick groups: tests of members that die wait for session timeouts."""
+"""Quick groups. Sessions may be short, for members that are to die, and are not by themselves: a
+machine that stands still for some seconds must not cost the others their places."""
 
 KAFKA_SETTINGS = {
     **SETTINGS,
@@ -85,7 +87,9 @@ def new_topic(cluster: Target) -> NewTopicFactory:
 @pytest.fixture
 def own_moldau(tmp_path: Path) -> Iterator[MoldauProcess]:
     """A Moldau broker of the test's own, to be killed and restarted; it keeps its port."""
-    with MoldauProcess(tmp_path / "own", overrides=SETTINGS) as broker:
+    with MoldauProcess(
+        tmp_path / "own", port=free_port(), overrides=SETTINGS, start_timeout=START_TIMEOUT_S
+    ) as broker:
         yield broker
 
 
@@ -111,6 +115,29 @@ def _is_led(topic: TopicMetadata | None, partitions: int) -> bool:
     return len(led) == partitions
 
 
+def _is_created(admin: AdminClient, topic: NewTopic) -> bool:
+    """False while a broker of the cluster is away for a moment, and replicas have no place."""
+    try:
+        admin.create_topics([topic])[topic.topic].result(60)
+    except KafkaException as failure:
+        code = failure.args[0].code()
+        if code not in (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.TOPIC_ALREADY_EXISTS):
+            raise
+        return bool(code == KafkaError.TOPIC_ALREADY_EXISTS)  # by an answer that was lost
+    return True
+
+
+def _is_served(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """Brokers of Apache Kafka tell of leaders a moment before these have their logs."""
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        for future in admin.list_offsets(wanted).values():
+            future.result(60)
+    except KafkaException:
+        return False
+    return True
+
+
 def topic_factory(bootstrap: str) -> NewTopicFactory:
     # Another client creates the topics: these tests are about ours.
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -119,9 +146,10 @@ def topic_factory(bootstrap: str) -> NewTopicFactory:
         name = f"client-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         topic = NewTopic(name, partitions, replication, config=settings)
-        admin.create_topics([topic])[name].result(60)
+        eventually(lambda: _is_created(admin, topic))
         # The controller has it; the brokers hear of it in their own time.
         eventually(lambda: _is_led(admin.list_topics(timeout=60).topics.get(name), partitions))
+        eventually(lambda: _is_served(admin, name, partitions))
         return name
 
     return create

@@ -6,6 +6,18 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Assignment
+from tests.support.waiting import eventually
+
+SECONDS = 60
+PASSING = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+"""What a consumer may say of a cluster that has just had losses, while it goes on."""
 
 
 class Stored(NamedTuple):
@@ -19,8 +31,35 @@ class Stored(NamedTuple):
 def read_topic(
     bootstrap: str, topic: str, *, isolation: str = "read_uncommitted"
 ) -> dict[int, list[Stored]]:
-    """All records of each partition that has some, up to its end."""
-    consumer = Consumer(
+    """All records of each partition that has some, up to its end.
+
+    With ``read_committed`` too: a transaction is decided a moment before that is written to its
+    partitions, and is waited for.
+    """
+    ends = _ends(bootstrap, topic)
+    consumer = _consumer(bootstrap, isolation)
+    try:
+        consumer.assign([Assignment(topic, number, OFFSET_BEGINNING) for number in ends])
+        left = set(ends)
+        found: dict[int, list[Stored]] = {}
+        while left:
+            message: Any = consumer.poll(SECONDS)
+            assert message is not None, f"partitions {left} do not end"
+            error = message.error()
+            if error is None:
+                found.setdefault(message.partition(), []).append(_stored(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                if message.offset() >= ends[message.partition()]:
+                    left.discard(message.partition())
+            elif error.code() not in PASSING:
+                raise AssertionError(error)
+        return found
+    finally:
+        consumer.close()
+
+
+def _consumer(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reading",
@@ -28,24 +67,26 @@ def read_topic(
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "check.crcs": True,
+            "fetch.wait.max.ms": 10,  # so long is an end waited for
         }
     )
+
+
+def _ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end of each partition, decided or not."""
+    consumer = _consumer(bootstrap, "read_uncommitted")
+    partitions: list[int] = []
+
+    def is_known() -> bool:
+        partitions[:] = consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions
+        return bool(partitions)
+
     try:
-        partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-        consumer.assign([Assignment(topic, number, OFFSET_BEGINNING) for number in partitions])
-        left = set(partitions)
-        found: dict[int, list[Stored]] = {}
-        while left:
-            message: Any = consumer.poll(30)
-            assert message is not None, f"partitions {left} do not end"
-            error = message.error()
-            if error is None:
-                found.setdefault(message.partition(), []).append(_stored(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
-            else:
-                raise AssertionError(error)
-        return found
+        eventually(is_known)
+        return {
+            number: consumer.get_watermark_offsets(Assignment(topic, number), timeout=SECONDS)[1]
+            for number in partitions
+        }
     finally:
         consumer.close()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.client.conftest import topic_factory
 from tests.client.reading import Stored, read_topic
 from tests.support.apache_kafka import ApacheKafkaCluster
-from tests.support.process import free_port
+from tests.support.process import START_TIMEOUT_S, free_ports
 from tests.support.waiting import eventually
 
 from moldau import (
@@ -193,7 +193,8 @@ def test_records_fail_when_no_broker_comes_back(own_moldau: MoldauProcess) -> No
         delivery_timeout_ms=1000,
         linger_ms=0,
     ) as producer:
-        assert producer.send("t", b"first").result(SECONDS).offset == 0
+        # A busy machine may take longer for that than the second that this producer has.
+        eventually(lambda: producer.send("t", b"first").exception(SECONDS) is None)
         own_moldau.kill()
         calls: list[Delivery] = []
         lost = [producer.send("t", b"lost", on_delivery=calls.append) for _ in range(10)]
@@ -201,20 +202,18 @@ def test_records_fail_when_no_broker_comes_back(own_moldau: MoldauProcess) -> No
         assert {type(error) for error in errors} == {DeliveryTimeoutError}
         assert "within delivery.timeout.ms (1 s)" in str(errors[0])
         assert calls == lost
-        # The numbers of the lost records are missing; what follows is stored all the same. A busy
-        # machine may take longer for that than the second that this producer has.
+        # The numbers of the lost records are missing; what follows is stored all the same.
         own_moldau.start()
         eventually(lambda: producer.send("t", b"second").exception(SECONDS) is None)
     values = [record.value for record in read_topic(own_moldau.bootstrap_servers, "t")[0]]
-    assert values[0] == b"first"
-    assert set(values[1:]) == {b"second"}
+    assert list(dict.fromkeys(values)) == [b"first", b"second"]
 
 
 def test_a_whole_cluster_on_another_address_is_found_through_bootstrap(tmp_path: Path) -> None:
     """All known brokers are gone; one of the bootstrap servers that was never up before answers."""
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     directory = tmp_path / "moldau"
-    with MoldauProcess(directory, port=ports[0]) as broker:
+    with MoldauProcess(directory, port=ports[0], start_timeout=START_TIMEOUT_S) as broker:
         broker.create_topic("t")
         producer = Producer(
             bootstrap_servers=[f"127.0.0.1:{port}" for port in ports],
@@ -222,5 +221,5 @@ def test_a_whole_cluster_on_another_address_is_found_through_bootstrap(tmp_path:
         )
         assert producer.send("t", b"first").result(SECONDS).offset == 0
         broker.terminate()
-    with MoldauProcess(directory, port=ports[1]) as broker, producer:
+    with MoldauProcess(directory, port=ports[1], start_timeout=START_TIMEOUT_S) as broker, producer:
         assert producer.send("t", b"second").result(SECONDS).offset == 1

@@ -11,7 +11,7 @@ from tests.support.target import Target
 from moldau import Consumer, ConsumerRecord, Producer
 from moldau.model import OffsetAndMetadata, TopicPartition
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
@@ -34,7 +34,7 @@ def test_what_is_aborted_is_read_again_and_written_once(kafka: Target) -> None:
         "isolation_level": "read_committed",
     }
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send_many(source, [b"%d" % number for number in range(5)], partition=0).result(30)
+        producer.send_many(source, [b"%d" % number for number in range(5)], partition=0).result(60)
     with Producer(bootstrap_servers=servers, transactional_id=group) as producer:
         producer.init_transactions()
         for aborted in (True, False):

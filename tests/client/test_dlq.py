@@ -40,7 +40,7 @@ class Shop:
         producer = OtherProducer({"bootstrap.servers": self.cluster.bootstrap})
         for number in range(count):
             producer.produce(self.topic, b"%d" % number, b"k", headers=[("trace", b"t")])
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     def handle(self, record: ConsumerRecord) -> None:
         if record.value in self.broken:

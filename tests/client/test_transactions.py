@@ -32,7 +32,7 @@ from moldau.client.client import Client
 from moldau.client.producer.prepared import PreparedTransaction, end_prepared
 from moldau.errors import ErrorCode
 
-SECONDS = 30
+SECONDS = 120
 
 
 @pytest.fixture(scope="module")

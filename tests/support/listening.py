@@ -27,7 +27,7 @@ def die_once(record: ConsumerRecord) -> None:
     note_process(record)
 
 
-def main(bootstrap: str, group: str, topic: str, log: str) -> None:
+def main(bootstrap: str, group: str, topic: str, log: str, session_ms: str) -> None:
     """Appends a line for each record, as one write."""
     with Path(log).open("ab", buffering=0) as out:
 
@@ -40,7 +40,7 @@ def main(bootstrap: str, group: str, topic: str, log: str) -> None:
             bootstrap_servers=bootstrap,
             group_id=group,
             auto_offset_reset="earliest",
-            session_timeout_ms=1_000,
+            session_timeout_ms=int(session_ms),
             heartbeat_interval_ms=200,
             concurrency=4,
             ordering="key",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.process import NO_RETENTION, ServerProcess
+from tests.support.process import NO_RETENTION, START_TIMEOUT_S, ServerProcess
 
 from moldau.testing.broker import READY_PREFIX, MoldauProcess
 
@@ -18,7 +18,11 @@ class Moldau:
     name = "Moldau"
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._process = MoldauProcess(directory, overrides={**NO_RETENTION, **(settings or {})})
+        self._process = MoldauProcess(
+            directory,
+            overrides={**NO_RETENTION, **(settings or {})},
+            start_timeout=START_TIMEOUT_S,
+        )
         self.data_dir = self._process.data_dir
 
     @property

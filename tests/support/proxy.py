@@ -16,6 +16,7 @@ class CuttableWay:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._whole = True
+        self._cuts = 0
 
     @property
     def address(self) -> str:
@@ -29,6 +30,7 @@ class CuttableWay:
     def cut(self) -> None:
         """End all connections, and let nobody through until ``mend``."""
         self._whole = False
+        self._cuts += 1
         for writer in self._writers:
             writer.transport.abort()
 
@@ -47,10 +49,15 @@ class CuttableWay:
         if not self._whole:
             writer.transport.abort()
             return
+        cuts = self._cuts
         try:
             far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
         except OSError:
             writer.transport.abort()
+            return
+        if self._cuts != cuts:  # meanwhile
+            writer.transport.abort()
+            far_writer.transport.abort()
             return
         for source, target in ((reader, far_writer), (far_reader, writer)):
             self._writers.add(target)

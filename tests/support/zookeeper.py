@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.java import ROOT
-from tests.support.process import ServerProcess, free_port
+from tests.support.process import START_TIMEOUT_S, ServerProcess, free_port
 
 _POM = ROOT / "tests/java/zookeeper/pom.xml"
 VERSION: str = re.findall(r"<zookeeper.version>(.*)</zookeeper.version>", _POM.read_text())[0]
 JARS = ROOT / ".cache" / f"zookeeper-{VERSION}"
 FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-START_TIMEOUT_S = 60.0
 TICK_MS = 100
 """A session may be as short as two ticks."""
 
