@@ -158,7 +158,7 @@ async def test_the_last_directory_that_fails_ends_the_broker(
     assert not disks.broker.server.all_offline
     disks.disk.fail("append", disks.home("good"), errno.EIO)
     await client.produce("good", one_batch(b"x"))
-    await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), 60)
     assert disks.broker.server.all_offline
 
 

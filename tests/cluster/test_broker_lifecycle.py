@@ -29,7 +29,7 @@ def run_broker(*overrides: str, config: Path | None = None) -> subprocess.Comple
         command += ["--config", str(config)]
     for override in overrides:
         command += ["--override", override]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
 
 
 def complaint(result: subprocess.CompletedProcess[str]) -> str:
@@ -62,7 +62,7 @@ async def test_a_signal_ends_it_cleanly_and_answers_long_polls(
         assert [(p.error_code, values_of(p)) for _, p in flatten(answer)] == [(0, [])]
         await client.receive(ApiKey.DESCRIBE_CLUSTER, behind)
         assert await client.wait_closed_by_peer() == b""
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, 120) == 0
         assert (broker.data_dir / ".kafka_cleanshutdown").exists()
         assert "Traceback" not in broker.log_file.read_text()
         await client.close()
@@ -161,7 +161,8 @@ async def test_topics_settings_ids_and_data_survive(tmp_path: Path, how: str) ->
             assert (await client.produce("plain", one_batch(b"10"), partition=1)).base_offset == 3
             gone = await client.fetch("gone")
             assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert not list(broker.data_dir.glob("gone-0.*")) or how == "kill"
+        if how == "terminate":
+            await eventually(lambda: not list(broker.data_dir.glob("gone-0.*")), "removal")
 
 
 async def test_files_left_of_deleted_topics_are_removed_at_the_next_start(
@@ -296,4 +297,4 @@ def test_the_ready_line_names_every_listener(tmp_path: Path) -> None:
         assert len(set(where)) == 2
         for address in where:
             host, port = address.rsplit(":", 1)
-            socket.create_connection((host, int(port)), 5).close()
+            socket.create_connection((host, int(port)), 60).close()

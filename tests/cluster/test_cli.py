@@ -322,7 +322,7 @@ def test_no_broker_is_said_in_one_sentence(moldau: CommandLine) -> None:
         "Is a broker running there? `moldau up` starts one.\n"
     )
     # Also where a client tries again until its time is over.
-    unsent = moldau("mailalert", "send", "-s", "x", "-b", "127.0.0.1:1", "--timeout", "1", code=3)
+    unsent = moldau("mailalert", "send", "-s", "x", "-b", "127.0.0.1:1", "--timeout", "3", code=3)
     assert unsent.err == "moldau: Cannot connect to 127.0.0.1:1: Connection refused.\n"
     # Any broker of the list will do.
     moldau("topic", "list", "-b", f"127.0.0.1:1,{moldau.bootstrap}")

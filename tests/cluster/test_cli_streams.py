@@ -68,7 +68,7 @@ def test_a_bad_line_is_named_and_what_came_before_is_stored(
     moldau: CommandLine, topic: str
 ) -> None:
     with moldau.start("produce", topic, "--format", "hex") as child:
-        _, err = child.communicate(b"00\nff\nxyz\n", timeout=60)
+        _, err = child.communicate(b"00\nff\nxyz\n", timeout=150)
     assert child.returncode == 1
     assert err == b"moldau: stdin: line 3: not hexadecimal: 'xyz'.\n"
 
@@ -80,7 +80,7 @@ def test_a_closed_pipe_is_no_error(moldau: CommandLine, topic: str) -> None:
         assert child.stderr is not None
         assert int(child.stdout.readline()) == 0
         child.stdout.close()
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=150) == 0
         assert child.stderr.read() == b""
 
 
@@ -95,7 +95,7 @@ def test_follow_prints_what_comes_and_ends_quietly_with_ctrl_c(
         moldau.pipe(b"after\n", "produce", topic)
         assert child.stdout.readline() == b"after\n"
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=60) == 130
+        assert child.wait(timeout=150) == 130
         assert child.stdout.read() == b""
         assert child.stderr.read() == b""
 
@@ -112,7 +112,7 @@ def test_typed_lines_are_sent_one_by_one(moldau: CommandLine, topic: str) -> Non
             producing.stdin.flush()
             assert consuming.stdout.readline() == line
         producing.send_signal(signal.SIGINT)
-        assert producing.wait(timeout=60) == 130
+        assert producing.wait(timeout=150) == 130
         consuming.kill()
 
 
@@ -147,7 +147,7 @@ def test_up_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
         host, port = address.split(":")
         socket.create_connection((host, int(port))).close()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=150)
     assert child.returncode == 0
     assert out == b""
     talk = err.decode()
@@ -181,7 +181,7 @@ def test_broker_reads_server_properties_and_ends_cleanly(tmp_path: Path) -> None
         assert child.stdout is not None
         assert child.stdout.readline().startswith(b"moldau ready: node 7 listening on 127.0.0.1:")
         child.terminate()
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=150) == 0
     assert right.is_dir()
     assert not (tmp_path / "wrong").exists()
 
@@ -204,7 +204,7 @@ def test_a_broker_that_cannot_start_says_why(
         text=True,
         cwd=tmp_path,
         check=False,
-        timeout=60,
+        timeout=150,
     )
     assert done.returncode == code
     assert said in done.stderr
@@ -221,7 +221,7 @@ def test_a_port_in_use_is_said_in_one_sentence(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=150,
     )
     assert done.returncode == 1
     assert f"127.0.0.1:{moldau_broker.port}" in done.stderr
@@ -263,7 +263,7 @@ def test_a_broker_process_ends_with_its_parent(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(tmp_path)],
         stdout=subprocess.PIPE,
         check=False,
-        timeout=60,
+        timeout=150,
     )
     port = int(done.stdout)
     # Its log says so when it is done; the port is free again after that.

@@ -30,7 +30,7 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.01",
     "segment.bytes": str(SEGMENT_BYTES),
 }
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 KILLS = 50 if os.environ.get("MOLDAU_SOAK") else 5
 
 
@@ -45,6 +45,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def broker(tmp_path: Path) -> Iterator[MoldauProcess]:
     settings = {
         "log.cleaner.backoff.ms": 100,
+        "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": 1,
         "metrics.listener": "HTTP://127.0.0.1:0",
     }
@@ -85,7 +86,7 @@ def cleaner_pids(broker: MoldauProcess) -> list[int]:
         try:
             if b"moldau.log.cleaner.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(int(child))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 
@@ -146,7 +147,7 @@ def test_a_reader_at_work_finishes_while_its_segments_are_replaced(broker: Molda
         for start in range(0, len(samples), 100):
             written += len(client.write("table", samples[start : start + 100], "none"))
             while position < written - 1:
-                message = consumer.poll(60)
+                message = consumer.poll(120)
                 assert message is not None
                 assert message.error() is None
                 assert message.offset() > position
@@ -216,10 +217,13 @@ def test_a_damaged_partition_is_set_aside_and_others_are_cleaned(broker: MoldauP
     wait_until_clean(broker, "table")
     assert first_dirty(broker, "damaged") == -1
     assert client.latest_offset("damaged") == len(samples)
+    until(
+        lambda: 0 < log_metrics(broker)["logcleaner_cleaner_recopy_percent"] < 50,
+        "nine of 300 records are left",
+    )
     metrics = log_metrics(broker)
     assert metrics["logcleanermanager_uncleanable_partitions_count"] == 1
     assert metrics["logcleanermanager_uncleanable_bytes"] == stored_bytes(broker, "damaged")
-    assert 0 < metrics["logcleaner_cleaner_recopy_percent"] < 50, "nine of 300 records are left"
     assert metrics["logcleaner_deadthreadcount"] == 0
 
 
@@ -256,7 +260,7 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path)
         broker.kill()
         broker.start()
         for number, consumer in enumerate(consumers):
-            committed = consumer.committed(place, timeout=30)
+            committed = consumer.committed(place, timeout=120)
             assert [one.offset for one in committed] == [990 + number] * 3
             consumer.close()
 
@@ -295,7 +299,7 @@ def test_kills_while_a_table_is_written_and_cleaned(broker: MoldauProcess) -> No
         producer.poll(rng.random())
         broker.kill()
         broker.start()
-    assert producer.flush(60) == 0
+    assert producer.flush(150) == 0
     assert refused == []
     wait_until_clean(broker, "table")
     stored = drain(broker.bootstrap_servers, "table")

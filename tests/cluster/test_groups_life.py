@@ -139,6 +139,7 @@ async def test_requests_behind_a_parked_join_are_executed_but_answered_after_it(
     await second.receive_join(second.send_join())
     joining = second.send_join()
     listing = second.client.send(ApiKey.LIST_GROUPS)
+    await until_one_waits(broker)
     await first.join()
     assert (await second.receive_join(joining)).error_code is ErrorCode.NONE
     answer = await second.client.receive(ApiKey.LIST_GROUPS, listing)

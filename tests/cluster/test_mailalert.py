@@ -34,7 +34,7 @@ from moldau.testing.broker import MoldauProcess
 TOPIC = "alerts"
 WORKERS = 8
 
-wait_until = partial(eventually, timeout=120.0)
+wait_until = partial(eventually, timeout=300.0)
 
 
 class App:
@@ -163,7 +163,7 @@ def produce(broker: MoldauProcess, count: int, subjects: int) -> None:
                 break
             except BufferError:
                 producer.poll(0.1)
-    assert producer.flush(60) == 0
+    assert producer.flush(150) == 0
 
 
 def most_in_a_second(times: list[float]) -> int:
@@ -242,7 +242,7 @@ def test_what_is_no_alert_does_not_stop_the_others(
     far_away = b'{"subject": "x", "time": 99999999999999999999}'
     for value in (b"garbage", None, far_away, b'{"subject": "fine"}', b"\xff\x00"):
         producer.produce(TOPIC, value, partition=0)
-    producer.flush(30)
+    producer.flush(150)
     app.start()
     wait_until(lambda: app.all_finished(5))
     assert [str(message["Subject"]) for message in smtp.inbox.messages] == ["[error] fine"]
@@ -266,13 +266,13 @@ def test_what_is_no_alert_does_not_stop_the_others(
     assert str(smtp.inbox.messages[1]["Subject"]) == "[critical] anew"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
     broker: MoldauProcess, smtp: SmtpServer, app: App
 ) -> None:
     """Every alert is in the database once, every one is mailed at the rate that is allowed, and
     offsets are committed."""
-    count, subjects = 200_000, 60
+    count, subjects = 100_000, 60
     app.settings["queue"] = {"length": 1000}
     app.settings["mail"] |= {"rate": RATE, "burst": BURST}
     app.settings["digest"]["window"] = "2s"
@@ -334,7 +334,7 @@ def test_webhooks_and_the_status_page(broker: MoldauProcess, smtp: SmtpServer, a
             headers={"Authorization": f"Bearer {token}"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -365,7 +365,7 @@ def test_a_group_that_falls_behind_raises_an_alert_and_clears_it(
     producer = OtherProducer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(10):
         producer.produce("work", b"x", partition=0)
-    producer.flush(30)
+    producer.flush(150)
     place = TopicPartition("work", 0)
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.alter_group_offsets("workers", {place: OffsetAndMetadata(0)})
@@ -384,7 +384,7 @@ def test_the_command_watches_a_group_too(broker: MoldauProcess) -> None:
     broker.create_topic("work", partitions=1)
     producer = OtherProducer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce("work", b"x", partition=0)
-    producer.flush(30)
+    producer.flush(150)
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.alter_group_offsets("workers", {TopicPartition("work", 0): OffsetAndMetadata(0)})
     command = [sys.executable, "-m", "moldau.cli", "mailalert", "watch-lag", "--group", "workers"]
@@ -395,10 +395,10 @@ def test_the_command_watches_a_group_too(broker: MoldauProcess) -> None:
             bootstrap_servers=broker.bootstrap_servers, group_id="a", auto_offset_reset="earliest"
         ) as consumer:
             consumer.subscribe([TOPIC])
-            (record,) = consumer.consume_batch(1, timeout=60)
+            (record,) = consumer.consume_batch(1, timeout=150)
     finally:
         watching.send_signal(signal.SIGINT)
-        watching.wait(60)
+        watching.wait(150)
     assert json.loads(record.value)["subject"] == "Consumer lag: workers"
     assert watching.returncode == 130
 

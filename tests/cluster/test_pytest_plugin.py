@@ -26,7 +26,7 @@ def test_a_test_gets_a_broker_and_a_fresh_topic(run: pytest.Pytester) -> None:
         def test_round_trip(moldau_broker, moldau_topic):
             producer = Producer({"bootstrap.servers": moldau_broker.bootstrap_servers})
             producer.produce(moldau_topic, b"hello", key=b"k")
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
             consumer = Consumer(
                 {
                     "bootstrap.servers": moldau_broker.bootstrap_servers,
@@ -35,7 +35,7 @@ def test_a_test_gets_a_broker_and_a_fresh_topic(run: pytest.Pytester) -> None:
                 }
             )
             consumer.assign([TopicPartition(moldau_topic, 0, 0)])
-            message = consumer.poll(60)
+            message = consumer.poll(120)
             assert (message.key(), message.value()) == (b"k", b"hello")
             consumer.close()
             seen.append((moldau_broker.pid, moldau_topic))
@@ -58,7 +58,7 @@ def test_topics_have_partitions_and_settings(run: pytest.Pytester) -> None:
 
         def describe(broker, topic):
             admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-            return admin, admin.list_topics(topic, timeout=30).topics[topic]
+            return admin, admin.list_topics(topic, timeout=120).topics[topic]
 
         @pytest.mark.parametrize("moldau_topic", [3], indirect=True)
         def test_partitions(moldau_broker, moldau_topic):
@@ -71,7 +71,7 @@ def test_topics_have_partitions_and_settings(run: pytest.Pytester) -> None:
             admin, topic = describe(moldau_broker, name)
             assert len(topic.partitions) == 2
             resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-            configs = admin.describe_configs([resource])[resource].result(30)
+            configs = admin.describe_configs([resource])[resource].result(120)
             assert configs["retention.ms"].value == "1234"
             assert configs["preallocate"].value == "true"
 

@@ -66,6 +66,6 @@ class CommandLine:
     def pipe(self, stdin: bytes, *args: str, code: int = 0) -> bytes:
         """A child that gets ``stdin``; its stdout."""
         with self.start(*args) as child:
-            out, err = child.communicate(stdin, timeout=60)
+            out, err = child.communicate(stdin, timeout=150)
         assert child.returncode == code, err.decode()
         return out

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from moldau.log.disk import Buffer, Disk, DiskUsage, OsDisk, OsFile, OsMapping
@@ -65,7 +65,12 @@ class QuotaDisk(OsDisk):
         self._size = size
 
     def _used(self) -> int:
-        return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
+        used = 0
+        for directory, _, files in os.walk(self._root):
+            for file in files:
+                with suppress(FileNotFoundError):  # another thread removes files meanwhile
+                    used += Path(directory, file).stat().st_size
+        return used
 
     def _need(self, path: str, growth: int) -> None:
         if path.startswith(str(self._root)) and self._used() + growth > self._size:
