@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MAX_BODY: Final = 4 * 1024 * 1024
+_MAX_READ: Final = 4 * _MAX_BODY
 _STORED_WITHIN: Final = 30.0
 _READ_WITHIN: Final = 30.0
 """Seconds that a client may take for its request."""
@@ -217,13 +218,20 @@ def render_metrics(status: dict[str, Any]) -> str:
 
 
 async def _read(request: Request) -> bytes | None:
-    """The body, or None when it is too large."""
+    """The body, or None when it is too large.
+
+    It is read to its end nevertheless, within reason: a client that is still sending when the
+    connection closes never sees the answer.
+    """
     body = bytearray()
+    size = 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_BODY:
-            return None
-    return bytes(body)
+        size += len(chunk)
+        if size <= _MAX_BODY:
+            body += chunk
+        elif size > _MAX_READ:
+            break
+    return bytes(body) if size <= _MAX_BODY else None
 
 
 def _decode(body: bytes) -> list[Alert]:
