@@ -41,7 +41,7 @@ class MoldauProcess:
         port: int = 0,
         overrides: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
-        start_timeout: float = 30.0,
+        start_timeout: float = 120.0,
     ) -> None:
         self.directory = Path(directory)
         self.host = host
@@ -103,13 +103,13 @@ class MoldauProcess:
         self.port = _port_of(self.ready_line)
         return self
 
-    def terminate(self, timeout: float = 30.0) -> int:
+    def terminate(self, timeout: float = 120.0) -> int:
         """Ask for a clean shutdown (SIGTERM), wait for it, and give the exit code."""
         return self._stop(signal.SIGTERM, timeout)
 
     def kill(self) -> int:
         """End it at once, as a crash would (SIGKILL)."""
-        return self._stop(signal.SIGKILL, 30.0)
+        return self._stop(signal.SIGKILL, 120.0)
 
     def restart(self) -> Self:
         """Stop cleanly if it still runs, and start again on the same port and data."""
