@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Sequence
@@ -207,10 +208,12 @@ async def test_a_listener_that_does_not_accept_runs_into_the_timeout() -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         address = full.getsockname()
-        queued = [socket.socket() for _ in range(3)]
-        for sock in queued:
-            sock.setblocking(False)
-            sock.connect_ex(address)
+        queued = [socket.create_connection(address)]
+        select.select([full], [], [])  # from now on the queue is as long as it may be
+        for _ in range(2):
+            queued.append(socket.socket())
+            queued[-1].setblocking(False)
+            queued[-1].connect_ex(address)
         with pytest.raises(TimeoutError, match="no connection to"):
             await Channel.connect(*address, connect_timeout=0.05)
         for sock in queued:
