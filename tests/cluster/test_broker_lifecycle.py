@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.in_process import InProcessBroker, eventually
+from tests.support.process import free_port
 from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
 
 from moldau.errors import ErrorCode
@@ -72,7 +73,7 @@ async def test_a_signal_ends_it_cleanly_and_answers_long_polls(
 async def test_what_was_acknowledged_before_the_end_is_there_after_the_restart(
     tmp_path: Path,
 ) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         client = await WireClient.connect(broker.bootstrap_servers)
         await client.create_topic("t")
         acknowledged = 0
@@ -145,7 +146,7 @@ async def cluster_state(client: WireClient) -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", ["terminate", "kill"])
 async def test_topics_settings_ids_and_data_survive(tmp_path: Path, how: str) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         async with await WireClient.connect(broker.bootstrap_servers) as client:
             await client.create_topic("plain", 3)
             await client.create_topic("tuned", configs={"retention.ms": "123456789"})

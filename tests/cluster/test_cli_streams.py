@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import CommandLine
+from tests.support.process import free_port
 
 from moldau.testing.broker import BrokerStartError, MoldauProcess
 
@@ -119,7 +120,7 @@ def test_typed_lines_are_sent_one_by_one(moldau: CommandLine, topic: str) -> Non
 def test_following_survives_a_restart_of_the_broker(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         moldau = CommandLine(broker.bootstrap_servers, capfd)
         broker.create_topic("t")
         moldau.pipe(b"before\n", "produce", "t")
@@ -237,7 +238,7 @@ def test_a_broker_process_that_fails_shows_its_log(tmp_path: Path) -> None:
 
 
 def test_a_broker_process_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         port, pid = broker.port, broker.pid
         broker.create_topic("kept", partitions=2, retention_ms=60_000)
         assert broker.terminate() == 0

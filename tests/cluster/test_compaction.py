@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.clients.base import ALL_CODECS, Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka
 from tests.support.drain import drain
+from tests.support.process import free_port
 from tests.support.samples import incompressible
 
 from moldau.log.checkpoints import read_offsets
@@ -49,7 +50,7 @@ def broker(tmp_path: Path) -> Iterator[MoldauProcess]:
         "offsets.topic.num.partitions": 1,
         "metrics.listener": "HTTP://127.0.0.1:0",
     }
-    with MoldauProcess(tmp_path, overrides=settings) as broker:
+    with MoldauProcess(tmp_path, port=free_port(), overrides=settings) as broker:
         yield broker
 
 
@@ -238,7 +239,7 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path)
         "offsets.topic.num.partitions": 1,
         "offsets.topic.segment.bytes": SEGMENT_BYTES,
     }
-    with MoldauProcess(tmp_path, overrides=settings) as broker:
+    with MoldauProcess(tmp_path, port=free_port(), overrides=settings) as broker:
         broker.create_topic("t", 3)
         place = [KafkaPartition("t", partition, 0) for partition in range(3)]
         consumers = [

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from tests.support.process import free_port
 
 from moldau.testing.broker import MoldauProcess
 
@@ -162,7 +163,7 @@ def test_acknowledged_records_survive_kill_9_in_order_and_once(tmp_path: Path) -
     print(f"MOLDAU_SEED={seed}")
     rng = random.Random(seed)
     settings = {"log.flush.offset.checkpoint.interval.ms": 100}
-    with MoldauProcess(tmp_path, overrides=settings) as broker:
+    with MoldauProcess(tmp_path, port=free_port(), overrides=settings) as broker:
         for topic in ("idempotent", "plain"):
             broker.create_topic(topic, PARTITIONS, internal_segment_bytes=SEGMENT_BYTES)
         loads = [

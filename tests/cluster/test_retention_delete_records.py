@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.test_broker_offsets import EARLIEST, EARLIEST_LOCAL, delete_records, list_offset
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.in_process import InProcessBroker, eventually
+from tests.support.process import free_port
 from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
@@ -28,7 +29,7 @@ async def fill(client: WireClient, count: int, topic: str = "t") -> None:
 
 
 async def test_a_crash_right_after_the_answer_brings_nothing_back(tmp_path: Path) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         async with await WireClient.connect(broker.bootstrap_servers) as client:
             await client.create_topic("t")
             await fill(client, 10)
@@ -44,7 +45,7 @@ async def test_a_crash_right_after_the_answer_brings_nothing_back(tmp_path: Path
 
 
 async def test_deleting_everything_outlives_a_crash_too(tmp_path: Path) -> None:
-    with MoldauProcess(tmp_path) as broker:
+    with MoldauProcess(tmp_path, port=free_port()) as broker:
         async with await WireClient.connect(broker.bootstrap_servers) as client:
             await client.create_topic("t")
             await fill(client, 10)
