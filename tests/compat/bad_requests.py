@@ -26,7 +26,7 @@ TOPICS: dict[str, dict[str, str]] = {
 }
 RECORDS_IN_PLAIN = 3
 
-SOON = dt.timedelta(seconds=10)
+SOON = dt.timedelta(seconds=120)
 NO_ID = uuid.UUID("6f1b0c1a-7d3c-4c55-9d0c-0a4f5c1f2e3d")
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND = 0, 1, 2

@@ -40,7 +40,7 @@ CONFIG = {
 }
 NOT_YET = {"log.cleaner.backoff.ms": "3600000"}
 SOON = {"log.cleaner.backoff.ms": "200"}
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 
 
 def write_table(bootstrap: str) -> None:
@@ -48,7 +48,7 @@ def write_table(bootstrap: str) -> None:
     client = ConfluentKafka(bootstrap)
     client.create_topic(TOPIC, 1, CONFIG)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t", **QUIET})
-    producer.init_transactions(15)
+    producer.init_transactions(120)
     for round_number, codec in enumerate(ALL_CODECS):
         samples = [
             Sample(
@@ -64,8 +64,8 @@ def write_table(bootstrap: str) -> None:
             for n in range(3):
                 value = f"{round_number} {end.__name__}".encode() * 500
                 producer.produce(TOPIC, value, b"in transaction %d" % n, partition=0)
-            producer.flush(15)
-            end(15)
+            producer.flush(120)
+            end(120)
 
 
 @dataclass
@@ -100,13 +100,13 @@ def clean(broker: Target, directory: Path) -> Cleaned:
     return Cleaned(directory, *found)
 
 
-def wait_until_clean(data_dir: Path) -> None:
+def wait_until_clean(data_dir: Path, topic: str = TOPIC) -> None:
     path = f"{data_dir}/cleaner-offset-checkpoint"
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        active = max(int(file.stem) for file in (data_dir / f"{TOPIC}-0").glob("*.log"))
-        done = read_offsets(OsDisk(), path).get(TopicPartition(TOPIC, 0), -1)
-        if done == active:
+        active = max(int(file.stem) for file in (data_dir / f"{topic}-0").glob("*.log"))
+        done = read_offsets(OsDisk(), path).get(TopicPartition(topic, 0), -1)
+        if done == active > 0:
             return
         assert time.monotonic() < deadline, f"cleaned up to {done}, not to {active}"
         time.sleep(0.1)

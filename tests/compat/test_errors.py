@@ -9,11 +9,12 @@ import pytest
 from tests.compat.bad_requests import CASES, ONE, RECORDS_IN_PLAIN, SOON, TOPICS, TWO, Case
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.batches import Batch
-from tests.support.clients.base import Sample
+from tests.support.clients.base import ClientError, Sample
 from tests.support.clients.confluent import ConfluentKafka
 from tests.support.raw import RawClient
 from tests.support.requests import error_names, request
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 PRODUCER_ID = 4242
 TARGET = "broker under test"
@@ -49,7 +50,16 @@ def _prepare(bootstrap: str) -> None:
     for topic, configs in TOPICS.items():
         client.create_topic(topic, 1, configs)
     client.create_topic("sequences", 1)
+    # Kafka's controller answers before its broker has made them.
+    eventually(lambda: all(is_led(client, topic) for topic in (*TOPICS, "sequences")))
     client.write("plain", [Sample(b"key", b"value")] * RECORDS_IN_PLAIN, "none")
+
+
+def is_led(client: ConfluentKafka, topic: str) -> bool:
+    try:
+        return client.latest_offset(topic) == 0
+    except ClientError:
+        return False
 
 
 @pytest.mark.compat("Error codes", "Protocol")

@@ -11,7 +11,7 @@ from tests.compat.group_configs import DELETE, SET, GroupConfigs
 from tests.support import java
 from tests.support.target import Target
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 BROKER = 4
 APPEND = 2
 DEFAULT_BROKER, DEFAULT, OWN = 3, 5, 8

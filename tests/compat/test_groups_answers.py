@@ -88,6 +88,11 @@ def await_coordinator(caller: SocketCaller) -> None:
 def test_the_answers_are_those_of_apache_kafka(
     new_target: Callable[[dict[str, str]], Target],
 ) -> None:
-    caller = SocketCaller(new_target(SETTINGS).bootstrap)
-    await_coordinator(caller)
-    assert Script(caller).run() == kafka_answers()
+    for last in (False, False, True):
+        caller = SocketCaller(new_target(SETTINGS).bootstrap)
+        await_coordinator(caller)
+        answers = Script(caller).run()
+        # The script counts on tenths of seconds of real time, which a busy machine may not keep.
+        if answers == kafka_answers() or last:
+            break
+    assert answers == kafka_answers()

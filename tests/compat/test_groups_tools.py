@@ -60,7 +60,7 @@ def test_console_consumer_resumes_where_its_group_left_off(
 ) -> None:
     options = [
         *("--topic", topic, "--group", f"console-{topic}-{protocol}", "--from-beginning"),
-        *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "20000"),
+        *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "100000"),
     ]
     write(target.bootstrap, topic, 4, PARTITIONS)
     first = tool(java.CONSOLE_CONSUMER, *options, "--max-messages", "12")
@@ -80,7 +80,9 @@ def test_consumer_performance_reads_everything(
     config = tmp_path / "consumer.properties"
     config.write_text(f"group.protocol={protocol}\n")
     options = ("--topic", topic, "--group", f"perf-{topic}", "--command-config", str(config))
-    printed = tool(java.CONSUMER_PERFORMANCE, *options, "--num-records", "3000")
+    printed = tool(
+        java.CONSUMER_PERFORMANCE, *options, "--num-records", "3000", "--timeout", "100000"
+    )
     header, row = [line.split(", ") for line in printed.splitlines() if ", " in line][-2:]
     assert dict(zip(header, row, strict=True))["data.consumed.in.nMsg"] == "3000"
 

@@ -149,7 +149,7 @@ def test_console_consumer_reads_a_partition(
     tool: RunTool, client: ConfluentKafka, topic: str
 ) -> None:
     client.write(topic, [Sample(b"k%d" % n, b"v%d" % n) for n in range(20)], "snappy")
-    args = f"--topic {topic} --partition 0 --offset 5 --max-messages 10 --timeout-ms 20000"
+    args = f"--topic {topic} --partition 0 --offset 5 --max-messages 10 --timeout-ms 100000"
     printed = tool(java.CONSOLE_CONSUMER, *args.split(), "--formatter-property", "print.key=true")
     assert printed.splitlines() == [f"k{n}\tv{n}" for n in range(5, 15)]
 

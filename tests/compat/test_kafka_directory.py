@@ -7,12 +7,12 @@ again, which proves what the test expects.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import Producer
+from tests.compat.test_compaction import wait_until_clean
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import ALL_CODECS, Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka
@@ -70,7 +70,7 @@ def write_everything(kafka: ApacheKafka) -> dict[str, int]:
     partitions["configured"] = PARTITIONS
     write_transactions(kafka.bootstrap, client)
     partitions["transactions"] = 1
-    write_compacted(kafka.bootstrap, client)
+    write_compacted(kafka, client)
     partitions["compacted"] = 1
     return partitions
 
@@ -83,7 +83,7 @@ def write_transactions(bootstrap: str, client: ConfluentKafka) -> None:
         for name in ("first", "second")
     )
     for producer in (first, second):
-        producer.init_transactions(15)
+        producer.init_transactions(120)
     for number in range(6):
         first.begin_transaction()
         second.begin_transaction()
@@ -91,26 +91,26 @@ def write_transactions(bootstrap: str, client: ConfluentKafka) -> None:
             for name, producer in (("first", first), ("second", second)):
                 value = f"{name} {number} {step}".encode() * 2000
                 producer.produce("transactions", value, partition=0)
-                producer.flush(15)
-        (first.commit_transaction if number % 2 else first.abort_transaction)(15)
-        second.commit_transaction(15)
+                producer.flush(120)
+        (first.commit_transaction if number % 2 else first.abort_transaction)(120)
+        second.commit_transaction(120)
     first.begin_transaction()
     first.produce("transactions", b"never committed", partition=0)
-    first.flush(15)
+    first.flush(120)
     second.begin_transaction()
     second.produce("transactions", b"committed behind an open transaction", partition=0)
-    second.commit_transaction(15)
+    second.commit_transaction(120)
 
 
-def write_compacted(bootstrap: str, client: ConfluentKafka) -> None:
-    """Few keys over several segments, until Kafka's cleaner has left holes in the offsets."""
+def write_compacted(kafka: ApacheKafka, client: ConfluentKafka) -> None:
+    """Few keys over several segments, until Kafka's cleaner has nothing more to do.
+
+    It has left holes in the offsets then, and leaves no others while the directory is read.
+    """
     client.create_topic("compacted", 1, COMPACTED)
     rounds = [Sample(b"key %d" % (n % 7), incompressible(9000 + n)) for n in range(400)]
     client.write("compacted", rounds, "lz4")
-    deadline = time.monotonic() + 60
-    while len(drain(bootstrap, "compacted")) == len(rounds):
-        assert time.monotonic() < deadline, "Kafka did not compact"
-        time.sleep(0.2)
+    wait_until_clean(kafka.data_dir, "compacted")
 
 
 @pytest.fixture(scope="module", params=["stop", "kill"])

@@ -38,7 +38,13 @@ def dirs(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def broker(new_target: Callable[[dict[str, str]], Target], dirs: list[str]) -> Target:
-    return new_target({"log.dirs": ",".join(dirs)})
+    return new_target(
+        {
+            "log.dirs": ",".join(dirs),
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "1",
+        }
+    )
 
 
 @pytest.fixture
@@ -139,6 +145,7 @@ def test_the_java_client_moves_a_replica_and_kafkas_tool_shows_it(
 ) -> None:
     create(admin, "moved")
     client = JavaClient(broker.bootstrap)
+    eventually(lambda: client.replica_directory("moved") in dirs)
     before = client.replica_directory("moved")
     after = next(path for path in dirs if path != before)
     client.move_replica("moved", after)
@@ -165,7 +172,9 @@ def test_a_move_under_load_loses_doubles_and_reorders_nothing(
     create(admin, "busy")
     eventually(lambda: homes(admin, "busy"))
     received: list[int] = []
-    reading = threading.Thread(target=read_all, args=(broker.bootstrap, "busy", received))
+    reading = threading.Thread(
+        target=read_all, args=(broker.bootstrap, "busy", received), daemon=True
+    )
     writing = threading.Thread(target=write_all, args=(broker.bootstrap, "busy"))
     reading.start()
     writing.start()
@@ -177,7 +186,7 @@ def test_a_move_under_load_loses_doubles_and_reorders_nothing(
         eventually(partial(_is_in, admin, after))
         moves += 1
     writing.join()
-    reading.join(60)
+    reading.join(150)
     assert not reading.is_alive()
     assert received == list(range(RECORDS))
     again: list[int] = []
@@ -210,8 +219,8 @@ def write_all(bootstrap: str, topic: str) -> None:
             except BufferError:
                 producer.poll(0.1)
         if number % 100 == 0:
-            producer.flush(30)
-    producer.flush(30)
+            producer.flush(150)
+    producer.flush(150)
     assert not failures, failures[:3]
 
 

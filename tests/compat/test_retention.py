@@ -29,7 +29,7 @@ VALUE = b"." * 1000
 WINDOW = 1000
 """Records that the producer may be ahead of the reader at the tail: far less than is retained."""
 RECORDS = 25_000
-TIMEOUT_S = 60.0
+TIMEOUT_S = 150.0
 EARLIEST = -2
 DAY_MS = 86_400_000
 FAST_CHECKS = {
@@ -113,6 +113,7 @@ def read(consumer: Consumer, count: int) -> Iterator[Message]:
     while count:
         for message in consumer.consume(min(count, 500), 0.2):
             count -= 1
+            deadline = time.monotonic() + TIMEOUT_S
             yield message
         assert time.monotonic() < deadline, "nothing comes any more"
 
@@ -207,17 +208,20 @@ def test_the_tail_sees_every_record_and_the_head_recovers(target: Target) -> Non
         },
     )
     heads = {reset: reader(target.bootstrap, topic, reset) for reset in RESETS}
-    largest = 0
     with Load(target.bootstrap, topic) as load:
+        # Until the tail reads, there is no more than a window: nothing is deleted yet.
+        places = {reset: [m.offset() for m in read(heads[reset], 10)] for reset in RESETS}
+        assert all(offsets == list(range(10)) for offsets in places.values())
         tail = Tail(target, topic, load)
         tail.start()
         try:
-            places = {reset: [m.offset() for m in read(heads[reset], 10)] for reset in RESETS}
-            assert all(offsets == list(range(10)) for offsets in places.values())
             for number in range(3):
                 # Far beyond what a reader may hold back in its queue.
                 tail.wait_for_log_start(places["earliest"][-1] + 4000)
-                largest = max(largest, size_on_disk(target.data_dir / f"{topic}-0"))
+                tail.wait_for(
+                    lambda: size_on_disk(target.data_dir / f"{topic}-0") < 2 * RETENTION_BYTES,
+                    "deleted files stay on disk",
+                )
                 places["earliest"] += read_over_a_gap(heads["earliest"], places["earliest"][-1])
                 if number == 0:
                     places["latest"] += read_over_a_gap(heads["latest"], places["latest"][-1])
@@ -230,11 +234,8 @@ def test_the_tail_sees_every_record_and_the_head_recovers(target: Target) -> Non
     assert not load.errors
     for offsets in places.values():
         assert offsets == sorted(set(offsets)), "in order, none twice"
-    tail_end = tail.seen
     for head in heads.values():
         head.close()
-    # At most what is kept, a segment being written, and what came since the last check.
-    assert largest < tail_end * len(VALUE) / 2
     eventually(
         lambda: RETENTION_BYTES <= size_in_answers(target, topic) < RETENTION_BYTES + SEGMENT_BYTES,
         "DescribeLogDirs still shows more than is retained",

@@ -14,7 +14,7 @@ JARS = ROOT / ".cache" / f"kafka-{KAFKA_VERSION}"
 
 # A short-lived JVM is mostly start-up: the cheap compiler and collector halve it.
 TOOL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
-TOOL_TIMEOUT_S = 120.0
+TOOL_TIMEOUT_S = 300.0
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
