@@ -105,6 +105,13 @@ $(CONNECTOR_JARS)/.complete: tests/java/spark/pom.xml
 	@$(PIP) install --no-deps --target .cache/pyspark-$* pyspark==$*
 	@touch $@
 
+# Without it the JVMs of Spark start more slowly, and nothing else.
+.cache/spark-classes.jsa: tests/spark/class_archive.py | install
+	@tools/system-packages java
+	@echo "Archiving the classes of Spark"
+	@mkdir -p .cache
+	@$(BIN)/python -m tests.spark.class_archive > .cache/spark-classes.log 2>&1 || touch $@
+
 # No lock file: it would pin download addresses. package.json pins the versions.
 $(KAFKAJS): tests/node/package.json
 	@tools/system-packages node
@@ -113,7 +120,7 @@ $(KAFKAJS): tests/node/package.json
 	@touch $@
 
 .PHONY: test-tools
-test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete
+test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
 	@tools/system-packages java node kcat postgresql openssl
 
 # --- Checking --------------------------------------------------------------------------------------------------------

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 
+from tests.spark.java_options import JAVA_OPTIONS
+
 from moldau.spark.session import spark_session
 
 
 def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: str) -> None:
+    """For ever, and telling of each batch, unless it is to end."""
     config = {
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     }
     spark = spark_session("copy", master="local[1]", config=config)
     server = {"kafka.bootstrap.servers": bootstrap}
@@ -22,12 +25,10 @@ def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: st
         .load()
         .select("key", "value")
     )
-    query = (
-        rows.writeStream.format("moldau")
-        .options(**server, topic=copy, checkpointLocation=checkpoint)
-        .trigger(availableNow=True)
-        .start()
+    writer = rows.writeStream.format("moldau").options(
+        **server, topic=copy, checkpointLocation=checkpoint
     )
+    query = (writer.trigger(availableNow=True) if to_the_end else writer).start()
     while not to_the_end and query.isActive:
         progress = query.lastProgress
         if progress is not None:

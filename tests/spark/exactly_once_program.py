@@ -24,7 +24,7 @@ def main(bootstrap: str, topic: str, copy: str, directory: str, master: str, *mo
         "spark.local.dir": directory,
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.python.daemon.module": "tests.spark.ready_daemon",
-        **dict(one.split("=") for one in more),
+        **dict(one.split("=", 1) for one in more),
     }
     spark = spark_session("exactly once", master=master, config=config)
     register(spark)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    Consumer,
+    KafkaError,
+    Producer,
+    TopicPartition,
+)
 from tests.support.waiting import eventually
 
 from moldau import model
 from moldau.client.admin import Admin
 from moldau.client.offsets import OffsetSpec
 
+PASSING = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+"""What a consumer may say while brokers die and leaders change; it goes on."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -66,9 +79,11 @@ def consume(bootstrap: str, topic: str, partitions: int, **settings: Any) -> lis
     while len(ended) < partitions:
         message = consumer.poll(180)
         assert message is not None, f"{topic} could not be read to its end"
-        if message.error() is not None:
-            assert message.error().code() == -191, message.error()  # the end of a partition
-            ended.add(message.partition())
+        if (error := message.error()) is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                assert error.code() in PASSING, error
             continue
         kind, timestamp = message.timestamp()
         rows.append(
@@ -94,6 +109,18 @@ def wait_for_markers(bootstrap: str, topic: str, partitions: int) -> None:
             lambda: admin.list_offsets(latest, read_committed=True) == admin.list_offsets(latest),
             f"a transaction is open in {topic}",
         )
+
+
+def committed_rows(bootstrap: str, topic: str, partitions: int, least: int) -> list[Row]:
+    """What readers see of transactions, once they see that many rows or more."""
+    found: list[Row] = []
+
+    def are_there() -> bool:
+        found[:] = consume(bootstrap, topic, partitions, **{"isolation.level": "read_committed"})
+        return len(found) >= least
+
+    eventually(are_there, f"{topic} has too few rows")
+    return found
 
 
 def rows_of(frame: Any) -> list[Row]:

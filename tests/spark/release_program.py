@@ -12,6 +12,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.spark.java_options import JAVA_OPTIONS
 
 from moldau.client.admin import Admin
 from moldau.spark.group_offsets import GroupOffsetListener
@@ -22,6 +23,7 @@ CONFIG = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
 
 
@@ -61,7 +63,7 @@ class Steps:
         """How many rows each batch had; ended by hand when all have been read."""
         query = self._copy(topic, copy, "stream", **options).start()
         while sum(_rows(query)) < 100 and query.isActive:
-            query.awaitTermination(1)
+            query.awaitTermination(0.1)
         query.stop()
         if (failure := query.exception()) is not None:
             raise failure

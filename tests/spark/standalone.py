@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyspark
 from tests.spark.java_options import JAVA_OPTIONS
+from tests.spark.processes import at_work_in
 from tests.support.process import ServerProcess
 
 from moldau.spark.session import find_java
@@ -28,12 +29,20 @@ class StandaloneCluster:
         self.url = ready.rpartition(" ")[2]
         self.work = [directory / f"work-{number}" for number, _ in enumerate(hosts)]
         sizes = ("--cores", "1", "--memory", "512m")
-        workers = [
+        self._workers = [
             self._start("worker.Worker", host, self.url, *sizes, "--work-dir", str(work))
             for host, work in zip(hosts, self.work, strict=True)
         ]
-        for worker in workers:
+        for worker in self._workers:
             worker.wait_for("Successfully registered with master")
+
+    def killed_executors(self) -> int:
+        """How many executors have ended by SIGKILL, as far as the workers have noticed."""
+        return sum(worker.text().count("exitStatus 137") for worker in self._workers)
+
+    def executors(self) -> list[int]:
+        """Executors and their Python processes that are left."""
+        return [pid for work in self.work for pid in at_work_in(work)]
 
     def _start(self, name: str, host: str, *arguments: str) -> ServerProcess:
         program = Path(pyspark.__file__).parent / "bin" / "spark-class"

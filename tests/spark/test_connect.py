@@ -9,6 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests.client.conftest import topic_factory
+from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.records import consume, produce
 from tests.support.cli import CommandLine
 from tests.support.process import ServerProcess
@@ -71,6 +72,7 @@ def server(tmp_path: Path) -> Iterator[str]:
             "JAVA_HOME": str(find_java()),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
         },
     )
     try:

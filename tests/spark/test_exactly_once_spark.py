@@ -12,7 +12,6 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from tests.client.conftest import NewTopicFactory
-from tests.client.reading import read_topic
 from tests.spark.exactly_once_driver import run_driver
 from tests.spark.exactly_once_faults import (
     STEPS,
@@ -22,7 +21,7 @@ from tests.spark.exactly_once_faults import (
     register,
     start_copy,
 )
-from tests.spark.records import produce
+from tests.spark.records import committed_rows, produce
 from tests.support.target import Target
 
 SOAK = bool(os.environ.get("MOLDAU_SOAK"))
@@ -117,8 +116,9 @@ def numbers(first: int, last: int) -> list[dict[str, Any]]:
 
 def check_copy(kafka: Target, copy: str, rows: int) -> None:
     """All rows, once, in their order."""
-    found = read_topic(kafka.bootstrap, copy, isolation="read_committed")
-    assert {part: [record.value for record in found[part]] for part in found} == {
-        part: [b"%d" % number for number in range(part, rows, PARTITIONS)]
+    found = committed_rows(kafka.bootstrap, copy, PARTITIONS, rows)
+    assert [(row.partition, row.value) for row in found] == [
+        (part, b"%d" % number)
         for part in range(PARTITIONS)
-    }
+        for number in range(part, rows, PARTITIONS)
+    ]

@@ -22,7 +22,7 @@ def test_the_examples_run(spark: SparkSession, tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         topics = [NewTopic(name, 1) for name in ("orders", "people", "people.bad", "shouted")]
         for future in admin.create_topics(topics).values():
-            future.result(30)
+            future.result(60)
         names: dict[str, object] = {"spark": spark}
         for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
             # Compiled with the lines of the page, so that a failure points there.

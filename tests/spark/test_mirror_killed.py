@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.client.conftest import topic_factory
 from tests.spark.java_options import JAVA_OPTIONS
-from tests.spark.records import consume, produce
+from tests.spark.processes import of_session
+from tests.spark.records import committed_rows, consume, produce
 from tests.support.cli import CommandLine
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 SOAK = bool(os.environ.get("MOLDAU_SOAK"))
 KILLS = 12 if SOAK else 2
+
+
+def is_gone(session: int) -> bool:
+    return not of_session(session)
 
 
 @pytest.mark.timeout(3600 if SOAK else 600)
@@ -55,7 +62,7 @@ def test_a_mirror_that_is_killed_has_every_record_once(
 
     for _ in range(KILLS):
         more()
-        with cli.start(*command, cwd=tmp_path) as child:
+        with cli.start(*command, cwd=tmp_path, start_new_session=True) as child:
             assert child.stdout is not None
             assert child.stderr is not None
             for _ in range(rng.randrange(1, 4)):
@@ -63,11 +70,13 @@ def test_a_mirror_that_is_killed_has_every_record_once(
                 assert child.stdout.readline(), child.stderr.read()[-2000:]
             more()
             child.kill()
+        # Spark's process hears of it and ends; two of them would be one too many for a checkpoint.
+        eventually(partial(is_gone, child.pid), "Spark outlives its driver", timeout=240)
     with cli.start(*command, "--once", cwd=tmp_path) as child:
-        _, err = child.communicate(timeout=300)
+        _, err = child.communicate(timeout=500)
     assert child.returncode == 0, err.decode()
     original = consume(source.bootstrap, topic, 2)
-    copy = consume(kafka.bootstrap, topic, 2, **{"isolation.level": "read_committed"})
+    copy = committed_rows(kafka.bootstrap, topic, 2, written)
     assert len(original) == written
     # Markers of transactions take offsets of their own.
     assert [row._replace(offset=0) for row in copy] == [row._replace(offset=0) for row in original]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.conftest import topic_factory
+from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.records import consume, produce
 from tests.spark.standalone import StandaloneCluster
 from tests.support.cli import CommandLine
@@ -27,6 +28,11 @@ checkpoint = "${checkpoint}"
 "spark.executor.memory" = "512m"
 "spark.driver.memory" = "512m"
 "spark.driver.host" = "127.0.0.1"
+"spark.driver.extraJavaOptions" = "JAVA_OPTIONS"
+"spark.executor.extraJavaOptions" = "JAVA_OPTIONS"
+"spark.cores.max" = 2
+"spark.scheduler.minRegisteredResourcesRatio" = 1.0
+"spark.scheduler.maxRegisteredResourcesWaitingTime" = "300s"
 "spark.sql.shuffle.partitions" = 2
 [[sources]]
 name = "records"
@@ -52,7 +58,7 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
         yield StandaloneCluster(directory, stack, ["127.0.0.1"] * 2)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_two_workers_run_the_same_file(
     standalone: StandaloneCluster,
     clusters: Callable[[str], Target],
@@ -68,14 +74,14 @@ def test_two_workers_run_the_same_file(
     ]
     produce(broker.bootstrap, topic, records)
     file = tmp_path / "upper.toml"
-    file.write_text(FILE)
+    file.write_text(FILE.replace("JAVA_OPTIONS", JAVA_OPTIONS))
     given = {"bootstrap": broker.bootstrap, "topic": topic, "to": to,
              "checkpoint": str(tmp_path / "checkpoint")}  # fmt: skip
     options = [part for item in given.items() for part in ("-p", "=".join(item))]
     cli = CommandLine(broker.bootstrap, capsys)
     master = ("--master", standalone.url, "--once", "--json")
     with cli.start("pipeline", "run", str(file), *options, *master) as child:
-        out, err = child.communicate(timeout=240)
+        out, err = child.communicate(timeout=500)
     assert child.returncode == 0, err.decode()
     assert b'"rows":200' in out
     found = consume(broker.bootstrap, to, 2)

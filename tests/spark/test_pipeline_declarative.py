@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests.client.conftest import topic_factory
+from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.records import consume, produce
 from tests.support.target import Target
 
@@ -20,7 +21,7 @@ from moldau.spark.session import find_java
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark-pipelines"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: Path) -> None:
     broker = clusters("moldau")
     new_topic = topic_factory(broker.bootstrap)
@@ -41,9 +42,9 @@ def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: P
         [str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"), "run",
          "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=1g",
          "--conf", "spark.sql.shuffle.partitions=2", "--spec", str(spec)],
-        cwd=project, capture_output=True, text=True, timeout=240, check=False,
+        cwd=project, capture_output=True, text=True, timeout=500, check=False,
         env={**os.environ, "JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable,
-             "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": ""},
+             "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": "", "JDK_JAVA_OPTIONS": JAVA_OPTIONS},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = consume(broker.bootstrap, to, 1)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.conftest import NewTopicFactory
-from tests.client.reading import values_of
-from tests.spark.records import consume
+from tests.spark.records import committed_rows, consume
 from tests.support.target import Target
 
 ROOT = Path(__file__).parents[2]
@@ -67,4 +66,5 @@ def test_everything_works_once(
     assert found["committed"] == 100
     wanted = sorted(b'{"id": %d}' % number for number in range(100))
     assert sorted(row.value or b"" for row in consume(kafka.bootstrap, copy, 1)) == wanted
-    assert sorted(values_of(kafka.bootstrap, exact, isolation="read_committed")) == wanted
+    exactly = committed_rows(kafka.bootstrap, exact, 2, 100)
+    assert sorted(row.value or b"" for row in exactly) == wanted

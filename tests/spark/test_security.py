@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.client.reading import values_of
+from tests.spark.records import committed_rows
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.certificates import make_certificates
 from tests.support.secured_kafka import PASSWORD, SASL_SSL, USER, add_user, secured_kafka
@@ -65,8 +65,8 @@ def test_a_query_over_tls_with_a_login(
     )
     assert query.awaitTermination(300)
     shown = [progress.json for progress in query.recentProgress]
-    found = values_of(secured.bootstrap, "copies", isolation="read_committed")
-    assert sorted(map(int, found)) == list(range(100))
+    found = committed_rows(secured.bootstrap, "copies", 2, 100)
+    assert sorted(int(row.value or b"-1") for row in found) == list(range(100))
     frame = spark.read.format("moldau").options(**options, subscribe="copies").load()
     shown.append(frame._jdf.queryExecution().toString())
     assert len(shown) > 1

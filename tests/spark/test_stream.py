@@ -19,7 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from tests.client.conftest import NewTopicFactory, topic_factory
 from tests.spark.records import consume, produce
+from tests.spark.standalone import PYTHONPATH, ROOT
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.spark.admission import AdmittingStreamReader
 from moldau.spark.group_offsets import GroupOffsetListener
@@ -27,7 +29,7 @@ from moldau.spark.offsets import DataLossError, plan
 from moldau.spark.options import read_options
 from moldau.spark.stream_reader import PlainStreamReader
 
-PROGRAM = Path(__file__).with_name("copy_program.py")
+PROGRAM = "tests.spark.copy_program"
 
 
 def numbers(first: int, last: int, **more: Any) -> list[dict[str, Any]]:
@@ -37,7 +39,7 @@ def numbers(first: int, last: int, **more: Any) -> list[dict[str, Any]]:
 def committed(target: Target, group: str, topic: str, partitions: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": target.bootstrap, "group.id": group})
     wanted = [TopicPartition(topic, number) for number in range(partitions)]
-    offsets = [one.offset for one in consumer.committed(wanted, timeout=30)]
+    offsets = [one.offset for one in consumer.committed(wanted, timeout=60)]
     consumer.close()
     return offsets
 
@@ -114,38 +116,58 @@ def test_rows_are_copied_to_another_topic(
 
 
 def test_a_killed_query_loses_nothing(clusters: Callable[[str], Target], tmp_path: Path) -> None:
+    """In the midst of a batch, unless it is quicker than the kill."""
     cluster = clusters("moldau")
     new_topic = topic_factory(cluster.bootstrap)
     topic, copy = new_topic(partitions=2), new_topic(partitions=2)
-    produce(cluster.bootstrap, topic, numbers(0, 600))
-    command = [sys.executable, str(PROGRAM), cluster.bootstrap, topic, copy, str(tmp_path / "ckpt")]
-    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}
+    produce(cluster.bootstrap, topic, numbers(0, 300))
+    command = [sys.executable, "-m", PROGRAM, cluster.bootstrap, topic, copy, str(tmp_path / "to")]
+    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path), "PYTHONPATH": PYTHONPATH}
     log = tmp_path / "first.log"
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=output, env=environment, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,
         ) as program,
     ):
         assert program.stdout is not None
         for line in program.stdout:
-            if line.startswith(b"batch 1"):
+            if int(line.removeprefix(b"batch ")) >= 1:
                 break
         else:
             pytest.fail(f"the query ended early: {log.read_text()[-2000:]}")
+        produce(cluster.bootstrap, topic, numbers(300, 600))
         os.killpg(program.pid, signal.SIGKILL)
     already = {row.value for row in consume(cluster.bootstrap, copy, 2)}
-    assert 0 < len(already) < 600
-    subprocess.run(
-        [*command, "to the end"], check=True, env=environment, timeout=150, capture_output=True
+    assert 300 <= len(already) <= 600
+    produce(cluster.bootstrap, topic, numbers(600, 700))
+    done = subprocess.run(
+        [*command, "to the end"],
+        check=False,
+        env=environment,
+        cwd=ROOT,
+        timeout=500,
+        capture_output=True,
     )
+    assert done.returncode == 0, done.stderr.decode()[-4000:]
     found = [row.value for row in consume(cluster.bootstrap, copy, 2)]
-    assert {int(value) for value in found if value is not None} == set(range(600))
+    assert {int(value) for value in found if value is not None} == set(range(700))
+    assert len(found) <= 700 + 150  # the batch that was under way
 
 
 def reader(target: Target, topic: str, **options: str) -> AdmittingStreamReader:
     given = {"kafka.bootstrap.servers": target.bootstrap, "subscribe": topic, **options}
     return AdmittingStreamReader(read_options(given, streaming=True), StructType())
+
+
+def has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
+    found = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
+    return sum(one.leader >= 0 for one in found) == partitions
 
 
 def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_start(
@@ -167,7 +189,8 @@ def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_
     hurried.stop()
 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
+    eventually(lambda: has_leaders(admin, topic, 2))
     produce(cluster.bootstrap, topic, numbers(0, 20, partition=1))
     end = waiting.latestOffset({topic: {"0": 10}}, limit)
     assert end == {topic: {"0": 10, "1": 20}}
