@@ -9,6 +9,7 @@ again, to the end.
 from __future__ import annotations
 
 import asyncio
+import copy
 import errno
 import random
 from collections.abc import Callable
@@ -52,6 +53,10 @@ COMPACT = TopicConfig(
 )
 CODECS = (Compression.NONE, Compression.LZ4, Compression.GZIP)
 
+Machine = tuple[random.Random, MemoryDisk, int, dict[int, Record], dict[int, int]]
+STOPPED: dict[int, Machine] = {}
+"""Where the first part of the way to a log to be cleaned ended, by seed: it is gone once."""
+
 
 async def run_here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     await asyncio.sleep(0)
@@ -62,6 +67,7 @@ class Table:
     """A compacted partition, what was written to it, and the machine it is on."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
         self.disk = MemoryDisk(self.rng)
         self.now_ms = START_MS
@@ -82,6 +88,15 @@ class Table:
         self.manager.use_high_watermarks(dict, lambda _: self.log.log_end_offset)
         await self.manager.start(lambda _: self.config)
         self.log: PartitionLog = self.manager.get_or_create(PARTITION, TOPIC_ID, self.config)
+
+    @property
+    def machine(self) -> Machine:
+        """Everything that is there while no broker runs."""
+        return self.rng, self.disk, self.now_ms, self.written, self.sequences
+
+    @machine.setter
+    def machine(self, machine: Machine) -> None:
+        self.rng, self.disk, self.now_ms, self.written, self.sequences = machine
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -140,14 +155,17 @@ class Table:
 
     async def prepare(self) -> None:
         """A log with a cleaned part, old tombstones and markers in it, and a dirty part."""
-        await self.start()
-        self.write(12)
-        await self.manager.cleaner.clean_all()
-        self.now_ms += 2 * RETENTION_MS
-        self.write(8)
-        await self.manager.flush(self.log)
-        self.manager.cleaner.high_watermark = lambda _: self.log.log_end_offset
-        await self.manager.shutdown()
+        if self.seed not in STOPPED:
+            await self.start()
+            self.write(12)
+            await self.manager.cleaner.clean_all()
+            self.now_ms += 2 * RETENTION_MS
+            self.write(8)
+            await self.manager.flush(self.log)
+            self.manager.cleaner.high_watermark = lambda _: self.log.log_end_offset
+            await self.manager.shutdown()
+            STOPPED[self.seed] = copy.deepcopy(self.machine)
+        self.machine = copy.deepcopy(STOPPED[self.seed])
         await self.start()
         self.write(3)
         await self.manager.flush(self.log)
