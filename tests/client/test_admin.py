@@ -338,7 +338,6 @@ def test_transactions(kafka_admin: Admin, kafka: Target) -> None:
 # -- what takes several brokers
 
 
-@pytest.mark.timeout(600)
 def test_replicas_move_and_leaders_are_elected(kafka_cluster: ApacheKafkaCluster) -> None:
     with Admin(bootstrap_servers=kafka_cluster.bootstrap) as admin:
         eventually(lambda: len(admin.describe_cluster().nodes) == 3)

@@ -222,7 +222,6 @@ async def test_a_restart_of_the_broker_is_waited_out(own_moldau: MoldauProcess) 
         assert [one.offset for one in committed.values() if one is not None] == [2, 1]
 
 
-@pytest.mark.timeout(600)
 async def test_a_consumer_follows_the_leader_and_loses_nothing(
     kafka_cluster: ApacheKafkaCluster,
 ) -> None:
@@ -249,7 +248,6 @@ async def test_a_consumer_follows_the_leader_and_loses_nothing(
                 await cluster.refresh([topic])
 
 
-@pytest.mark.timeout(600)
 async def test_the_nearest_replica_is_read_from(kafka_cluster: ApacheKafkaCluster) -> None:
     bootstrap = kafka_cluster.bootstrap
     topic = topic_factory(bootstrap)(partitions=1, replication=3)

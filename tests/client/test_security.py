@@ -53,7 +53,7 @@ from moldau.client.client import Client
 
 Config = dict[str, object]
 
-FOREVER = {"max_block_ms": 600_000, "delivery_timeout_ms": 700_000}
+FOREVER = {"max_block_ms": 1_200_000, "delivery_timeout_ms": 1_300_000}
 
 
 @pytest.fixture(scope="module")
@@ -223,13 +223,13 @@ def test_a_wrong_password_fails_at_once(over: Callable[..., Config]) -> None:
     with Producer(**config, **FOREVER) as producer, pytest.raises(AuthenticationError) as caught:
         producer.send("any", b"x")
     failures.append(caught.value)
-    with Consumer(**config, group_id="any", default_api_timeout_ms=600_000) as consumer:
+    with Consumer(**config, group_id="any", default_api_timeout_ms=1_200_000) as consumer:
         consumer.subscribe(["any"])
         with pytest.raises(AuthenticationError) as caught:
             read_forever(consumer)
     failures.append(caught.value)
     with (
-        Admin(**config, default_api_timeout_ms=600_000) as admin,
+        Admin(**config, default_api_timeout_ms=1_200_000) as admin,
         pytest.raises(AuthenticationError) as caught,
     ):
         admin.list_topics()
@@ -243,7 +243,7 @@ def test_a_wrong_password_fails_at_once(over: Callable[..., Config]) -> None:
 
 def read_forever(consumer: Consumer) -> None:
     while True:
-        consumer.poll(timeout=600)
+        consumer.poll(timeout=1200)
 
 
 async def test_an_async_client_does_not_even_start(over: Callable[..., Config]) -> None:
@@ -287,7 +287,7 @@ def test_certificates_that_are_not_trusted(
 def test_a_certificate_is_asked_for(over: Callable[..., Config]) -> None:
     # With TLS 1.3 the broker's complaint and the first request may cross; the hint is the same.
     with (
-        Admin(**over(MUTUAL), default_api_timeout_ms=30_000, request_timeout_ms=5_000) as admin,
+        Admin(**over(MUTUAL), default_api_timeout_ms=60_000, request_timeout_ms=30_000) as admin,
         pytest.raises(KafkaError, match=r"ssl\.keystore\.location"),
     ):
         admin.list_topics()
@@ -388,7 +388,7 @@ def test_a_user_who_is_deleted_is_told(kafka: ApacheKafka, over: Callable[..., C
 
 def send_forever(producer: Producer, topic: str) -> None:
     while True:
-        producer.send(topic, b"y").result(600)
+        producer.send(topic, b"y").result(1200)
 
 
 # Commands
