@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.clients.base import Client, ClientError, Sample
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 150.0
 HEADERS_END = b"\x1eheaders end\x1e"
 
 
@@ -92,7 +92,7 @@ class Kcat(Client):
 
     def _run(self, arguments: Sequence[str | bytes], stdin: bytes = b"") -> bytes:
         done = subprocess.run(
-            ["kcat", "-b", self.bootstrap, *arguments],
+            ["kcat", "-b", self.bootstrap, "-m", "60", *arguments],
             input=stdin,
             capture_output=True,
             timeout=TIMEOUT_S,
