@@ -11,6 +11,7 @@ from tests.support.members.kinds import (
     CONFLUENT_CONSUMER,
     CONFLUENT_COOPERATIVE,
     CONFLUENT_EAGER,
+    CONSUMER_PROTOCOL,
     GROUP_SETTINGS,
     MEMBER_KINDS,
     STATIC_KINDS,
@@ -72,7 +73,8 @@ def test_a_killed_members_partitions_come_back_and_nothing_is_skipped(
     first = team.join(kind)
     second = team.join(kind, session_ms=KILL_SESSION_MS)
     team.wait_until_shared(first, second)
-    team.shorten_sessions(KILL_SESSION_MS)
+    if kind.protocol == CONSUMER_PROTOCOL:
+        team.shorten_sessions(KILL_SESSION_MS)
     team.write(10)
     team.wait_until_all_is_seen()
     killed_ms = time.time_ns() // 1_000_000

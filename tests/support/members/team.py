@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.members.kinds import SESSION_MS, MemberKind, Place
+from tests.support.members.kinds import HEARTBEAT_MS, SESSION_MS, MemberKind, Place
 from tests.support.members.process import WAIT_S, Member
 
 from moldau.client.admin import Admin, ConfigChange, ConfigResource, ResourceType
@@ -90,13 +90,15 @@ class Team:
     def shorten_sessions(self, ms: int) -> None:
         """Members under the consumer protocol that fall silent are gone so soon from now on.
 
-        They are given it with their next heartbeat. Others chose their session when they joined.
+        They are given it with their next heartbeat, of which nobody tells: who is killed before
+        it is waited for as long as before. Others chose their session when they joined.
         """
         group = ConfigResource(ResourceType.GROUP, self.group)
         change = ConfigChange("consumer.session.timeout.ms", str(ms))
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             (outcome,) = admin.alter_configs({group: [change]})
         outcome.get()
+        time.sleep(5 * HEARTBEAT_MS / 1000)
 
     def write(self, each: int) -> set[tuple[int, int]]:
         fresh = write(self.bootstrap, self.topic, each, self.partitions)
