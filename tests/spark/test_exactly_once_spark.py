@@ -32,7 +32,7 @@ COMMITTING = tuple(step for step in STEPS if not step.startswith("task"))
 STARTS = 100 if SOAK else 17
 """Each ends with a committer that is killed, after two tasks were."""
 DRIVERS_KILLED = 30 if SOAK else 1
-ROWS = 2000 if SOAK else 400
+ROWS = 2000 if SOAK else 280
 
 
 def random_faults(rng: random.Random) -> list[Fault]:
