@@ -272,7 +272,7 @@ def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
 ) -> None:
     """Every alert is in the database once, every one is mailed at the rate that is allowed, and
     offsets are committed."""
-    count, subjects = 100_000, 60
+    count, subjects = 200_000, 60
     app.settings["queue"] = {"length": 1000}
     app.settings["mail"] |= {"rate": RATE, "burst": BURST}
     app.settings["digest"]["window"] = "2s"
