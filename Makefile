@@ -28,6 +28,9 @@ PROCESSES ?= 2
 # Options for `make run` and `make test`, e.g. make run ARGS="--port 9192", make test ARGS="-k compat".
 ARGS ?=
 
+# Every broker, command and Spark worker starts from bytecode, as an installed package does, whatever the shell has set.
+unexport PYTHONDONTWRITEBYTECODE
+
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: help
