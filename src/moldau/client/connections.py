@@ -73,13 +73,16 @@ class Connections:
         connection = self.open_one(old)
         if connection is None or connection.address != (node.host, node.port):
             return False
-        if self.open_one(new) is not None:
+        opening = self._opening.get(new)
+        if self.open_one(new) is not None or (opening is not None and opening.locked()):
             return False
         self._open[new] = self._open.pop(old)
         return True
 
     async def drop_all(self) -> None:
         connections, self._open = self._open, {}
+        for connection in connections.values():
+            connection.abandon()  # all, even if nobody waits until the last is closed
         for connection in connections.values():
             await connection.close()
 
