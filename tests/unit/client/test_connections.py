@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from tests.unit.client.test_connection import versions
 
+from moldau.client.connection import BrokerConnection
 from moldau.client.connections import Connections
 from moldau.client.settings import CommonSettings
 from moldau.model import Node
@@ -46,16 +47,16 @@ class Server:
         writer.close()
 
 
-def new_connections(server: Server) -> Connections:
-    return Connections(CommonSettings(bootstrap_servers=f"127.0.0.1:{server.port}"))
+async def connected(server: Server) -> tuple[Connections, BrokerConnection]:
+    connections = Connections(CommonSettings(bootstrap_servers=f"127.0.0.1:{server.port}"))
+    opening = asyncio.create_task(connections.get(BOOTSTRAP, "127.0.0.1", server.port))
+    (await server.asked.get()).set()
+    return connections, await opening
 
 
 async def test_a_connection_takes_no_key_for_which_another_is_being_opened() -> None:
     async with Server().running() as server:
-        connections = new_connections(server)
-        first = asyncio.create_task(connections.get(BOOTSTRAP, "127.0.0.1", server.port))
-        (await server.asked.get()).set()
-        bootstrap = await first
+        connections, bootstrap = await connected(server)
         second = asyncio.create_task(connections.get(NODE, "127.0.0.1", server.port))
         may_answer = await server.asked.get()
         node = Node(1, "127.0.0.1", server.port)
@@ -71,10 +72,7 @@ async def test_a_connection_takes_no_key_for_which_another_is_being_opened() -> 
 
 async def test_a_connection_takes_a_free_key() -> None:
     async with Server().running() as server:
-        connections = new_connections(server)
-        first = asyncio.create_task(connections.get(BOOTSTRAP, "127.0.0.1", server.port))
-        (await server.asked.get()).set()
-        bootstrap = await first
+        connections, bootstrap = await connected(server)
         assert not connections.rename(BOOTSTRAP, NODE, Node(1, "127.0.0.1", server.port + 1))
         assert connections.rename(BOOTSTRAP, NODE, Node(1, "127.0.0.1", server.port))
         assert connections.open_one(BOOTSTRAP) is None
