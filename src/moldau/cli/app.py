@@ -81,14 +81,14 @@ def build() -> Any:
 
 def complete(arguments: list[str]) -> int:
     """Answer a shell that asks what could come next."""
+    _log_nowhere()
     build().main(args=arguments, prog_name="moldau")
     return ExitCode.OK
 
 
 def invoke(arguments: list[str]) -> int:
     """What click's ``main`` does, but exceptions of ours pass through as they are."""
-    # A failure is one sentence: what clients log on the way to it is for programs.
-    logging.getLogger("moldau").addHandler(logging.NullHandler())
+    _log_nowhere()
     command = build()
     try:
         with command.make_context("moldau", arguments) as context:
@@ -103,6 +103,11 @@ def invoke(arguments: list[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         return _usage_error(error)
+
+
+def _log_nowhere() -> None:
+    # A failure is one sentence: what clients log on the way to it is for programs.
+    logging.getLogger("moldau").addHandler(logging.NullHandler())
 
 
 def _usage_error(error: Any) -> int:

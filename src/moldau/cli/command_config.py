@@ -8,7 +8,7 @@ makes ask ``client_config`` for what was in the file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ import typer
 from moldau.cli.exit_codes import UsageError
 
 if TYPE_CHECKING:
+    from moldau.client.client import Client
     from moldau.client.settings import CommonSettings
 
 CommandConfig = Annotated[
@@ -67,6 +68,22 @@ def client_config(kind: type[CommonSettings], own: Mapping[str, object]) -> dict
     return {"client.id": _CLIENT_ID, **fitting, **own}
 
 
+def ask_for_completion(
+    context: typer.Context, ask: Callable[[Client], Awaitable[Iterable[str]]]
+) -> Iterable[str]:
+    """What a cluster answers, if it does before a person at the shell loses patience.
+
+    Nothing of the command has run yet: its options are in the context as far as they are typed.
+    """
+    from moldau.cli.session import with_client
+
+    try:
+        file, given = context.params.get("command_config"), context.params["bootstrap"]
+        return with_client(_apply(file, context, given), ask, timeout=1.0)
+    except Exception:  # a completion that fails completes nothing
+        return ()
+
+
 def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function, eval_str=True)
     more = {"command_config": CommandConfig, "command_context": typer.Context}
@@ -75,11 +92,7 @@ def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(
         *, command_config: Path | None, command_context: typer.Context, **given: Any
     ) -> Any:
-        settings = {} if command_config is None else _read(command_config)
-        source = command_context.get_parameter_source("bootstrap")
-        if _BOOTSTRAP in settings and source is not None and source.name == "DEFAULT":
-            given["bootstrap"] = settings[_BOOTSTRAP]
-        _from_file.set(settings)
+        given["bootstrap"] = _apply(command_config, command_context, given["bootstrap"])
         return function(**given)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -99,6 +112,15 @@ def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:
         **more,
     }
     return command
+
+
+def _apply(file: Path | None, context: typer.Context, bootstrap: str) -> str:
+    """Have the settings of the file hold; the brokers, which it may name unless a person does."""
+    settings = {} if file is None else _read(file)
+    _from_file.set(settings)
+    source = context.get_parameter_source("bootstrap")
+    by_default = source is not None and source.name == "DEFAULT"
+    return settings.get(_BOOTSTRAP, bootstrap) if by_default else bootstrap
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.command_config import ask_for_completion
 from moldau.cli.exit_codes import CommandError, UsageError, exit_code_of, sentence_for
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -30,13 +31,13 @@ app = group_app("Look at consumer groups, their members, offsets and lag; reset 
 
 
 def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Group names for the shell, if a broker answers before the person loses patience."""
-    bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
-    try:
-        groups = with_client(bootstrap, lambda c: c.admin.list_groups(), timeout=1.0)
-    except Exception:  # a completion that fails completes nothing
-        return []
-    return [listing.group for listing in groups if listing.group.startswith(incomplete)]
+    """Group names for the shell."""
+
+    async def names(client: Client) -> list[str]:
+        return [listing.group for listing in await client.admin.list_groups()]
+
+    found = ask_for_completion(ctx, names)
+    return [name for name in found if name.startswith(incomplete)]
 
 
 Name = Annotated[

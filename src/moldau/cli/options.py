@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.command_config import ClusterTyper
+from moldau.cli.command_config import ClusterTyper, ask_for_completion
 from moldau.cli.serve import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from moldau.client.client import Client
 
 Bootstrap = Annotated[
     str,
@@ -29,15 +32,13 @@ Timeout = Annotated[
 
 
 def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Topic names for the shell, if a broker answers before the person loses patience."""
-    from moldau.cli.session import with_client
+    """Topic names for the shell."""
 
-    bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
-    try:
-        topics = with_client(bootstrap, lambda client: client.admin.list_topics(), timeout=1.0)
-    except Exception:  # a completion that fails completes nothing
-        return []
-    return [topic.name for topic in topics if topic.name.startswith(incomplete)]
+    async def names(client: Client) -> list[str]:
+        return [topic.name for topic in await client.admin.list_topics()]
+
+    found = ask_for_completion(ctx, names)
+    return [name for name in found if name.startswith(incomplete)]
 
 
 def command_app() -> typer.Typer:
