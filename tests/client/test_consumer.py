@@ -520,10 +520,18 @@ def test_commits_are_where_the_next_one_goes_on(
     second = new_consumer(**settings)
     second.subscribe([topic])
     assert read(second, 6)[0].offset == 4
-    second.commit()
+    second.commit_sync()  # as Kafka's own client calls it
     committed = second.committed([partition])[partition]
     assert committed is not None
     assert (committed.offset, committed.leader_epoch) == (10, 0)
+    second.commit_sync({partition: 7})
+    second.commit_async(lambda *args: outcomes.append(args))
+    while len(outcomes) < 2:
+        second.poll(0.02)
+    assert outcomes[1] == ({partition: committed}, None)
+    assert second.committed([partition]) == {partition: committed}
+    with pytest.raises(TypeError, match="not two callbacks"):
+        second.commit_async(print, print)
 
 
 def test_automatic_commits_happen_in_time_and_at_the_end(

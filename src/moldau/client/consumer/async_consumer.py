@@ -331,13 +331,22 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             commits.to_commit() if offsets is None else places(offsets, "commit()"), within
         )
 
+    commit_sync = commit  # its name in Kafka's own client
+
     def commit_async(
-        self, offsets: Places | None = None, callback: CommitCallback | None = None
+        self,
+        offsets: Places | CommitCallback | None = None,
+        callback: CommitCallback | None = None,
     ) -> None:
         """The same in the background and without a second attempt.
 
         A later poll, or ``close``, calls the callback with the offsets and the error or None.
+        ``commit_async(callback)`` is for positions, as in Kafka's own client.
         """
+        if callable(offsets):
+            if callback is not None:
+                raise TypeError("commit_async() takes offsets and a callback, not two callbacks")
+            offsets, callback = None, offsets
         commits = self._group("commit_async()")
         self._core.start()
         wanted = commits.to_commit() if offsets is None else places(offsets, "commit_async()")

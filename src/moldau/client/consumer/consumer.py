@@ -137,6 +137,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
     paused = _plain(AsyncConsumer.paused)
 
     commit = _blocking(AsyncConsumer.commit)
+    commit_sync = commit
     commit_async = _plain(AsyncConsumer.commit_async)
     store_offset = _plain(AsyncConsumer.store_offset)
     store_offsets = _plain(AsyncConsumer.store_offsets)
