@@ -84,7 +84,7 @@ class Connections:
         for connection in connections.values():
             connection.abandon()  # all, even if nobody waits until the last is closed
         for connection in connections.values():
-            await connection.close()
+            await connection.ended
 
     def abandon(self) -> None:
         """Close without waiting for the end."""

@@ -185,7 +185,9 @@ class Channel:
 
     def close(self) -> None:
         """Close; what waits for an answer fails. ``await channel.closed`` waits for the end."""
-        self._closed_by_us = self._failure is None
+        if self._failure is not None:
+            return  # closed or lost before, for the reason that is known
+        self._closed_by_us = True
         self._fail(ChannelClosedError(f"the connection to {self.peer} was closed"))
 
     # What the transport calls

@@ -77,4 +77,8 @@ async def test_a_connection_takes_a_free_key() -> None:
         assert connections.rename(BOOTSTRAP, NODE, Node(1, "127.0.0.1", server.port))
         assert connections.open_one(BOOTSTRAP) is None
         assert await connections.get(NODE, "127.0.0.1", server.port) is bootstrap
+        await connections.drop_all()
+        assert bootstrap.ended.result() is None, "it was not lost"
+        await bootstrap.close()
+        assert connections.open_one(NODE) is None
         await connections.close()
