@@ -73,11 +73,7 @@ class LoopThread:
         # Made before anything runs: wherever Ctrl-C strikes from here on, it can be called off.
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         try:
-            try:
-                loop.call_soon_threadsafe(start_task, loop, work, future)
-            except RuntimeError:  # closed this moment
-                work.close()
-                raise ClosedError(f"The {self.name} is closed") from None
+            begin(loop, work, future, self.name)
             return _result(future)
         except asyncio.CancelledError:
             raise ClosedError(f"The {self.name} was closed during the call") from None
@@ -138,7 +134,21 @@ def _result(future: concurrent.futures.Future[T]) -> T:
                 raise
 
 
-def start_task(
+def begin(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, T],
+    future: concurrent.futures.Future[T],
+    name: str,
+) -> None:
+    """Have the loop of the client of this name run the coroutine for the future."""
+    try:
+        loop.call_soon_threadsafe(_start_task, loop, work, future)
+    except RuntimeError:  # closed this moment
+        work.close()
+        raise ClosedError(f"The {name} is closed") from None
+
+
+def _start_task(
     loop: asyncio.AbstractEventLoop,
     work: Coroutine[Any, Any, T],
     future: concurrent.futures.Future[T],

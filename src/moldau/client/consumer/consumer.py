@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from moldau.client.blocking import LOOK_UP, BlockingClient, start_task
+from moldau.client.blocking import LOOK_UP, BlockingClient, begin
 from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.consumer.records import ConsumerRecords
 from moldau.client.errors import ClosedError, ConcurrentAccessError
@@ -233,11 +233,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         future.add_done_callback(lambda _: calls.put(None))
         try:
-            try:
-                loop.call_soon_threadsafe(start_task, loop, work, future)
-            except RuntimeError:  # closed this moment
-                work.close()
-                raise ClosedError("The consumer is closed") from None
+            begin(loop, work, future, self._thread.name)
             while (call := _next(calls)) is not None:
                 call()
             return future.result()
