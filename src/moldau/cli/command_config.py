@@ -68,10 +68,10 @@ def client_config(kind: type[CommonSettings], own: Mapping[str, object]) -> dict
     return {"client.id": _CLIENT_ID, **fitting, **own}
 
 
-def ask_for_completion(
-    context: typer.Context, ask: Callable[[Client], Awaitable[Iterable[str]]]
-) -> Iterable[str]:
-    """What a cluster answers, if it does before a person at the shell loses patience.
+def complete_names(
+    context: typer.Context, incomplete: str, ask: Callable[[Client], Awaitable[Iterable[str]]]
+) -> list[str]:
+    """The fitting names that a cluster answers, if it does before a person loses patience.
 
     Nothing of the command has run yet: its options are in the context as far as they are typed.
     """
@@ -79,9 +79,10 @@ def ask_for_completion(
 
     try:
         file, given = context.params.get("command_config"), context.params["bootstrap"]
-        return with_client(_apply(file, context, given), ask, timeout=1.0)
+        names = with_client(_apply(file, context, given), ask, timeout=1.0)
     except Exception:  # a completion that fails completes nothing
-        return ()
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.command_config import ask_for_completion
+from moldau.cli.command_config import complete_names
 from moldau.cli.exit_codes import CommandError, UsageError, exit_code_of, sentence_for
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -36,8 +36,7 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     async def names(client: Client) -> list[str]:
         return [listing.group for listing in await client.admin.list_groups()]
 
-    found = ask_for_completion(ctx, names)
-    return [name for name in found if name.startswith(incomplete)]
+    return complete_names(ctx, incomplete, names)
 
 
 Name = Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.command_config import ClusterTyper, ask_for_completion
+from moldau.cli.command_config import ClusterTyper, complete_names
 from moldau.cli.serve import DEFAULT_BOOTSTRAP as DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     async def names(client: Client) -> list[str]:
         return [topic.name for topic in await client.admin.list_topics()]
 
-    found = ask_for_completion(ctx, names)
-    return [name for name in found if name.startswith(incomplete)]
+    return complete_names(ctx, incomplete, names)
 
 
 def command_app() -> typer.Typer:
