@@ -110,7 +110,7 @@ def kafka_cluster(shared_kafka_cluster: ApacheKafkaCluster) -> Iterator[ApacheKa
             node.start()
 
 
-def _is_led(topic: TopicMetadata | None, partitions: int) -> bool:
+def is_led(topic: TopicMetadata | None, partitions: int) -> bool:
     led = [] if topic is None else [one for one in topic.partitions.values() if one.leader >= 0]
     return len(led) == partitions
 
@@ -148,7 +148,7 @@ def topic_factory(bootstrap: str) -> NewTopicFactory:
         topic = NewTopic(name, partitions, replication, config=settings)
         eventually(lambda: _is_created(admin, topic))
         # The controller has it; the brokers hear of it in their own time.
-        eventually(lambda: _is_led(admin.list_topics(timeout=60).topics.get(name), partitions))
+        eventually(lambda: is_led(admin.list_topics(timeout=60).topics.get(name), partitions))
         eventually(lambda: _is_served(admin, name, partitions))
         return name
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.client.conftest import NewTopicFactory, is_led, topic_factory
 from tests.spark.records import consume, produce
 from tests.spark.standalone import PYTHONPATH, ROOT
 from tests.support.target import Target
@@ -165,11 +165,6 @@ def reader(target: Target, topic: str, **options: str) -> AdmittingStreamReader:
     return AdmittingStreamReader(read_options(given, streaming=True), StructType())
 
 
-def has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
-    found = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
-    return sum(one.leader >= 0 for one in found) == partitions
-
-
 def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_start(
     cluster: Target, new_topic: NewTopicFactory
 ) -> None:
@@ -190,7 +185,7 @@ def test_batches_wait_for_enough_records_and_new_partitions_are_read_from_their_
 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
-    eventually(lambda: has_leaders(admin, topic, 2))
+    eventually(lambda: is_led(admin.list_topics(topic, timeout=60).topics[topic], 2))
     produce(cluster.bootstrap, topic, numbers(0, 20, partition=1))
     end = waiting.latestOffset({topic: {"0": 10}}, limit)
     assert end == {topic: {"0": 10, "1": 20}}

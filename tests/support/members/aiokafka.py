@@ -10,7 +10,13 @@ from collections.abc import Iterable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
-from tests.support.members.events import partitions, say, say_committed, say_records
+from tests.support.members.events import (
+    partitions,
+    say,
+    say_committed,
+    say_poll_failed,
+    say_records,
+)
 
 uncommitted: dict[TopicPartition, int] = {}
 """Of what is owned: when a commit fails for now, nobody delivers those records again."""
@@ -47,9 +53,7 @@ async def consume(consumer: AIOKafkaConsumer) -> None:
     try:
         found = await consumer.getmany(timeout_ms=50)
     except KafkaError as error:
-        if not error.retriable:
-            raise
-        say("poll_failed", error=str(error))
+        say_poll_failed(error)
         return
     say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
     uncommitted.update((place, rows[-1].offset + 1) for place, rows in found.items() if rows)

@@ -23,6 +23,13 @@ def partitions(pairs: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partition": partition} for topic, partition in sorted(pairs)]
 
 
+def say_poll_failed(error: Any) -> None:
+    """aiokafka and kafka-python raise from a poll what passes by itself; the rest is raised on."""
+    if not error.retriable:
+        raise error
+    say("poll_failed", error=str(error))
+
+
 def say_records(records: Iterable[tuple[str, int, int]]) -> None:
     for topic, partition, offset in records:
         say("record_data", topic=topic, partition=partition, offset=offset)

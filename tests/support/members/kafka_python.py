@@ -9,7 +9,13 @@ from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
-from tests.support.members.events import partitions, say, say_committed, say_records
+from tests.support.members.events import (
+    partitions,
+    say,
+    say_committed,
+    say_poll_failed,
+    say_records,
+)
 
 POLL_MS = 600_000
 RETRY_MS = 5_000
@@ -61,9 +67,7 @@ def consume(consumer: KafkaConsumer) -> None:
     try:
         found = consumer.poll(timeout_ms=RETRY_MS if uncommitted else POLL_MS)
     except KafkaError as error:
-        if not error.retriable:
-            raise
-        say("poll_failed", error=str(error))
+        say_poll_failed(error)
         return
     say_records((r.topic, r.partition, r.offset) for rows in found.values() for r in rows)
     uncommitted.update(
