@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from tests.client.conftest import topic_factory
 from tests.client.reading import Stored, read_topic
 from tests.support.apache_kafka import ApacheKafkaCluster
@@ -26,7 +25,6 @@ from moldau.client.coordinators import TRANSACTION_KEY_TYPE, find_coordinator
 from moldau.client.settings import CommonSettings
 from moldau.testing.broker import MoldauProcess
 
-pytestmark = pytest.mark.timeout(600)
 """Three JVMs start, one after the other, on a machine that may be busy."""
 
 SECONDS = 120

@@ -8,15 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from moldau.testing.broker import MoldauProcess
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 
 
-@pytest.mark.timeout(600)  # dozens of processes, one after the other
 def test_the_commands_in_the_documentation_run_in_order(tmp_path: Path) -> None:
     commands = [
         line

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,8 +28,6 @@ from tests.unit.groups.consumer.harness import GROUP, Harness, partitions
 from moldau.errors import ErrorCode
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.settings import GroupSettings
-
-pytestmark = pytest.mark.timeout(600)  # much to compute, where others compute too
 
 REBALANCE_TIMEOUT_MS = 20_000
 TOPICS = ("apples", "apricots", "beans")

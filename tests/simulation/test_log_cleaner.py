@@ -35,8 +35,6 @@ from moldau.records.record import Record
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
 
-pytestmark = pytest.mark.timeout(600)  # much to compute, where others compute too
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

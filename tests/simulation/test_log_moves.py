@@ -18,8 +18,6 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, PartitionLog
 from moldau.testing.disk import MemoryDisk
 
-pytestmark = pytest.mark.timeout(600)  # much to compute, where others compute too
-
 DIRS = ("/d1", "/d2")
 CONFIG = TopicConfig(segment_bytes=1000, file_delete_delay_ms=1000)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -26,8 +25,6 @@ from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.reader import read_records
 from moldau.records.record import Record
 from moldau.testing.disk import MemoryDisk
-
-pytestmark = pytest.mark.timeout(600)  # much to compute, where others compute too
 
 DIRECTORY = "/data/t-0"
 PARTITION = TopicPartition("t", 0)

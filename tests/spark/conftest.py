@@ -38,13 +38,6 @@ CONFIG = {
 }
 
 
-@pytest.hookimpl
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Any test may be the one that starts the session and the brokers, on a busy machine."""
-    if item.get_closest_marker("timeout") is None:
-        item.add_marker(pytest.mark.timeout(600))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that all tests share: it takes five seconds to start."""

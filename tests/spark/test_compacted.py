@@ -6,7 +6,6 @@ import json
 import random
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 from tests.client.conftest import NewTopicFactory
 from tests.spark.records import CODECS, Row, consume, produce, rows_of
@@ -24,7 +23,6 @@ PER_ROUND = 30
 KEYS = 25
 
 
-@pytest.mark.timeout(600)
 def test_ranges_that_begin_and_end_in_gaps(
     cluster: Target, new_topic: NewTopicFactory, batch: Any, spark: SparkSession, checkpoint: str
 ) -> None:

@@ -82,7 +82,6 @@ def server(tmp_path: Path) -> Iterator[str]:
         process.kill()
 
 
-@pytest.mark.timeout(600)
 def test_a_pipeline_runs_on_a_server(
     server: str,
     clusters: Callable[[str], Target],

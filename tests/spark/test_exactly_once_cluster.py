@@ -46,7 +46,6 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
         yield StandaloneCluster(directory, stack, ["127.0.0.1", "127.0.0.2"])
 
 
-@pytest.mark.timeout(600)
 def test_speculation_and_the_loss_of_executors(
     standalone: StandaloneCluster, kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path
 ) -> None:

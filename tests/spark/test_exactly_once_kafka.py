@@ -43,7 +43,6 @@ from moldau.spark.options import write_options
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
 
-pytestmark = pytest.mark.timeout(600)
 Killed = bool
 PARTITIONS = 2
 KILLS = 100 if os.environ.get("MOLDAU_SOAK") else 8

@@ -79,7 +79,6 @@ def test_a_query_that_is_killed_again_and_again(
     check_copy(kafka, copy, rows)
 
 
-@pytest.mark.timeout(600)
 def test_a_checkpoint_that_was_put_back_by_one_batch(
     kafka: Target, kafka_topic: NewTopicFactory, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -98,7 +98,6 @@ def job(kafka_cluster: ApacheKafkaCluster, tmp_path: Path) -> Job:
     return Job(kafka_cluster, tmp_path / "plan")
 
 
-@pytest.mark.timeout(600)
 def test_leaders_that_die_and_move(job: Job, spark: SparkSession, tmp_path: Path) -> None:
     server = {"kafka.bootstrap.servers": job.cluster.bootstrap}
     small = {"kafka.max.partition.fetch.bytes": "20000"}

@@ -58,7 +58,6 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
         yield StandaloneCluster(directory, stack, ["127.0.0.1"] * 2)
 
 
-@pytest.mark.timeout(600)
 def test_two_workers_run_the_same_file(
     standalone: StandaloneCluster,
     clusters: Callable[[str], Target],

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
-import pytest
 from tests.client.conftest import topic_factory
 from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.records import consume, produce
@@ -21,7 +20,6 @@ from moldau.spark.session import find_java
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark-pipelines"
 
 
-@pytest.mark.timeout(600)
 def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: Path) -> None:
     broker = clusters("moldau")
     new_topic = topic_factory(broker.bootstrap)

@@ -69,7 +69,6 @@ def wait_until(
         time.sleep(0.05)
 
 
-@pytest.mark.timeout(600)
 def test_a_process_manager_ends_it(place: Path) -> None:
     with (
         (place / "err").open("wb") as err,
@@ -157,7 +156,6 @@ def drawn_without(drawn: str, column: str) -> bool:
     return drawn.rpartition(column)[2].count("SINK") > 1
 
 
-@pytest.mark.timeout(600)
 def test_a_person_watches_it_and_ends_it(place: Path) -> None:
     terminal = Terminal(place, 120)
     try:
@@ -190,7 +188,6 @@ def test_a_person_watches_it_and_ends_it(place: Path) -> None:
     wait_until(lambda: not of_session(terminal.child.pid), "processes are left")
 
 
-@pytest.mark.timeout(600)
 def test_spark_that_hangs_is_not_waited_for_twice(place: Path) -> None:
     terminal = Terminal(place, 80)
 

@@ -30,7 +30,6 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 def test_everything_works_once(
     release: Path, kafka: Target, kafka_topic: NewTopicFactory, tmp_path: Path

@@ -41,7 +41,6 @@ def options_of(secured: ApacheKafka, directory: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(600)
 def test_a_query_over_tls_with_a_login(
     secured: ApacheKafka, spark: SparkSession, tmp_path: Path
 ) -> None:

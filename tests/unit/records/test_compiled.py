@@ -56,7 +56,6 @@ def test_the_compiled_modules_are_those_of_the_sources() -> None:
 
 
 @needs_compiled
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(INNER_RUN in os.environ, reason="this is the run the other way")
 def test_everything_holds_the_other_way_too() -> None:
     environment = {**os.environ, VARIABLE: "0" if PLAIN_WANTED else "1", INNER_RUN: "1"}

@@ -27,7 +27,6 @@ def test_the_modules_run_the_way_the_others_do(module: str) -> None:
     assert file.endswith(".py") is not is_compiled()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(INNER_RUN in os.environ, reason="this is the run the other way")
 @pytest.mark.skipif(not is_compiled(), reason="there is only one way here")
 def test_the_tests_pass_the_other_way() -> None:
