@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable
 
 from moldau.config import TopicConfig
-from moldau.log.disk import Buffer, OsDisk, OsFile
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import load_log
+from moldau.machine.disk import Buffer
+from moldau.machine.real.disk import OsDisk, OsFile
 from moldau.model import TopicPartition
 from moldau.records.builder import build_batch
 from moldau.records.record import Record

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import mmap
 import multiprocessing
 import os
@@ -28,19 +29,23 @@ from dataclasses import dataclass
 
 import uvloop
 
-from moldau.clock import SystemClock
-from moldau.net import outgoing, transport
+from moldau.machine.network import Part
+from moldau.machine.real.clock import SystemClock
+from moldau.machine.real.sockets import outgoing, transport
+from moldau.machine.real.sockets.network import SocketNetwork
+from moldau.machine.real.sockets.stream import StreamTransport
 from moldau.net.connection import ConnectionLimits, ServerConnection
 from moldau.net.frames import BufferPool
-from moldau.net.interfaces import Part
 from moldau.net.listener import Listener, ListenerSettings
-from moldau.net.stream import StreamTransport
+from moldau.net.log_limiter import LogLimiter
 
 FILE_SIZE = 256 * 1024 * 1024  # far more than the caches of the processor
 KAFKA_BUFFER = 102_400
 HEADER = 60
 REQUEST = struct.pack(">i", 146) + bytes(146)
 RESPONSE = struct.pack(">i", 56) + bytes(56)
+
+LIMITER = LogLimiter(logging.getLogger(__name__), time.monotonic)
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -129,8 +134,10 @@ def small(_connection: ServerConnection, _request: memoryview) -> Sequence[Part]
 
 async def own_transport(handler: Handler, buffer: int) -> tuple[int, Callable[[], Awaitable[None]]]:
     settings = ListenerSettings(receive_buffer_bytes=buffer, send_buffer_bytes=buffer)
-    clock = SystemClock(asyncio.get_running_loop())
-    listener = Listener("BENCH", "127.0.0.1", 0, handler, clock=clock, settings=settings)
+    clock = SystemClock()
+    listener = Listener(
+        "BENCH", "127.0.0.1", 0, handler, network=SocketNetwork(), clock=clock, settings=settings
+    )
     listener.start()
     return listener.port, listener.close
 
@@ -181,7 +188,10 @@ async def stream_adapter(
     pool = BufferPool()
     limits = ConnectionLimits()
     return await _stream(
-        lambda: StreamTransport(loop, ServerConnection(handler, pool=pool, limits=limits)), buffer
+        lambda: StreamTransport(
+            loop, ServerConnection(handler, pool=pool, log_limiter=LIMITER, limits=limits)
+        ),
+        buffer,
     )
 
 

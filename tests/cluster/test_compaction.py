@@ -21,7 +21,7 @@ from tests.support.process import free_port
 from tests.support.samples import incompressible
 
 from moldau.log.checkpoints import read_offsets
-from moldau.log.disk import OsDisk
+from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess
 

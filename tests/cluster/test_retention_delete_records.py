@@ -15,7 +15,7 @@ from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
 from moldau.log.checkpoints import read_offsets
-from moldau.log.disk import OsDisk
+from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess
 

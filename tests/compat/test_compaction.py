@@ -25,7 +25,7 @@ from tests.support.samples import incompressible
 from tests.support.target import Target
 
 from moldau.log.checkpoints import read_offsets
-from moldau.log.disk import OsDisk
+from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers
 from moldau.records.reader import read_records

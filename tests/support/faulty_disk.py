@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from moldau.log.disk import Buffer, OsDisk, OsFile, OsMapping
+from moldau.machine.disk import Buffer
+from moldau.machine.real.disk import OsDisk, OsFile, OsMapping
 
 
 class FaultyFile(OsFile):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,9 +18,11 @@ from tests.support.wire import WireClient
 
 from moldau.broker.app import BrokerServer
 from moldau.broker.context import Broker
+from moldau.broker.ports import Ports
 from moldau.broker.router import Router
 from moldau.config import BrokerConfig
-from moldau.log.disk import Disk
+from moldau.machine import Disk, Machine
+from moldau.machine.real import real_machine
 from moldau.replication import Partition
 
 TIMEOUT_S = 120.0
@@ -63,9 +66,13 @@ class InProcessBroker:
 
     async def start(self) -> Self:
         config = BrokerConfig.load(self.settings)
-        self.server = BrokerServer(config, self._disk) if self._disk else BrokerServer(config)
+        self.server = BrokerServer(config, Ports(self._machine()))
         await self.server.start()
         return self
+
+    def _machine(self) -> Machine:
+        machine = real_machine()
+        return machine if self._disk is None else replace(machine, disk=self._disk)
 
     async def stop(self) -> None:
         for client in self._clients:

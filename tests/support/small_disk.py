@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from moldau.log.disk import Buffer, Disk, DiskUsage, OsDisk, OsFile, OsMapping
+from moldau.machine.disk import Buffer, Disk, DiskUsage
+from moldau.machine.real.disk import OsDisk, OsFile, OsMapping
 
 
 @contextmanager

@@ -6,18 +6,16 @@ Due once, when the store does not know its cluster yet. Afterwards the store is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
-from uuid import uuid4
 
 from moldau.config import TopicConfig
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
 from moldau.controller.kraft import MetadataImage, metadata_values, replay
 from moldau.coordination.store import CoordinationStore
 from moldau.log import LogManager, PartitionLog
-from moldau.log.disk import Disk
 from moldau.log.names import CLUSTER_METADATA_TOPIC
+from moldau.machine import Disk, Machine
 from moldau.model import NO_TOPIC_ID
 
 log = logging.getLogger(__name__)
@@ -25,26 +23,22 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SUFFIX = ".checkpoint"
 SEGMENT_SUFFIX = ".log"
 
-T = TypeVar("T")
-RunInThread = Callable[[Callable[[], T]], Awaitable[T]]
-
 
 async def adopt_directories(
     store: CoordinationStore,
-    disk: Disk,
+    machine: Machine,
     log_dirs: Sequence[str],
     logs: LogManager,
     node_id: int,
-    run_in_thread: RunInThread[MetadataImage | None],
 ) -> None:
     """Make topics of the partitions that are already there."""
     if not logs.logs:
         return
-    image = await run_in_thread(lambda: _read_image(disk, log_dirs))
+    image = await machine.threads.run(_read_image, machine.disk, log_dirs)
     plan = plan_adoption(
         [_found(one) for one in logs.logs.values()],
         node_id,
-        uuid4,
+        machine.new_uuid,
         image=image,
         next_producer_id=_next_producer_id(logs.logs.values()),
     )

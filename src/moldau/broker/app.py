@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import resource
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
-from uuid import uuid4
 
-from moldau.broker.addresses import advertise
+from moldau.broker.advertising import advertise
 from moldau.broker.configs import Configs
 from moldau.broker.context import Broker
 from moldau.broker.coordinator.service import GroupCoordinator
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.link import LocalLink
 from moldau.broker.metadata_cache import MetadataCache
+from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
-from moldau.clock import SystemClock
 from moldau.config import (
     BROKER_RACK,
     CONNECTIONS_MAX_IDLE_MS,
@@ -54,29 +48,24 @@ from moldau.config.listeners import Endpoint as ConfigEndpoint
 from moldau.controller import Controller, ControllerSettings
 from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
-from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.errors import CoordinationError, StoreLockedError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.cleaner.process import CleanerProcess
-from moldau.log.disk import Disk, OsDisk
 from moldau.log.meta_properties import claim_directories, known_cluster_id
 from moldau.log.partition_metadata import encode_uuid
+from moldau.machine.real import real_machine
+from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
 from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
-from moldau.net import run as run_loop
 from moldau.replication import ReplicaManager
 
 log = logging.getLogger(__name__)
 
-WORKER_THREADS = 4
 FETCH_SESSION_EVICTION_MS = 120_000
 DRAIN_TIMEOUT_S = 5.0
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
@@ -89,10 +78,9 @@ def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
 
 async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    server = BrokerServer(config)
+    ports = Ports(real_machine())
+    ports.machine.signals.on_stop(stop.set)
+    server = BrokerServer(config, ports)
     server.on_all_offline = stop.set
     try:
         await server.start()
@@ -108,11 +96,10 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
 class BrokerServer:
     """One broker in this process."""
 
-    def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
+    def __init__(self, config: BrokerConfig, ports: Ports) -> None:
         self._config = config
-        self._disk: Disk = disk or OsDisk()
-        self._clock = SystemClock(asyncio.get_running_loop())
-        self._threads = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="moldau-io")
+        self._ports = ports
+        self._machine = ports.machine
         self._undo = AsyncExitStack()
         self._listeners: list[Listener] = []
         self.metrics_url: str | None = None
@@ -132,17 +119,25 @@ class BrokerServer:
             log.warning("%s", warning)
         if config.ignored:
             log.info("settings without effect here: %s", ", ".join(config.ignored))
-        _raise_open_files_limit()
-        self._undo.callback(self._threads.shutdown)
+        self._raise_open_files_limit()
+        self._undo.callback(self._machine.threads.close)
 
         configs = Configs(config)
         log_dirs = _absolute(config.log_dirs)
-        disk = self._disk
+        machine = self._machine
+        disk, run_in_thread = machine.disk, machine.threads.run
         with _in_plain_words():
             store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
-        logs = LogManager(disk, log_dirs, config, self._clock, self._run_in_thread, CleanerProcess)
+        logs = LogManager(
+            disk,
+            log_dirs,
+            config,
+            machine.clock,
+            run_in_thread,
+            partial(CleanerProcess, machine.processes),
+        )
         logs.on_all_offline = self._lost_all_directories
         topic_config: Callable[[str], TopicConfig] = configs.topic
         if is_new:
@@ -156,16 +151,14 @@ class BrokerServer:
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
         if is_new:
-            await adopt_directories(
-                store, disk, log_dirs, logs, config.node_id, self._run_in_thread
-            )
-        known = await self._run_in_thread(known_cluster_id, disk, logs.online_dirs)
-        cluster_id = await cluster.ensure_cluster_id(store, known or encode_uuid(uuid4()))
+            await adopt_directories(store, machine, log_dirs, logs, config.node_id)
+        known = await run_in_thread(known_cluster_id, disk, logs.online_dirs)
+        cluster_id = await cluster.ensure_cluster_id(
+            store, known or encode_uuid(machine.new_uuid())
+        )
         for path in logs.online_dirs:
             try:
-                await self._run_in_thread(
-                    claim_directories, disk, [path], cluster_id, config.node_id
-                )
+                await run_in_thread(claim_directories, disk, [path], cluster_id, config.node_id)
             except OSError as error:
                 logs.fail_dir(path, str(error))
 
@@ -177,7 +170,9 @@ class BrokerServer:
             await self._registration(),
             LocalLink(configs, broker.replicas, broker.metadata, broker.groups),
             _controller_settings(configs, logs),
-            now_ms=self._clock.now_ms,
+            now_ms=machine.clock.now_ms,
+            random=machine.random,
+            new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_store,
         )
         broker.replicas.on_offline = partial(_report_offline, broker)
@@ -189,9 +184,9 @@ class BrokerServer:
             listener.start()
         metrics = config.metrics_listener()
         if metrics is not None:
-            await self._serve_metrics(metrics, broker)
+            self._serve_metrics(metrics, broker)
 
-    async def _serve_metrics(self, endpoint: ConfigEndpoint, broker: Broker) -> None:
+    def _serve_metrics(self, endpoint: ConfigEndpoint, broker: Broker) -> None:
         # Imported where they are wanted: no other broker pays for them.
         from moldau.broker.metrics import broker_metrics
         from moldau.metrics import CONTENT_TYPE
@@ -199,9 +194,9 @@ class BrokerServer:
 
         registry = broker_metrics(broker, self._listeners)
         pages = {"/metrics": Page(CONTENT_TYPE, registry.render)}
-        server = TextServer(endpoint.host, endpoint.port, pages)
-        await server.start()
-        self._undo.push_async_callback(server.close)
+        server = TextServer(self._machine, endpoint.host, endpoint.port, pages)
+        server.start()
+        self._undo.callback(server.close)
         self.metrics_url = f"http://{_bracketed(server.host)}:{server.port}/metrics"
         log.info("metrics are at %s", self.metrics_url)
 
@@ -214,14 +209,8 @@ class BrokerServer:
         """Stop whatever was started, newest first."""
         await self._undo.aclose()
 
-    async def _run_in_thread(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        work = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
     async def _open_store(self, directory: str) -> CoordinationStore:
-        store = await EmbeddedStore.open(Path(directory), self._run_in_thread, self._clock.now_ms)
+        store = await self._ports.open_coordination(self._machine, directory)
         self._undo.push_async_callback(store.close)
         session = store.session()
         await cluster.prepare(session)
@@ -234,7 +223,7 @@ class BrokerServer:
         broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
-            clock=self._clock,
+            clock=self._machine.clock,
             configs=configs,
             logs=logs,
             replicas=replicas,
@@ -243,14 +232,14 @@ class BrokerServer:
             fetch_sessions=FetchSessions(
                 config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
                 FETCH_SESSION_EVICTION_MS,
-                randomness=random.SystemRandom(),
+                randomness=self._machine.secrets,
             ),
         )
         broker.groups = GroupCoordinator(
             configs,
             broker.metadata,
             replicas,
-            self._clock,
+            self._machine,
             broker.tasks,
             lambda: broker.controller,
             logs.flush,
@@ -278,7 +267,8 @@ class BrokerServer:
                 endpoint.host,
                 endpoint.port,
                 router,
-                clock=self._clock,
+                network=self._machine.network,
+                clock=self._machine.clock,
                 settings=settings,
                 quotas=quotas,
                 pool=pool,
@@ -289,7 +279,7 @@ class BrokerServer:
     async def _registration(self) -> BrokerRegistration:
         """This broker as the others and the clients will know it."""
         ports = {listener.name: listener.port for listener in self._listeners}
-        advertised = await advertise(self._config.advertised(), ports)
+        advertised = await advertise(self._machine.network, self._config.advertised(), ports)
         return BrokerRegistration(
             id=self._config.node_id,
             endpoints=tuple(
@@ -297,6 +287,13 @@ class BrokerServer:
             ),
             rack=self._config[BROKER_RACK],
         )
+
+    def _raise_open_files_limit(self) -> None:
+        """A partition needs a few open files; take what the system allows."""
+        try:
+            self._machine.limits.raise_open_files()
+        except OSError as error:
+            log.warning("the limit of open files stays as it is: %s", error)
 
     async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""
@@ -391,13 +388,3 @@ def _absolute(directories: Sequence[str]) -> list[str]:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104 - shown, not bound
-
-
-def _raise_open_files_limit() -> None:
-    """A partition needs a few open files; take what the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError) as error:
-            log.warning("the limit of open files stays at %d: %s", soft, error)

@@ -14,12 +14,12 @@ from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.tasks import Tasks
 from moldau.broker.traffic import Traffic
-from moldau.clock import Clock
 from moldau.config import BrokerConfig
 from moldau.controller import Controller
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import ClientInfo
 from moldau.log import LogManager
+from moldau.machine.clock import Clock
 from moldau.replication import Partition, ReplicaManager
 from moldau.wire.headers import RequestHeader
 

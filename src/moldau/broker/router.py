@@ -18,7 +18,8 @@ from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.context import Broker, RequestContext
 from moldau.broker.handlers import fetch, produce
 from moldau.errors import ErrorCode
-from moldau.net import Part, Pending, ServerConnection
+from moldau.machine import Part
+from moldau.net import Pending, ServerConnection
 from moldau.wire.api import ApiKey, is_served
 from moldau.wire.api_versions import encode_api_versions_response, is_valid_software
 from moldau.wire.errors import DecodeError

@@ -28,7 +28,7 @@ def with_client(
     from moldau.client.client import Client
     from moldau.client.errors import NoBrokersError
     from moldau.client.settings import CommonSettings
-    from moldau.net.loop import run
+    from moldau.machine.real.loop import run
 
     try:
         parse_bootstrap(bootstrap)

@@ -24,7 +24,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from moldau.client.closing import Closing
 from moldau.client.errors import ClosedError
-from moldau.net.loop import loop_factory
+from moldau.machine.real.loop import loop_factory
 
 T = TypeVar("T")
 P = ParamSpec("P")

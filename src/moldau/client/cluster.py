@@ -30,6 +30,8 @@ from moldau.client.errors import (
 from moldau.client.metadata import NO_LEADER, ClusterMetadata, TopicInfo, read_metadata
 from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
+from moldau.machine.real import this_machine
 from moldau.model import Node, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
@@ -48,7 +50,8 @@ _MOST_HANG_UPS: Final = 3
 class Cluster:
     """Shared by everything that talks to one cluster. Not thread-safe: one event loop."""
 
-    def __init__(self, settings: CommonSettings) -> None:
+    def __init__(self, settings: CommonSettings, machine: Machine | None = None) -> None:
+        self.machine = machine or this_machine()
         self.settings = settings
         self.client_id = settings.client_id
         self.request_timeout = settings.request_timeout_ms / 1000
@@ -61,7 +64,7 @@ class Cluster:
         """What is asked for anew when metadata gets old; None means all topics."""
         self.on_update: list[Callable[[ClusterMetadata], object]] = []
         """Called with every new picture of the cluster."""
-        self._connections = Connections(settings)
+        self._connections = Connections(settings, self.machine)
         self._refreshing: asyncio.Task[None] | None = None
         self._age_timer: asyncio.TimerHandle | None = None
         self._updated_at = 0.0

@@ -26,8 +26,10 @@ from moldau.client.errors import (
     check,
 )
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
+from moldau.machine.errors import TlsHandshakeError
 from moldau.net.channel import Channel
-from moldau.net.errors import FrameSizeError, RequestTimeoutError, TlsHandshakeError
+from moldau.net.errors import FrameSizeError, RequestTimeoutError
 from moldau.wire.api import KNOWN, ApiKey, VersionRange
 from moldau.wire.errors import ProtocolError
 from moldau.wire.make import make
@@ -82,6 +84,7 @@ class BrokerConnection:
     @classmethod
     async def open(
         cls,
+        machine: Machine,
         host: str,
         port: int,
         *,
@@ -96,6 +99,7 @@ class BrokerConnection:
         tls = None if security is None else security.tls
         try:
             channel = await Channel.connect(
+                machine,
                 host,
                 port,
                 connect_timeout=connect_timeout,

@@ -17,6 +17,7 @@ from moldau.client.connection import BrokerConnection
 from moldau.client.errors import AuthenticationError, ClosedError
 from moldau.client.settings import CommonSettings
 from moldau.errors import KafkaError
+from moldau.machine import Machine
 from moldau.model import Node
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ Key = tuple[int, str]
 class Connections:
     """Not thread-safe: one event loop."""
 
-    def __init__(self, settings: CommonSettings) -> None:
+    def __init__(self, settings: CommonSettings, machine: Machine) -> None:
         self._settings = settings
+        self._machine = machine
         self._security = _security(settings)
         self._open: dict[Key, BrokerConnection] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
@@ -115,6 +117,7 @@ class Connections:
         self._refuse_if_closed()
         try:
             connection = await BrokerConnection.open(
+                self._machine,
                 host,
                 port,
                 client_id=settings.client_id,

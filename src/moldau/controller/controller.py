@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
 
@@ -72,8 +72,8 @@ class Controller:
         settings: ControllerSettings,
         *,
         now_ms: Callable[[], int],
-        random: Random | None = None,
-        new_topic_id: Callable[[], UUID] = uuid4,
+        random: Random,
+        new_topic_id: Callable[[], UUID],
         on_session_lost: Callable[[], object] | None = None,
     ) -> None:
         self._store = store
@@ -81,7 +81,7 @@ class Controller:
         self._link = link
         self._settings = settings
         self._now_ms = now_ms
-        self._random = random or Random()  # noqa: S311  placement of partitions is no secret
+        self._random = random
         self._new_topic_id = new_topic_id
         self._on_session_lost = on_session_lost
         self._queue = EventQueue(f"controller {registration.id}")

@@ -12,11 +12,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from moldau.coordination import ensure, journal
 from moldau.coordination.errors import (
@@ -24,7 +22,7 @@ from moldau.coordination.errors import (
     SessionExpiredError,
     StoreUnavailableError,
 )
-from moldau.coordination.storage import OsStorage, Storage
+from moldau.coordination.storage import Storage
 from moldau.coordination.store import (
     ANY_VERSION,
     Check,
@@ -38,6 +36,7 @@ from moldau.coordination.store import (
 )
 from moldau.coordination.tree import Committed, Tree, Txn, check_path
 from moldau.coordination.watches import WatchTable
+from moldau.machine import RunInThread
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +46,6 @@ SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024
 """A journal longer than this, and than twice the last snapshot, is replaced by a new snapshot."""
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-class RunInThread(Protocol):
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class _Request:
@@ -110,20 +105,20 @@ class EmbeddedStore:
     @classmethod
     async def open(
         cls,
-        directory: Path | Storage,
-        run_in_thread: RunInThread = asyncio.to_thread,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        storage: Storage,
+        run_in_thread: RunInThread,
+        now_ms: Callable[[], int],
         snapshot_after: int = SNAPSHOT_AFTER_BYTES,
     ) -> EmbeddedStore:
-        def load() -> tuple[Storage, journal.Loaded]:
-            storage = OsStorage(directory) if isinstance(directory, Path) else directory
+        def load() -> journal.Loaded:
+            storage.lock()
             try:
-                return storage, journal.load(storage)
+                return journal.load(storage)
             except BaseException:
                 storage.close()
                 raise
 
-        storage, loaded = await run_in_thread(load)
+        loaded = await run_in_thread(load)
         if loaded.torn_bytes:
             logger.warning(
                 "Cut %d bytes off the coordination journal: a change was being written when the "

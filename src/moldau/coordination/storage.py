@@ -1,19 +1,22 @@
-"""The few things that the embedded store asks of a disk, so that a test can supply a worse one."""
+"""The few things that the embedded store asks of a disk."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from moldau.coordination.errors import StoreLockedError
+from moldau.machine import Disk, File
+from moldau.machine.disk import DirectoryLock
 
-LOCK = "coordination.lock"
+LOCK: Final = "coordination.lock"
 
 
 class Storage(Protocol):
     """Named files of one store. Whatever returns normally is durable; all may raise OSError."""
+
+    def lock(self) -> None:
+        """Take possession, before anything else; StoreLockedError if somebody else has it."""
+        ...
 
     def read(self, name: str) -> bytes | None:
         """The whole file, or None if there is none."""
@@ -32,79 +35,61 @@ class Storage(Protocol):
     def close(self) -> None: ...
 
 
-class OsStorage:
+class DiskStorage:
     """Files in a directory, locked so that two processes never share one store."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-        self._descriptors: dict[str, int] = {}
-        self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._files: dict[str, File] = {}
+        self._lock: DirectoryLock | None = None
+
+    def lock(self) -> None:
+        self._disk.makedirs(self._directory)
+        self._lock = self._disk.lock(self._path(LOCK))
+        if self._lock is None:
             raise StoreLockedError(
-                f"the coordination store in {directory} is in use by another process",
-                path=str(directory),
-            ) from error
+                f"the coordination store in {self._directory} is in use by another process",
+                path=self._directory,
+            )
 
     def read(self, name: str) -> bytes | None:
         try:
-            return (self.directory / name).read_bytes()
+            return self._disk.read(self._path(name))
         except FileNotFoundError:
             return None
 
     def replace(self, name: str, data: bytes) -> None:
         self._forget(name)
-        temporary = self.directory / f"{name}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(self.directory / name)
-        self._sync_directory()
+        self._disk.write_atomic(self._path(name), data)
 
     def append(self, name: str, data: bytes) -> None:
-        descriptor = self._open(name)
-        _write_all(descriptor, data)
-        os.fdatasync(descriptor)
+        file = self._open(name)
+        file.append(data)
+        file.sync()
 
     def truncate(self, name: str, size: int) -> None:
-        descriptor = self._open(name)
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
+        file = self._open(name)
+        file.truncate(size)
+        file.sync()
 
     def close(self) -> None:
-        for name in list(self._descriptors):
+        for name in list(self._files):
             self._forget(name)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
-    def _open(self, name: str) -> int:
-        descriptor = self._descriptors.get(name)
-        if descriptor is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-            descriptor = self._descriptors[name] = os.open(self.directory / name, flags)
-        return descriptor
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _open(self, name: str) -> File:
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = self._disk.open(self._path(name))
+        return file
 
     def _forget(self, name: str) -> None:
-        descriptor = self._descriptors.pop(name, None)
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+        file = self._files.pop(name, None)
+        if file is not None:
+            file.close()

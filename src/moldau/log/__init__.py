@@ -5,7 +5,7 @@ from moldau.log.errors import RecordValidationError, StorageError
 from moldau.log.manager import LogManager
 from moldau.log.partition_log import PartitionLog
 from moldau.log.producer_state import AppendOrigin
-from moldau.log.slices import ActiveProducer, AppendInfo, LogSlice, TimestampedOffset
+from moldau.log.slices import ActiveProducer, AppendInfo, TimestampedOffset
 
 __all__ = [
     "ActiveProducer",
@@ -13,7 +13,6 @@ __all__ = [
     "AppendOrigin",
     "LogDirInfo",
     "LogManager",
-    "LogSlice",
     "PartitionLog",
     "RecordValidationError",
     "ReplicaInfo",

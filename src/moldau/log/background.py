@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from moldau.clock import Clock, Timer
+from moldau.machine.clock import Clock, Timer
 
 _log = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class RunInThread(Protocol):
-    """Runs a blocking function elsewhere, as ``asyncio.to_thread`` does."""
-
-    def __call__(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]: ...
 
 
 class Background:

@@ -16,13 +16,13 @@ from zlib import crc32
 
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.disk import Disk, File
 from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.producer_snapshots import ProducerSnapshots
 from moldau.log.producer_state import ProducerState
 from moldau.log.segment import Segment
 from moldau.log.validation import BatchRules
+from moldau.machine.disk import Disk, File
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:

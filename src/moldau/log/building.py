@@ -7,15 +7,15 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.clock import Clock
 from moldau.config import TopicConfig
-from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import LogDirectory
 from moldau.log.names import PARTITION_METADATA, partition_dir_name
 from moldau.log.partition_log import PartitionLog
 from moldau.log.partition_metadata import encode_partition_metadata
 from moldau.log.recovery import load_log
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 

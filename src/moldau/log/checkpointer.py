@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from moldau.log.background import RunInThread
 from moldau.log.errors import is_full
 from moldau.log.log_directory import LogDirectory
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

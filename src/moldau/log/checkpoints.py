@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptCheckpointError
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _VERSION: Final = 0

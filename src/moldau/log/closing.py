@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from moldau.clock import Clock
-from moldau.log.background import RunInThread
-from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.flush import FlushJob
 from moldau.log.log_directory import LogDirectory
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 
 _log = logging.getLogger(__name__)
 

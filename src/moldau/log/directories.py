@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from moldau.log.disk import Disk, DiskUsage
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import LogDirectory
 from moldau.log.partition_log import PartitionLog
+from moldau.machine.disk import Disk, DiskUsage
 from moldau.model import TopicPartition
 
 _PREFERENCES_MAX: Final = 10_000

@@ -18,7 +18,6 @@ from uuid import UUID
 from moldau.errors import KafkaError
 from moldau.log import offset_index, time_index, transaction_index
 from moldau.log.checkpoints import read_offsets
-from moldau.log.disk import File, OsDisk, open_for_reading
 from moldau.log.dump_index import check_index, check_time_index
 from moldau.log.errors import CorruptCheckpointError, CorruptSnapshotError
 from moldau.log.leader_epochs import EpochEntry, LeaderEpochs
@@ -43,6 +42,8 @@ from moldau.log.producer_snapshot import SnapshotEntry, decode_snapshot
 from moldau.log.scan import iter_file_headers
 from moldau.log.time_index import TimestampOffset
 from moldau.log.transaction_index import AbortedTransaction
+from moldau.machine.disk import File
+from moldau.machine.real.disk import OsDisk, open_for_reading
 from moldau.records.batch import LOG_APPEND_TIME, BatchHeader, crc_is_valid
 from moldau.records.compression import Compression
 from moldau.records.control import ControlType, read_control_type

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from moldau.log.disk import File, open_for_reading
 from moldau.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from moldau.log.offset_index import OffsetPosition
 from moldau.log.scan import iter_file_headers
 from moldau.log.time_index import TimestampOffset
+from moldau.machine.disk import File
+from moldau.machine.real.disk import open_for_reading
 from moldau.records.batch import BatchHeader
 
 

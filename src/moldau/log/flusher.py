@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.clock import Clock
-from moldau.log.background import Background, RunInThread
+from moldau.log.background import Background
 from moldau.log.errors import StorageError
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
 
 
 class Flusher:

@@ -14,8 +14,8 @@ import mmap
 import struct
 from typing import Final
 
-from moldau.log.disk import Disk, Mapping
 from moldau.log.errors import CorruptIndexError
+from moldau.machine.disk import Disk, Mapping
 
 IN_MEMORY_BYTES: Final = 4096
 _FIRST_BYTES: Final = 96  # divisible by both entry sizes

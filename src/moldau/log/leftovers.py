@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.log.disk import Disk
 from moldau.log.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -18,6 +17,7 @@ from moldau.log.names import (
     parse_file_name,
 )
 from moldau.log.scan import iter_file_headers
+from moldau.machine.disk import Disk
 
 
 def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:

@@ -13,8 +13,8 @@ from moldau.config import (
     BrokerConfig,
     TopicConfig,
 )
-from moldau.log.background import RunInThread
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
+from moldau.machine import RunInThread
 
 _log = logging.getLogger(__name__)
 

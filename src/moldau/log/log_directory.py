@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from moldau.config import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log.checkpoints import read_offsets, write_offsets
-from moldau.log.disk import DirectoryLock, Disk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.moving.replaced import read_replaced
 from moldau.log.names import (
@@ -29,6 +28,7 @@ from moldau.log.names import (
 )
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import RecoveryStats, load_log
+from moldau.machine.disk import DirectoryLock, Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -9,19 +9,20 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from moldau.clock import Clock
 from moldau.config import PRODUCER_ID_EXPIRATION_MS, BrokerConfig, TopicConfig
-from moldau.log.background import Background, RunInThread
+from moldau.log.background import Background
 from moldau.log.base_log import BaseLog
 from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
 from moldau.log.directories import LogDirectories
-from moldau.log.disk import Disk
 from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.flusher import Flusher
 from moldau.log.loading import PARTITIONS_PER_JOB
 from moldau.log.log_directory import LogDirectory
 from moldau.log.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, marked_dir_name
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moldau.clock import Clock
 from moldau.config import (
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_FLUSH_SCHEDULER_INTERVAL_MS,
@@ -25,14 +24,12 @@ from moldau.config import (
     BrokerConfig,
     TopicConfig,
 )
-from moldau.log.background import RunInThread
 from moldau.log.base_log import BaseLog
 from moldau.log.checkpointer import Checkpointer
 from moldau.log.cleaner.log_cleaner import LogCleaner
 from moldau.log.cleaner.runner import Runner
 from moldau.log.closing import close_logs
 from moldau.log.dir_info import LogDirInfo, ReplicaInfo
-from moldau.log.disk import Disk, DiskUsage
 from moldau.log.errors import StorageError, is_full
 from moldau.log.loading import load_partitions, open_directories
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
@@ -41,6 +38,9 @@ from moldau.log.moving.at_start import drop_replaced
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import RecoveryStats
 from moldau.log.retention_check import RetentionCheck
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk, DiskUsage
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.names import META_PROPERTIES
 from moldau.log.partition_metadata import decode_uuid, encode_uuid
+from moldau.machine.disk import Disk
 
 _RESERVED_DIRECTORY_IDS: Final = 100
 """Kafka gives the first hundred ids a meaning of their own (lost, unassigned, migrating)."""

@@ -7,7 +7,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from moldau.clock import Clock
 from moldau.config import (
     NUM_REPLICA_ALTER_LOG_DIRS_THREADS,
     PRODUCER_ID_EXPIRATION_MS,
@@ -15,14 +14,15 @@ from moldau.config import (
     BrokerConfig,
 )
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.background import RunInThread
-from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import DirectoryContent, LogDirectory
 from moldau.log.log_table import LogTable
 from moldau.log.moving.at_start import Futures
 from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ import base64
 import binascii
 from uuid import UUID
 
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.names import PARTITION_METADATA
+from moldau.machine.disk import Disk
 
 
 def encode_uuid(value: UUID) -> str:

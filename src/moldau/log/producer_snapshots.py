@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptSnapshotError
 from moldau.log.names import SNAPSHOT_SUFFIX, file_name
 from moldau.log.producer_snapshot import decode_snapshot, encode_snapshot
 from moldau.log.producer_state import ProducerState, apply_batch
 from moldau.log.scan import iter_file_headers
 from moldau.log.segment import Segment
+from moldau.machine.disk import Disk
 
 _log = logging.getLogger(__name__)
 

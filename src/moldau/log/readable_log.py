@@ -10,9 +10,10 @@ from bisect import bisect_right
 
 from moldau.log.base_log import BaseLog
 from moldau.log.errors import OffsetOutOfRangeError
-from moldau.log.slices import ActiveProducer, LogSlice, TimestampedOffset
+from moldau.log.slices import ActiveProducer, TimestampedOffset
 from moldau.log.time_lookup import find_largest_timestamp, find_timestamp
 from moldau.log.transaction_index import AbortedTransaction
+from moldau.machine import FileSlice
 
 
 class ReadableLog(BaseLog):
@@ -22,7 +23,7 @@ class ReadableLog(BaseLog):
 
     def read(
         self, offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool = True
-    ) -> LogSlice | None:
+    ) -> FileSlice | None:
         """Where the batches from ``offset`` on lie, ending before ``upper_offset``.
 
         None if there is nothing to read yet. If the first batch is larger than ``max_bytes``, it
@@ -48,7 +49,7 @@ class ReadableLog(BaseLog):
 
     def _read_tail(
         self, offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool
-    ) -> LogSlice | None:
+    ) -> FileSlice | None:
         """Read near the end of the active segment: all positions are known."""
         offsets, positions = self._tail_offsets, self._tail_positions
         segment = self._active
@@ -66,11 +67,11 @@ class ReadableLog(BaseLog):
                 return None
         if size <= 0:
             return None
-        return LogSlice(segment.file, position, size, offset)
+        return FileSlice(segment.file, position, size)
 
     def _read_segments(
         self, offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool
-    ) -> LogSlice | None:
+    ) -> FileSlice | None:
         segments, bases = self._segments, self._bases
         for number in range(self._number_of(offset), len(segments)):
             segment = segments[number]
@@ -92,7 +93,7 @@ class ReadableLog(BaseLog):
                 size = found.size
             if size <= 0:
                 return None
-            return LogSlice(segment.file, found.position, size, offset)
+            return FileSlice(segment.file, found.position, size)
         return None
 
     def last_stable_offset(self, high_watermark: int) -> int:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from moldau.config import TopicConfig
-from moldau.log.disk import Disk
 from moldau.log.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
@@ -39,6 +38,7 @@ from moldau.log.producer_state import ProducerState, apply_batch
 from moldau.log.scan import iter_file_batches, iter_file_headers
 from moldau.log.segment import Segment
 from moldau.log.trusted_index import find_trusted_start
+from moldau.machine.disk import Disk
 from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from moldau.records.errors import CorruptRecordError

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from moldau.clock import Clock
 from moldau.errors import KafkaError
 from moldau.log.partition_log import PartitionLog
+from moldau.machine.clock import Clock
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

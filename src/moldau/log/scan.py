@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from moldau.log.disk import File
+from moldau.machine.disk import File
 from moldau.records.batch import (
     HEADER,
     HEADER_SIZE,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from moldau.log.disk import Buffer, Disk, File
 from moldau.log.errors import CorruptIndexError
 from moldau.log.names import (
     DELETED_SUFFIX,
@@ -24,6 +23,7 @@ from moldau.log.offset_index import OffsetIndex
 from moldau.log.scan import iter_file_headers
 from moldau.log.time_index import TimeIndex, TimestampOffset
 from moldau.log.transaction_index import AbortedTransaction, TransactionIndex
+from moldau.machine.disk import Buffer, Disk, File
 from moldau.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
 from moldau.records.errors import CorruptRecordError
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moldau.log.disk import File
-
 
 class AppendInfo(NamedTuple):
     """Where a set of batches landed."""
@@ -20,22 +18,6 @@ class AppendInfo(NamedTuple):
     size: int
     flush_due: bool = False
     """``flush.messages`` is reached: acknowledge after the next flush has succeeded."""
-
-
-class LogSlice(NamedTuple):
-    """A place in a segment file. No data is read; the file stays readable while this is held.
-
-    It begins with the batch that holds ``start_offset`` and, like Kafka's, may end inside a batch.
-    """
-
-    file: File
-    position: int
-    size: int
-    start_offset: int
-
-    def read(self) -> bytes:
-        """The bytes, for those who cannot use ``sendfile``."""
-        return self.file.pread(self.size, self.position)
 
 
 class TimestampedOffset(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptIndexError
 from moldau.log.index_file import IndexFile
+from moldau.machine.disk import Disk
 
 ENTRY_SIZE: Final = 12
 ENTRY: Final = struct.Struct(">qi")

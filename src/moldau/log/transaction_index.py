@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from moldau.log.disk import Disk, File
 from moldau.log.errors import CorruptIndexError, is_full
+from moldau.machine.disk import Disk, File
 
 ENTRY: Final = struct.Struct(">hqqqq")
 ENTRY_SIZE: Final = ENTRY.size

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moldau.log import offset_index, time_index
-from moldau.log.disk import Disk
 from moldau.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from moldau.log.offset_index import OffsetIndex
 from moldau.log.scan import iter_file_batches
 from moldau.log.segment import Segment
 from moldau.log.time_index import TimeIndex
+from moldau.machine.disk import Disk
 from moldau.records.batch import BatchHeader
 
 

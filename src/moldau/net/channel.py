@@ -1,6 +1,6 @@
 """The client's side of a connection to a broker: requests out, answers back in the same order.
 
-Like the broker's connection it knows no sockets, only a ``Transport``; ``connect`` makes one.
+Like the broker's connection it knows no sockets, only a ``Transport``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from moldau.clock import Clock, SystemClock, Timer
-from moldau.net.errors import ChannelClosedError, RequestTimeoutError, TlsHandshakeError
+from moldau.machine import Clock, Machine, Part, Timer, Transport
+from moldau.net.errors import ChannelClosedError, RequestTimeoutError
 from moldau.net.frames import BufferPool, FrameReader
-from moldau.net.interfaces import Part, Transport
-from moldau.net.sockets import connect_socket
-from moldau.net.stream import StreamTransport
-from moldau.net.transport import SocketTransport
 from moldau.wire.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -25,9 +21,6 @@ if TYPE_CHECKING:
 
 # A response is as large as the client asked for, so this is only the limit of the size prefix.
 MAX_RESPONSE_BYTES: Final = 2**31 - 1
-
-# How long the end of a TLS connection may wait for the other side's goodbye.
-_TLS_GOODBYE: Final = 1.0
 
 _read_correlation_id = Struct(">i").unpack_from
 
@@ -50,14 +43,14 @@ class Channel:
 
     def __init__(
         self,
+        clock: Clock,
         *,
-        clock: Clock | None = None,
         request_timeout: float = 30.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         pool: BufferPool | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = clock or SystemClock(self._loop)
+        self._clock = clock
         self._request_timeout = request_timeout
         # Large answers are handed over together with their buffer, so there is nothing to keep.
         self._reader = FrameReader(pool or BufferPool(keep_bytes=0), max_response_bytes)
@@ -75,6 +68,7 @@ class Channel:
     @classmethod
     async def connect(
         cls,
+        machine: Machine,
         host: str,
         port: int,
         *,
@@ -84,45 +78,24 @@ class Channel:
         send_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         tls: SSLContext | None = None,
-        clock: Clock | None = None,
         pool: BufferPool | None = None,
     ) -> Channel:
-        """Connect; ConnectionError or TimeoutError, with a sentence, when that fails.
-
-        ``TlsHandshakeError`` when there is no TLS on it.
-        """
-        sock = await connect_socket(
-            host,
-            port,
-            within=connect_timeout,
-            receive=receive_buffer_bytes,
-            send=send_buffer_bytes,
-        )
+        """Connect; raises what ``Network.connect`` raises."""
         channel = cls(
-            clock=clock,
+            machine.clock,
             request_timeout=request_timeout,
             max_response_bytes=max_response_bytes,
             pool=pool,
         )
-        loop = asyncio.get_running_loop()
-        if tls is not None:
-            try:
-                await loop.create_connection(
-                    lambda: StreamTransport(loop, channel),
-                    sock=sock,
-                    ssl=tls,
-                    server_hostname=host,
-                    ssl_handshake_timeout=connect_timeout,
-                    ssl_shutdown_timeout=_TLS_GOODBYE,
-                )
-            except OSError as error:
-                raise TlsHandshakeError(f"no TLS with {host}:{port}: {error}") from error
-            return channel
-        try:
-            SocketTransport(loop, sock, channel)
-        except OSError as error:
-            sock.close()
-            raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
+        await machine.network.connect(
+            host,
+            port,
+            channel,
+            within=connect_timeout,
+            receive_buffer_bytes=receive_buffer_bytes,
+            send_buffer_bytes=send_buffer_bytes,
+            tls=tls,
+        )
         return channel
 
     # Sending

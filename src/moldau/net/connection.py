@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, Final, TypeAlias
 
+from moldau.machine.network import Part, Transport
 from moldau.net.errors import FrameSizeError
 from moldau.net.frames import BufferPool, FrameReader
 from moldau.net.garbage import describe_garbage
-from moldau.net.interfaces import Part, Transport
 from moldau.net.log_limiter import LogLimiter
 from moldau.wire.errors import EncodeError, ProtocolError
 
@@ -140,15 +140,15 @@ class ServerConnection:
         handler: Handler,
         *,
         pool: BufferPool,
+        log_limiter: LogLimiter,
         listener: str = "PLAINTEXT",
         limits: ConnectionLimits | None = None,
         on_close: Callable[[ServerConnection], object] | None = None,
-        log_limiter: LogLimiter | None = None,
     ) -> None:
         self._handler = handler
         self._limits = limits or ConnectionLimits()
         self._on_close = on_close
-        self._log_limiter = log_limiter or LogLimiter(logger)
+        self._log_limiter = log_limiter
         self._reader = FrameReader(pool, self._limits.max_request_bytes)
         self._transport: Transport
         self._waiting: deque[Pending] = deque()

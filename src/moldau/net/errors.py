@@ -15,14 +15,6 @@ class FrameSizeError(ProtocolError):
         super().__init__(f"a frame of {size} bytes was announced; the limit is {limit}")
 
 
-class TruncatedFileError(OSError):
-    """A file became shorter than the slice of it that is being sent."""
-
-
-class TlsHandshakeError(ConnectionError):
-    """There is a connection, but no TLS on it; the cause says why."""
-
-
 class ChannelClosedError(ConnectionError):
     """The channel is closed; what was waiting for an answer gets none."""
 

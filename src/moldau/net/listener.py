@@ -1,22 +1,19 @@
-"""A listening socket of the broker and the connections that came through it."""
+"""A listener of the broker and the connections that came through it."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import logging
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from moldau.clock import Clock, Timer
+from moldau.machine import Acceptor, Clock, Incoming, Network, Timer
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.log_limiter import LogLimiter
 from moldau.net.quotas import ConnectionQuotas
-from moldau.net.sockets import bind_socket, cannot_listen, set_buffer_sizes
-from moldau.net.transport import SocketTransport, format_address
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +63,7 @@ class Listener:
         port: int,
         handler: Handler,
         *,
+        network: Network,
         clock: Clock,
         settings: ListenerSettings | None = None,
         quotas: ConnectionQuotas | None = None,
@@ -77,16 +75,15 @@ class Listener:
         self.host = host
         self.port = port
         self._handler = handler
+        self._network = network
         self._clock = clock
         self._settings = settings or ListenerSettings()
         self._quotas = quotas or ConnectionQuotas()
         self._pool = pool or BufferPool()
         self._on_open = on_open
         self._on_close = on_close
-        self._log_limiter = LogLimiter(logger, monotonic=clock.monotonic)
-        self._sock: socket.socket | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._accepting = False
+        self._log_limiter = LogLimiter(logger, clock.monotonic)
+        self._acceptor: Acceptor | None = None
         # Each connection with the time at which it was last seen to have moved bytes.
         self._connections: dict[ServerConnection, float] = {}
         self._sweep_timer: Timer | None = None
@@ -98,36 +95,30 @@ class Listener:
 
     def bind(self) -> int:
         """Reserve the address; returns the real port (also in ``port``) where 0 was asked for."""
-        sock = bind_socket(self.host, self.port)
-        # Set here, accepted sockets inherit them; TCP fixes its window scale with the handshake.
-        set_buffer_sizes(
-            sock, self._settings.receive_buffer_bytes, self._settings.send_buffer_bytes
+        self._acceptor = self._network.bind(
+            self.host,
+            self.port,
+            receive_buffer_bytes=self._settings.receive_buffer_bytes,
+            send_buffer_bytes=self._settings.send_buffer_bytes,
         )
-        self._sock = sock
-        self.port = sock.getsockname()[1]
+        self.port = self._acceptor.port
         return self.port
 
     def start(self) -> None:
         """Let clients in; binds first where that was not done."""
-        if self._sock is None:
+        if self._acceptor is None:
             self.bind()
-        assert self._sock is not None
-        self._loop = asyncio.get_running_loop()
-        try:
-            self._sock.listen(self._settings.backlog)
-        except OSError as error:  # somebody bound the same port, and listens first
-            raise cannot_listen(self.host, self.port, error) from error
-        self._resume_accepting()
+        assert self._acceptor is not None
+        self._acceptor.listen(self._settings.backlog, self._accept)
         self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)
 
     async def close(self, drain_timeout: float = 5.0) -> None:
         """Let nobody in, answer what is in flight, close; after ``drain_timeout`` close anyway."""
-        self._stop_accepting()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
         if not self._connections:
             return
         self._emptied.clear()
@@ -144,20 +135,15 @@ class Listener:
     # Accepting
 
     def _resume_accepting(self) -> None:
-        if self._sock is not None and self._loop is not None and not self._accepting:
-            self._accepting = True
-            self._loop.add_reader(self._sock.fileno(), self._accept)
-
-    def _stop_accepting(self) -> None:
-        if self._accepting and self._sock is not None and self._loop is not None:
-            self._accepting = False
-            self._loop.remove_reader(self._sock.fileno())
+        if self._acceptor is not None:
+            self._acceptor.resume()
 
     def _accept(self) -> None:
-        assert self._sock is not None
+        acceptor = self._acceptor
+        assert acceptor is not None
         for _ in range(ACCEPTS_PER_TURN):
             if self._quotas.is_full:
-                self._stop_accepting()
+                acceptor.pause()
                 self._quotas.when_free(self._resume_accepting)
                 self._log_limiter.warning(
                     "full",
@@ -166,31 +152,30 @@ class Listener:
                 )
                 return
             try:
-                sock, address = self._sock.accept()
-            except (BlockingIOError, InterruptedError):
-                return
+                incoming = acceptor.accept()
             except OSError as error:
                 if error.errno in _OUT_OF_RESOURCES:
-                    self._pause_accepting(error)
+                    self._pause_accepting(acceptor, error)
                     return
                 continue  # this one is gone before it was accepted; the next may be fine
-            self._open(sock, address)
+            if incoming is None:
+                return
+            self._open(incoming)
 
-    def _pause_accepting(self, error: OSError) -> None:
+    def _pause_accepting(self, acceptor: Acceptor, error: OSError) -> None:
         self._log_limiter.warning(
             "resources", f"listener {self.name} cannot accept connections for now: {error}"
         )
-        self._stop_accepting()
+        acceptor.pause()
         self._clock.call_later(ACCEPT_PAUSE, self._resume_accepting)
 
-    def _open(self, sock: socket.socket, address: object) -> None:
-        assert self._loop is not None
-        host, peer = format_address(address)
+    def _open(self, incoming: Incoming) -> None:
+        host = incoming.peer_host
         if not self._quotas.opened(host):
-            sock.close()
+            incoming.refuse()
             self._log_limiter.warning(
                 f"ip {host}",
-                f"refusing {peer} on listener {self.name}: "
+                f"refusing {incoming.peer} on listener {self.name}: "
                 f"its address has max.connections.per.ip={self._quotas.limit_of(host)} already",
             )
             return
@@ -203,12 +188,8 @@ class Listener:
             log_limiter=self._log_limiter,
         )
         try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            SocketTransport(self._loop, sock, connection, address)
+            incoming.open(connection)
         except OSError:  # reset by the peer in the meantime
-            sock.close()
             self._quotas.closed(host)
             return
         self._connections[connection] = self._clock.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 
@@ -15,10 +14,10 @@ class LogLimiter:
     def __init__(
         self,
         logger: logging.Logger,
+        monotonic: Callable[[], float],
         *,
         lines: int = 5,
         interval: float = 10.0,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logger = logger
         self._lines = lines

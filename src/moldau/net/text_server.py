@@ -6,12 +6,11 @@ nothing at all is told so or dropped, and can neither hold up the event loop nor
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from moldau.net.sockets import bind_socket, cannot_listen
+from moldau.machine import Acceptor, Machine, Timer, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +18,8 @@ PATIENCE_S: Final = 10.0
 """For a request to arrive and for its answer to be taken."""
 MAX_HEADER_BYTES: Final = 16_384
 MAX_CONNECTIONS: Final = 16
+_BACKLOG: Final = 100
+_END_OF_HEADER: Final = b"\r\n\r\n"
 
 
 class Page(NamedTuple):
@@ -30,51 +31,53 @@ class TextServer:
     """Serves ``pages`` by their paths."""
 
     def __init__(
-        self, host: str, port: int, pages: Mapping[str, Page], patience_s: float = PATIENCE_S
+        self,
+        machine: Machine,
+        host: str,
+        port: int,
+        pages: Mapping[str, Page],
+        patience_s: float = PATIENCE_S,
     ) -> None:
+        self._network = machine.network
+        self._clock = machine.clock
         self._patience_s = patience_s
         self.host = host
         self.port = port
         self._pages = pages
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._acceptor: Acceptor | None = None
+        self._visits: dict[_Visit, None] = {}
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Bind and let clients in; ``port`` is the real one then. Raises OSError."""
-        sock = bind_socket(self.host, self.port)
-        self.port = sock.getsockname()[1]
+        acceptor = self._network.bind(self.host, self.port)
+        self.port = acceptor.port
         try:
-            self._server = await asyncio.start_server(
-                self._serve, sock=sock, limit=MAX_HEADER_BYTES
-            )
-        except OSError as error:  # somebody bound the same port, and listens first
-            sock.close()
-            raise cannot_listen(self.host, self.port, error) from error
+            acceptor.listen(_BACKLOG, self._accept)
+        except OSError:
+            acceptor.close()
+            raise
+        self._acceptor = acceptor
 
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            for writer in self._open:
-                writer.transport.abort()
-            await self._server.wait_closed()
+    def close(self) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
+        for visit in list(self._visits):
+            visit.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
-        self._open.add(writer)
+    def _accept(self) -> None:
         try:
-            async with asyncio.timeout(self._patience_s):
-                header = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(header))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            self._open.discard(writer)
-            writer.transport.abort()
+            incoming = self._acceptor.accept() if self._acceptor is not None else None
+            if incoming is None:
+                return
+            if len(self._visits) >= MAX_CONNECTIONS:
+                incoming.refuse()
+                return
+            visit = _Visit(self._answer, self._visits)
+            incoming.open(visit)
+        except OSError:
+            return  # whoever came has gone, or cannot be let in now
+        visit.timer = self._clock.call_later(self._patience_s, visit.transport.abort)
 
     def _answer(self, header: bytes) -> bytes:
         words = header.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
@@ -92,6 +95,48 @@ class TextServer:
             logger.exception("%s failed", target)
             return _response("500 Internal Server Error", "the log of the broker says why\n")
         return _response("200 OK", body, page.content_type, with_body=method == "GET")
+
+
+class _Visit:
+    """One connection: reads a header, writes what is asked for, and is closed."""
+
+    def __init__(self, answer: Callable[[bytes], bytes], visits: dict[_Visit, None]) -> None:
+        self.transport: Transport
+        self.timer: Timer | None = None
+        self._answer = answer
+        self._visits = visits
+        self._header = memoryview(bytearray(MAX_HEADER_BYTES))
+        self._size = 0
+        self._answered = False
+
+    def connection_made(self, transport: Transport) -> None:
+        self.transport = transport
+        self._visits[self] = None
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._header[self._size :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._size += nbytes
+        header, end, _ = bytes(self._header[: self._size]).partition(_END_OF_HEADER)
+        if end:
+            self._answered = True
+            self.transport.write([self._answer(header)])
+            self.transport.close()
+        elif self._size == MAX_HEADER_BYTES:
+            self.transport.abort()
+
+    def eof_received(self) -> bool:
+        return self._answered
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self._visits.pop(self, None)
 
 
 def _response(

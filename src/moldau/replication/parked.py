@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moldau.clock import Clock, Timer
 from moldau.errors import ErrorCode
+from moldau.machine.clock import Clock, Timer
 from moldau.replication.partition import Partition
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import AppendInfo, AppendOrigin, LogSlice, PartitionLog
+from moldau.log import AppendInfo, AppendOrigin, PartitionLog
+from moldau.machine import FileSlice
 from moldau.model import TopicPartition
 
 UNKNOWN_OFFSET = -1
@@ -51,7 +52,7 @@ class PartitionRead(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: LogSlice | None
+    records: FileSlice | None
     aborted: list[tuple[int, int]] | None = None
     diverging_epoch: tuple[int, int] | None = None
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from moldau.log.disk import Buffer, DiskUsage
+from moldau.machine.disk import Buffer, DiskUsage
 
 SECTOR: Final = 512
 

@@ -16,9 +16,7 @@ from moldau.wire.fetch_layout import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    FileRecords,
     ForgottenTopic,
-    Part,
     Records,
 )
 from moldau.wire.fetch_request import decode_fetch_request, encode_fetch_request
@@ -33,9 +31,7 @@ __all__ = (
     "FetchTopic",
     "FetchedPartition",
     "FetchedTopic",
-    "FileRecords",
     "ForgottenTopic",
-    "Part",
     "Records",
     "decode_fetch_request",
     "decode_fetch_response",

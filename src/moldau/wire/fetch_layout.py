@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
+from moldau.machine.network import Part
 from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 from moldau.wire.primitives import (
@@ -51,15 +52,7 @@ RESULT_4: Final = Struct(">ihqq")
 ABORTED: Final = Struct(">qq")
 
 
-class FileRecords(Protocol):
-    """Records that are not in memory: only their size matters here."""
-
-    @property
-    def size(self) -> int: ...
-
-
-Records = bytes | bytearray | memoryview | FileRecords | None
-Part = bytes | bytearray | memoryview | FileRecords
+Records = Part | None
 
 
 @dataclass(slots=True)

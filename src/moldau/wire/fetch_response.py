@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from moldau.machine.network import Part
 from moldau.model import Node
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError
@@ -28,7 +29,6 @@ from moldau.wire.fetch_layout import (
     FetchedPartition,
     FetchedTopic,
     FetchResponse,
-    Part,
     check_version,
     read_topic,
     topic_bytes,

@@ -21,6 +21,7 @@ from moldau.client.errors import (
 )
 from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode
+from moldau.machine.real import this_machine
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
 from moldau.wire.make import make
@@ -74,7 +75,12 @@ def versions(
 
 def connect(port: int, request_timeout: float = 60.0) -> Awaitable[BrokerConnection]:
     return BrokerConnection.open(
-        "127.0.0.1", port, client_id="test", connect_timeout=60.0, request_timeout=request_timeout
+        this_machine(),
+        "127.0.0.1",
+        port,
+        client_id="test",
+        connect_timeout=60.0,
+        request_timeout=request_timeout,
     )
 
 

@@ -11,6 +11,7 @@ from tests.unit.client.test_connection import versions
 from moldau.client.connection import BrokerConnection
 from moldau.client.connections import Connections
 from moldau.client.settings import CommonSettings
+from moldau.machine.real import this_machine
 from moldau.model import Node
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
@@ -48,7 +49,9 @@ class Server:
 
 
 async def connected(server: Server) -> tuple[Connections, BrokerConnection]:
-    connections = Connections(CommonSettings(bootstrap_servers=f"127.0.0.1:{server.port}"))
+    connections = Connections(
+        CommonSettings(bootstrap_servers=f"127.0.0.1:{server.port}"), this_machine()
+    )
     opening = asyncio.create_task(connections.get(BOOTSTRAP, "127.0.0.1", server.port))
     (await server.asked.get()).set()
     return connections, await opening

@@ -1,8 +1,16 @@
-"""A storage in memory that fails on command."""
+"""Stores to test: in memory, failing on command, or in a directory."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from pathlib import Path
+
+from moldau.coordination.embedded import SNAPSHOT_AFTER_BYTES, EmbeddedStore
+from moldau.coordination.storage import DiskStorage, Storage
+from moldau.machine import RunInThread
+from moldau.machine.real.clock import SystemClock
+from moldau.machine.real.disk import OsDisk
 
 
 class MemoryStorage:
@@ -19,6 +27,8 @@ class MemoryStorage:
         self.fail_truncate = 0
         self.torn = 0
         self.closed = False
+
+    def lock(self) -> None: ...
 
     def read(self, name: str) -> bytes | None:
         return self.files.get(name)
@@ -42,3 +52,13 @@ class MemoryStorage:
 
     def close(self) -> None:
         self.closed = True
+
+
+async def open_store(
+    where: Storage | Path,
+    run_in_thread: RunInThread = asyncio.to_thread,
+    snapshot_after: int = SNAPSHOT_AFTER_BYTES,
+) -> EmbeddedStore:
+    """A store in memory or in a directory."""
+    storage = DiskStorage(OsDisk(), str(where)) if isinstance(where, Path) else where
+    return await EmbeddedStore.open(storage, run_in_thread, SystemClock().now_ms, snapshot_after)

@@ -2,15 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.coordination.storage import MemoryStorage
+from tests.unit.coordination.storage import MemoryStorage, open_store
 
 from moldau.coordination import cluster, paths
-from moldau.coordination.embedded import EmbeddedStore
 
 
 async def test_a_new_store_is_prepared_in_one_transaction_and_then_left_alone() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session = store.session()
     await cluster.prepare(session)
     assert store.zxid == 1
@@ -21,13 +20,13 @@ async def test_a_new_store_is_prepared_in_one_transaction_and_then_left_alone() 
 
 
 async def test_brokers_that_start_together_prepare_together() -> None:
-    store = await EmbeddedStore.open(MemoryStorage())
+    store = await open_store(MemoryStorage())
     await asyncio.gather(*(cluster.prepare(store.session()) for _ in range(3)))
     assert await store.session().children("/brokers") == ["ids", "seqid", "topics"]
 
 
 async def test_the_first_broker_names_the_cluster() -> None:
-    store = await EmbeddedStore.open(MemoryStorage())
+    store = await open_store(MemoryStorage())
     first, second = store.session(), store.session()
     await cluster.prepare(first)
     assert await cluster.get_cluster_id(first) is None

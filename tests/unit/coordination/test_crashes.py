@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.coordination.storage import MemoryStorage
+from tests.unit.coordination.storage import MemoryStorage, open_store
 
 from moldau.coordination import journal
-from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.store import Create, SetData
 
 
@@ -35,7 +34,7 @@ class RecordingStorage(MemoryStorage):
 
 async def recorded() -> RecordingStorage:
     disk = RecordingStorage()
-    store = await EmbeddedStore.open(disk, snapshot_after=600)
+    store = await open_store(disk, snapshot_after=600)
     session = store.session()
     await session.multi([Create("/count", b"0"), Create("/log")])
     disk.acknowledged = 0
@@ -52,7 +51,7 @@ async def test_whatever_was_acknowledged_survives_a_crash_at_any_moment() -> Non
     disk = await recorded()
     assert disk.replaced.count(journal.SNAPSHOT) >= 2, "snapshots are among the moments"
     for acknowledged, files in disk.moments:
-        store = await EmbeddedStore.open(MemoryStorage(files))
+        store = await open_store(MemoryStorage(files))
         session = store.session()
         (found,) = await session.get_many(["/count"])
         if found is None:
@@ -69,8 +68,8 @@ async def test_the_store_goes_on_after_a_crash_at_any_moment() -> None:
     disk = await recorded()
     for _, files in disk.moments[::5]:
         second = MemoryStorage(files)
-        session = (await EmbeddedStore.open(second)).session()
+        session = (await open_store(second)).session()
         await session.ensure_path("/count")
         stat = await session.set("/count", b"again")
-        third = (await EmbeddedStore.open(MemoryStorage(second.files))).session()
+        third = (await open_store(MemoryStorage(second.files))).session()
         assert await third.get("/count") == (b"again", stat)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.coordination.contract import CoordinationContract, Watcher
-from tests.unit.coordination.storage import MemoryStorage
+from tests.unit.coordination.storage import MemoryStorage, open_store
 
 from moldau.coordination import journal
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
@@ -38,20 +38,20 @@ class EmbeddedCluster:
 class TestContract(CoordinationContract):
     @pytest.fixture
     async def cluster(self, tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
-        store = await EmbeddedStore.open(tmp_path / "coordination")
+        store = await open_store(tmp_path / "coordination")
         yield EmbeddedCluster(store)
         await store.close()
 
 
 async def test_everything_but_ephemeral_nodes_survives_a_clean_restart(tmp_path: Path) -> None:
-    store = await EmbeddedStore.open(tmp_path)
+    store = await open_store(tmp_path)
     session = store.session()
     await session.create("/a", b"one")
     await session.set("/a", b"two")
     await session.create("/e", ephemeral=True)
     before = await session.get("/a")
     await store.close()
-    store = await EmbeddedStore.open(tmp_path)
+    store = await open_store(tmp_path)
     session = store.session()
     assert await session.get("/a") == before
     assert await session.exists("/e") is None
@@ -60,13 +60,13 @@ async def test_everything_but_ephemeral_nodes_survives_a_clean_restart(tmp_path:
 
 async def test_everything_acknowledged_survives_a_crash() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session = store.session()
     await session.create("/a", b"one")
     await session.create("/e", ephemeral=True)
     await session.set("/a", b"two")
     crashed = MemoryStorage(disk.files)
-    after = (await EmbeddedStore.open(crashed)).session()
+    after = (await open_store(crashed)).session()
     assert await after.get("/a") == await session.get("/a")
     assert await after.exists("/e") is None
 
@@ -76,7 +76,7 @@ async def test_transactions_are_never_numbered_twice_across_crashes() -> None:
     seen: list[int] = []
     for _ in range(4):
         disk = MemoryStorage(files)
-        session = (await EmbeddedStore.open(disk)).session()
+        session = (await open_store(disk)).session()
         await session.create("/broker", ephemeral=True)
         seen.append((await session.get("/broker"))[1].czxid)
         files = disk.files
@@ -85,19 +85,19 @@ async def test_transactions_are_never_numbered_twice_across_crashes() -> None:
 
 async def test_the_restart_that_ends_sessions_is_itself_remembered() -> None:
     disk = MemoryStorage()
-    session = (await EmbeddedStore.open(disk)).session()
+    session = (await open_store(disk)).session()
     await session.create("/e", b"1", ephemeral=True)
     second = MemoryStorage(disk.files)
-    session = (await EmbeddedStore.open(second)).session()
+    session = (await open_store(second)).session()
     await session.create("/e", b"2")
-    third = (await EmbeddedStore.open(MemoryStorage(second.files))).session()
+    third = (await open_store(MemoryStorage(second.files))).session()
     data, stat = await third.get("/e")
     assert (data, stat.ephemeral_owner) == (b"2", 0)
 
 
 async def test_a_clean_stop_leaves_a_snapshot_and_an_empty_journal() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     empty = len(disk.files[journal.JOURNAL])
     session = store.session()
     await session.create("/a")
@@ -110,44 +110,44 @@ async def test_a_clean_stop_leaves_a_snapshot_and_an_empty_journal() -> None:
 
 async def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk, snapshot_after=2000)
+    store = await open_store(disk, snapshot_after=2000)
     session = store.session()
     await session.create("/a")
     for number in range(500):
         await session.set("/a", b"%d" % number)
         assert len(disk.files[journal.JOURNAL]) < 2200
     assert journal.SNAPSHOT in disk.replaced
-    crashed = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    crashed = (await open_store(MemoryStorage(disk.files))).session()
     assert await crashed.get("/a") == await session.get("/a")
 
 
 async def test_a_crash_between_snapshot_and_new_journal_loses_and_repeats_nothing() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session = store.session()
     await session.create("/q")
     await session.create("/q/n", sequence=True)
     old = disk.files[journal.JOURNAL]
     await store.close()
     disk.files[journal.JOURNAL] = old
-    session = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    session = (await open_store(MemoryStorage(disk.files))).session()
     assert await session.children("/q") == ["n0000000000"]
     assert await session.create("/q/n", sequence=True) == "/q/n0000000001"
 
 
 async def test_a_lost_snapshot_is_reported() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     await store.session().create("/a")
     await store.close()
     del disk.files[journal.SNAPSHOT]
     with pytest.raises(StoreCorruptError, match="snapshot"):
-        await EmbeddedStore.open(MemoryStorage(disk.files))
+        await open_store(MemoryStorage(disk.files))
 
 
 async def test_requests_that_arrive_together_share_one_sync() -> None:
     disk = MemoryStorage()
-    session = (await EmbeddedStore.open(disk)).session()
+    session = (await open_store(disk)).session()
     await asyncio.gather(*(session.create(f"/n{number}") for number in range(100)))
     assert disk.appends == 1
     await session.multi_many([[Create(f"/m{number}")] for number in range(100)])
@@ -171,7 +171,7 @@ class Gate:
 
 async def test_a_change_is_not_seen_before_it_is_durable() -> None:
     gate = Gate()
-    store = await EmbeddedStore.open(MemoryStorage(), gate)  # type: ignore[arg-type]
+    store = await open_store(MemoryStorage(), gate)  # type: ignore[arg-type]
     session, other = store.session(), store.session()
     await session.create("/a", b"old")
     watcher = Watcher()
@@ -194,7 +194,7 @@ async def test_a_change_is_not_seen_before_it_is_durable() -> None:
 
 async def test_a_full_disk_refuses_the_change_and_is_survived() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session = store.session()
     await session.create("/a", b"old")
     before = await session.get("/a")
@@ -208,13 +208,13 @@ async def test_a_full_disk_refuses_the_change_and_is_survived() -> None:
     assert watcher.fired == 0
     await session.set("/a", b"later")
     assert (await watcher.next()).path == "/a"
-    crashed = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    crashed = (await open_store(MemoryStorage(disk.files))).session()
     assert await crashed.get("/a") == await session.get("/a")
 
 
 async def test_a_session_survives_a_full_disk_that_kept_it_from_ending() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session, other = store.session(), store.session()
     await session.create("/e", ephemeral=True)
     disk.fail_append = errno.ENOSPC
@@ -228,7 +228,7 @@ async def test_a_session_survives_a_full_disk_that_kept_it_from_ending() -> None
 @pytest.mark.parametrize("how", ["write", "truncate"])
 async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: str) -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session, other = store.session(), store.session()
     lost = asyncio.Event()
     other.on_expired(lost.set)
@@ -248,15 +248,15 @@ async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: 
 
 
 async def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
-    store = await EmbeddedStore.open(tmp_path)
+    store = await open_store(tmp_path)
     with pytest.raises(StoreLockedError, match="in use"):
-        await EmbeddedStore.open(tmp_path)
+        await open_store(tmp_path)
     await store.close()
-    await (await EmbeddedStore.open(tmp_path)).close()
+    await (await open_store(tmp_path)).close()
 
 
 async def test_closing_the_store_ends_its_sessions(tmp_path: Path) -> None:
-    store = await EmbeddedStore.open(tmp_path)
+    store = await open_store(tmp_path)
     session = store.session()
     await store.close()
     await store.close()
@@ -269,7 +269,7 @@ async def test_closing_the_store_ends_its_sessions(tmp_path: Path) -> None:
 async def test_a_failing_watch_does_not_keep_others_from_their_event(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    session = (await EmbeddedStore.open(MemoryStorage())).session()
+    session = (await open_store(MemoryStorage())).session()
     await session.create("/a")
 
     def broken(_event: object) -> None:
@@ -285,7 +285,7 @@ async def test_a_failing_watch_does_not_keep_others_from_their_event(
 
 async def test_data_that_is_not_bytes_is_refused_before_it_is_journaled() -> None:
     disk = MemoryStorage()
-    session = (await EmbeddedStore.open(disk)).session()
+    session = (await open_store(disk)).session()
     with pytest.raises(TypeError, match="bytes"):
         await session.multi([Create("/a"), Create("/b", "text")])  # type: ignore[arg-type]
     assert await session.exists("/a") is None
@@ -293,7 +293,7 @@ async def test_data_that_is_not_bytes_is_refused_before_it_is_journaled() -> Non
 
 
 async def test_a_cancelled_caller_does_not_stop_the_store() -> None:
-    session = (await EmbeddedStore.open(MemoryStorage())).session()
+    session = (await open_store(MemoryStorage())).session()
     doomed = asyncio.ensure_future(session.create("/a"))
     await asyncio.sleep(0)
     doomed.cancel()
@@ -305,7 +305,7 @@ async def test_a_cancelled_caller_does_not_stop_the_store() -> None:
 
 async def test_ten_thousand_partitions_are_created_and_loaded_with_few_syncs() -> None:
     disk = MemoryStorage()
-    store = await EmbeddedStore.open(disk)
+    store = await open_store(disk)
     session = store.session()
     await session.ensure_path("/brokers/topics/t/partitions")
     before = disk.appends
@@ -321,5 +321,5 @@ async def test_ten_thousand_partitions_are_created_and_loaded_with_few_syncs() -
     assert not any(isinstance(one, Exception) for one in await session.multi_many(batches))
     assert disk.appends == before + 1
     await store.close()
-    session = (await EmbeddedStore.open(MemoryStorage(disk.files))).session()
+    session = (await open_store(MemoryStorage(disk.files))).session()
     assert len(await session.children("/brokers/topics/t/partitions")) == 10_000

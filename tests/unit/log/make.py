@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from moldau.config import TopicConfig
 from moldau.log import PartitionLog
-from moldau.log.disk import Disk
 from moldau.log.recovery import RecoveryStats, load_log
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.records.builder import build_batch

@@ -17,8 +17,8 @@ from tests.unit.log.make import (
 
 from moldau.config import TopicConfig
 from moldau.log import PartitionLog
-from moldau.log.disk import OsDisk
 from moldau.log.flush import FlushJob
+from moldau.machine.real.disk import OsDisk
 from moldau.testing.disk import MemoryDisk
 
 EPOCHS = f"{DIRECTORY}/leader-epoch-checkpoint"

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.directories import LogDirectories
-from moldau.log.disk import DiskUsage
+from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
 

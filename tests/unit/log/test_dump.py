@@ -10,9 +10,9 @@ from tests.unit.log.make import NOW_MS, close_cleanly, make_batch, open_log
 
 from moldau.config import TopicConfig
 from moldau.log import AppendOrigin
-from moldau.log.disk import OsDisk
 from moldau.log.dump import BatchRow, FileDump, RecordRow, dump_file, dump_paths
 from moldau.log.partition_metadata import encode_partition_metadata
+from moldau.machine.real.disk import OsDisk
 from moldau.records.compression import Compression
 from moldau.records.control import ControlType, build_end_txn_marker
 

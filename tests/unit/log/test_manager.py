@@ -14,12 +14,13 @@ from uuid import UUID, uuid4
 import pytest
 from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches
 
-from moldau.clock import Timer
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.log.checkpoints import read_offsets
-from moldau.log.disk import Disk, OsDisk
+from moldau.machine.clock import Timer
+from moldau.machine.disk import Disk
+from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
 

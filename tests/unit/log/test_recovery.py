@@ -21,9 +21,9 @@ from tests.unit.log.make import (
 from moldau.config import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, PartitionLog
-from moldau.log.disk import OsDisk
 from moldau.log.producer_snapshot import SnapshotEntry, encode_snapshot
 from moldau.log.recovery import RecoveryStats
+from moldau.machine.real.disk import OsDisk
 from moldau.records.batch import read_header
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.testing.disk import MemoryDisk

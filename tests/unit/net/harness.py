@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from moldau.clock import SystemClock
+from moldau.machine import Clock, Machine
+from moldau.machine.disk import ReadableFile
+from moldau.machine.network import Part
+from moldau.machine.real import real_machine
+from moldau.machine.real.clock import SystemClock
+from moldau.machine.real.sockets.network import SocketNetwork
+from moldau.machine.real.sockets.stream import StreamTransport
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
-from moldau.net.interfaces import Part, ReadableFile
 from moldau.net.listener import Listener, ListenerSettings
-from moldau.net.stream import StreamTransport
+from moldau.net.log_limiter import LogLimiter
 
 
 def frame(body: bytes) -> bytes:
@@ -39,6 +45,16 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
     while not condition():  # noqa: ASYNC110  # the code under test knows no event to wait for
         await asyncio.sleep(0)  # the code under test knows no event to wait for
+
+
+def no_log() -> LogLimiter:
+    """For connections whose log lines no test reads."""
+    return LogLimiter(logging.getLogger("moldau.net.connection"), SystemClock().monotonic)
+
+
+def machine(clock: Clock | None = None) -> Machine:
+    """The real machine, but for the clock."""
+    return replace(real_machine(), clock=clock or SystemClock())
 
 
 def echo(_connection: ServerConnection, request: memoryview) -> list[bytes]:
@@ -272,7 +288,8 @@ async def serving(
     if kind == "socket":
         listener = Listener(
             "PLAINTEXT", "127.0.0.1", 0, handler,
-            clock=SystemClock(loop), settings=ListenerSettings(limits=limits), pool=server.pool,
+            network=SocketNetwork(), clock=SystemClock(),
+            settings=ListenerSettings(limits=limits), pool=server.pool,
             on_open=server.opened.append, on_close=server.closed.put_nowait,
         )  # fmt: skip
         server.port = listener.bind()
@@ -285,7 +302,11 @@ async def serving(
 
     def new_connection() -> StreamTransport:
         connection = ServerConnection(
-            handler, pool=server.pool, limits=limits, on_close=server.closed.put_nowait
+            handler,
+            pool=server.pool,
+            log_limiter=no_log(),
+            limits=limits,
+            on_close=server.closed.put_nowait,
         )
         server.opened.append(connection)
         return StreamTransport(loop, connection)

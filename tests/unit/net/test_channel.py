@@ -7,13 +7,13 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.net.harness import ManualClock, frame, serving, until
+from tests.unit.net.harness import ManualClock, frame, machine, serving, until
 
+from moldau.machine.network import Part
 from moldau.net.channel import Channel
 from moldau.net.connection import Pending, ServerConnection
 from moldau.net.errors import ChannelClosedError, FrameSizeError, RequestTimeoutError
 from moldau.net.frames import MIB
-from moldau.net.interfaces import Part
 from moldau.wire.errors import ProtocolError
 
 
@@ -48,7 +48,7 @@ class Broker:
 
 async def test_requests_are_answered() -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         assert await channel.send(request(1, b"hello"), 1) == request(1, b"hello")[0][4:]
         futures = [channel.send(request(n, b"x" * n * 1000), n) for n in range(2, 100)]
         assert channel.in_flight == 98
@@ -62,7 +62,7 @@ async def test_requests_are_answered() -> None:
 @pytest.mark.parametrize("size", [0, 1000, 3 * MIB])
 async def test_responses_stay_valid_after_later_ones(size: int) -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("localhost", server.port)
+        channel = await Channel.connect(machine(), "localhost", server.port)
         bodies = [bytes([n]) * size for n in range(4)]
         responses = [await channel.send(request(n, body), n) for n, body in enumerate(bodies)]
         for n, response in enumerate(responses):
@@ -73,7 +73,7 @@ async def test_responses_stay_valid_after_later_ones(size: int) -> None:
 async def test_a_request_without_an_answer() -> None:
     broker = Broker()
     async with serving("socket", broker) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         channel.send_oneway(request(1, b"oneway"))
         assert bytes(await channel.send(request(2), 2)) == struct.pack(">i", 2)
         assert broker.received == [b"oneway", b""]
@@ -82,7 +82,7 @@ async def test_a_request_without_an_answer() -> None:
 
 async def test_closing_fails_what_waits_and_what_comes_later() -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         waiting = channel.send(request(1, b"wait"), 1)
         channel.close()
         with pytest.raises(ChannelClosedError, match="was closed"):
@@ -100,7 +100,7 @@ async def test_closing_fails_what_waits_and_what_comes_later() -> None:
 
 async def test_a_broker_that_closes_fails_what_waits() -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         waiting = channel.send(request(1, b"close"), 1)
         with pytest.raises(ChannelClosedError, match=f"127.0.0.1:{server.port} closed the connect"):
             await waiting
@@ -110,7 +110,9 @@ async def test_a_broker_that_closes_fails_what_waits() -> None:
 async def test_no_answer_in_time_closes_the_channel() -> None:
     clock = ManualClock()
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port, clock=clock, request_timeout=30)
+        channel = await Channel.connect(
+            machine(clock), "127.0.0.1", server.port, request_timeout=30
+        )
         first = channel.send(request(1, b"wait"), 1)
         clock.advance(20)
         second = channel.send(request(2, b"wait"), 2)
@@ -127,7 +129,7 @@ async def test_a_request_may_have_its_own_shorter_timeout() -> None:
     clock = ManualClock()
     broker = Broker()
     async with serving("socket", broker) as server:
-        channel = await Channel.connect("127.0.0.1", server.port, clock=clock)
+        channel = await Channel.connect(machine(clock), "127.0.0.1", server.port)
         slow = channel.send(request(1, b"wait"), 1)
         fast = channel.send(request(2, b"wait"), 2, timeout=1)
         clock.advance(1.1)
@@ -139,7 +141,9 @@ async def test_a_request_may_have_its_own_shorter_timeout() -> None:
 async def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> None:
     clock = ManualClock()
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port, clock=clock, request_timeout=30)
+        channel = await Channel.connect(
+            machine(clock), "127.0.0.1", server.port, request_timeout=30
+        )
         await channel.send(request(1), 1)
         clock.advance(29)
         waiting = channel.send(request(2, b"wait"), 2)
@@ -154,7 +158,7 @@ async def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> Non
 async def test_whoever_gives_up_waiting_does_not_disturb_the_others() -> None:
     broker = Broker()
     async with serving("socket", broker) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         given_up = channel.send(request(1, b"wait"), 1)
         after = channel.send(request(2, b"after"), 2)
         await until(lambda: bool(broker.parked))
@@ -176,7 +180,7 @@ async def test_an_answer_that_makes_no_sense_closes_the_channel(
     answer: bytes, error: type[Exception]
 ) -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         with pytest.raises(error):
             await channel.send(request(1, b"raw " + answer), 1)
         assert isinstance(await channel.closed, error)
@@ -184,7 +188,7 @@ async def test_an_answer_that_makes_no_sense_closes_the_channel(
 
 async def test_an_answer_nobody_asked_for_closes_the_channel() -> None:
     async with serving("socket", Broker()) as server:
-        channel = await Channel.connect("127.0.0.1", server.port)
+        channel = await Channel.connect(machine(), "127.0.0.1", server.port)
         channel.send_oneway(request(1, b"raw " + request(5)[0]))
         assert isinstance(await channel.closed, ProtocolError)
 
@@ -194,13 +198,13 @@ async def test_a_port_without_a_listener_is_said_in_a_sentence() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         with pytest.raises(ConnectionError, match=f"cannot connect to 127.0.0.1:{port}: "):
-            await Channel.connect("127.0.0.1", port)
+            await Channel.connect(machine(), "127.0.0.1", port)
 
 
 async def test_a_name_without_an_address_is_said_in_a_sentence() -> None:
     with pytest.raises(ConnectionError, match=r"cannot find the address of no-such-host\.invalid"):
         # A name server that cannot be reached takes its time to be given up.
-        await Channel.connect("no-such-host.invalid", 9092, connect_timeout=120)
+        await Channel.connect(machine(), "no-such-host.invalid", 9092, connect_timeout=120)
 
 
 async def test_a_listener_that_does_not_accept_runs_into_the_timeout() -> None:
@@ -215,7 +219,7 @@ async def test_a_listener_that_does_not_accept_runs_into_the_timeout() -> None:
             queued[-1].setblocking(False)
             queued[-1].connect_ex(address)
         with pytest.raises(TimeoutError, match="no connection to"):
-            await Channel.connect(*address, connect_timeout=0.05)
+            await Channel.connect(machine(), *address, connect_timeout=0.05)
         for sock in queued:
             sock.close()
 
@@ -225,7 +229,7 @@ async def test_writing_more_than_the_broker_takes_can_be_waited_for() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         listening.setblocking(False)
-        channel = await Channel.connect(*listening.getsockname())
+        channel = await Channel.connect(machine(), *listening.getsockname())
         accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
         accepted.setblocking(False)
         while channel._drained.is_set():

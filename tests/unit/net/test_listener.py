@@ -13,6 +13,7 @@ import pytest_asyncio
 from tests.support.logs import records_of
 from tests.unit.net.harness import ManualClock, Peer, echo, frame, until
 
+from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
 from moldau.net.quotas import ConnectionQuotas
@@ -49,7 +50,9 @@ async def start(clock: ManualClock) -> AsyncIterator[Start]:
     listeners: list[Listener] = []
 
     def start_one(handler: Handler = echo, host: str = "127.0.0.1", **options: Any) -> Listener:
-        listener = Listener("PLAINTEXT", host, 0, handler, clock=clock, **options)
+        listener = Listener(
+            "PLAINTEXT", host, 0, handler, network=SocketNetwork(), clock=clock, **options
+        )
         listener.start()
         listeners.append(listener)
         return listener
@@ -73,7 +76,7 @@ async def never(what: Awaitable[object]) -> None:
 
 
 async def test_port_zero_becomes_a_real_port(clock: ManualClock) -> None:
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0, echo, clock=clock)
+    listener = Listener("PLAINTEXT", "127.0.0.1", 0, echo, network=SocketNetwork(), clock=clock)
     assert listener.bind() == listener.port > 0
     await listener.close()
 
@@ -81,7 +84,7 @@ async def test_port_zero_becomes_a_real_port(clock: ManualClock) -> None:
 async def test_clients_are_let_in_with_start_and_not_before(
     clock: ManualClock, client: Clients
 ) -> None:
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0, echo, clock=clock)
+    listener = Listener("PLAINTEXT", "127.0.0.1", 0, echo, network=SocketNetwork(), clock=clock)
     listener.bind()
     with pytest.raises(ConnectionRefusedError):
         await client(listener)
@@ -97,7 +100,9 @@ async def test_an_empty_host_listens_everywhere(start: Start, client: Clients) -
 
 async def test_a_port_in_use_is_said_in_a_sentence(start: Start, clock: ManualClock) -> None:
     listener = start()
-    second = Listener("PLAINTEXT", "127.0.0.1", listener.port, echo, clock=clock)
+    second = Listener(
+        "PLAINTEXT", "127.0.0.1", listener.port, echo, network=SocketNetwork(), clock=clock
+    )
     with pytest.raises(
         OSError, match=f"cannot listen on 127.0.0.1:{listener.port}: Address already"
     ):
@@ -105,7 +110,9 @@ async def test_a_port_in_use_is_said_in_a_sentence(start: Start, clock: ManualCl
 
 
 async def test_a_host_that_does_not_exist_is_said_in_a_sentence(clock: ManualClock) -> None:
-    listener = Listener("PLAINTEXT", "no-such-host.invalid", 9092, echo, clock=clock)
+    listener = Listener(
+        "PLAINTEXT", "no-such-host.invalid", 9092, echo, network=SocketNetwork(), clock=clock
+    )
     with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:9092: "):
         listener.bind()
 
@@ -113,7 +120,7 @@ async def test_a_host_that_does_not_exist_is_said_in_a_sentence(clock: ManualClo
 async def test_a_port_taken_between_binding_and_starting_is_said_in_a_sentence(
     start: Start, clock: ManualClock
 ) -> None:
-    late = Listener("PLAINTEXT", "127.0.0.1", 0, echo, clock=clock)
+    late = Listener("PLAINTEXT", "127.0.0.1", 0, echo, network=SocketNetwork(), clock=clock)
     late.bind()
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.logs import records_of
-from tests.unit.net.harness import MemoryTransport, echo, frame
+from tests.unit.net.harness import MemoryTransport, echo, frame, no_log
 
+from moldau.machine.network import Part
 from moldau.net.connection import Blocked, ConnectionLimits, Handler, Pending, ServerConnection
 from moldau.net.frames import MIB, BufferPool
-from moldau.net.interfaces import Part
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 
 
@@ -23,7 +23,9 @@ def connect(
     on_close: Callable[[ServerConnection], object] | None = None,
 ) -> MemoryTransport:
     return MemoryTransport(
-        ServerConnection(handler, pool=BufferPool(), limits=limits, on_close=on_close)
+        ServerConnection(
+            handler, pool=BufferPool(), log_limiter=no_log(), limits=limits, on_close=on_close
+        )
     )
 
 
@@ -287,7 +289,8 @@ def test_requests_that_wait_for_their_turn_survive_other_connections_traffic() -
     pool = BufferPool()
     limits = ConnectionLimits(requests_per_turn=1)
     transports = [
-        MemoryTransport(ServerConnection(echo, pool=pool, limits=limits)) for _ in range(3)
+        MemoryTransport(ServerConnection(echo, pool=pool, log_limiter=no_log(), limits=limits))
+        for _ in range(3)
     ]
     for index, transport in enumerate(transports):
         transport.receive(requests(*[b"%d-%d" % (index, number) for number in range(4)]))

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import pytest_asyncio
 
+from moldau.machine.real import real_machine
 from moldau.net.text_server import MAX_CONNECTIONS, MAX_HEADER_BYTES, Page, TextServer
 
 Start = Callable[..., Awaitable[TextServer]]
@@ -25,14 +26,14 @@ async def start() -> AsyncIterator[Start]:
     servers: list[TextServer] = []
 
     async def start_one(**options: float) -> TextServer:
-        server = TextServer("127.0.0.1", 0, PAGES, **options)
-        await server.start()
+        server = TextServer(real_machine(), "127.0.0.1", 0, PAGES, **options)
+        server.start()
         servers.append(server)
         return server
 
     yield start_one
     for server in servers:
-        await server.close()
+        server.close()
 
 
 async def ask(server: TextServer, request: bytes) -> bytes:
@@ -92,7 +93,7 @@ async def test_only_so_many_are_served_at_a_time_and_a_stop_drops_them(start: St
     server = await start()
     idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MAX_CONNECTIONS)]
     assert await ask(server, b"") == b""
-    await server.close()
+    server.close()
     for reader, writer in idle:
         with pytest.raises((ConnectionError, EOFError)):
             await asyncio.wait_for(reader.readexactly(1), 60)

@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 from tests.unit.replication.parts import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
 
-from moldau.clock import SystemClock
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
 from moldau.log.names import HIGH_WATERMARK_CHECKPOINT
+from moldau.machine.real.clock import SystemClock
 from moldau.model import TopicPartition
 from moldau.replication import ParkedFetch, ParkedProduce, ReplicaManager
 from moldau.testing.clock import ManualClock
@@ -31,7 +31,7 @@ class Broker:
     def __init__(self, disk: MemoryDisk) -> None:
         self.disk = disk
         self.topic_configs: dict[str, TopicConfig] = {}
-        clock = SystemClock(asyncio.get_running_loop())
+        clock = SystemClock()
         config = BrokerConfig.load({"node.id": str(LOCAL), "log.dirs": LOGS})
         self.logs = LogManager(disk, [LOGS], config, clock, asyncio.to_thread)
         self.replicas = ReplicaManager(LOCAL, self.logs, self.topic_config)

@@ -15,10 +15,10 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.broker.coordinator.loading import load
 from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
-from moldau.clock import Clock, Timer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import Outcome, Record, Reply, append_error
 from moldau.log import AppendOrigin, PartitionLog
+from moldau.machine.clock import Clock, Timer
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
 from moldau.replication import ParkedProduce, Partition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from moldau.broker.configs import Configs
 from moldau.broker.coordinator.host import HostState, ShardHost
@@ -17,7 +17,6 @@ from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingReque
 from moldau.broker.coordinator.topic_view import MetadataTopics
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.tasks import Tasks
-from moldau.clock import Clock
 from moldau.config.group_options import (
     OFFSETS_COMMIT_TIMEOUT_MS,
     OFFSETS_LOAD_BUFFER_SIZE,
@@ -29,6 +28,7 @@ from moldau.groups.outcome import Outcome
 from moldau.groups.partitioning import partition_for
 from moldau.groups.settings import GroupSettings
 from moldau.log import PartitionLog
+from moldau.machine import Machine
 from moldau.records.compression import Compression
 from moldau.replication import Partition, ReplicaManager
 
@@ -47,14 +47,14 @@ class GroupCoordinator:
         configs: Configs,
         metadata: MetadataCache,
         replicas: ReplicaManager,
-        clock: Clock,
+        machine: Machine,
         tasks: Tasks,
         controller: Callable[[], Controller],
         flush: Callable[[PartitionLog], Awaitable[object]],
     ) -> None:
         self._configs = configs
         self._replicas = replicas
-        self._clock = clock
+        self._machine = machine
         self._tasks = tasks
         self._flush = flush
         self._settings = GroupSettings.from_config(configs.broker, configs.group)
@@ -127,8 +127,8 @@ class GroupCoordinator:
         config = self._configs.broker
         return ShardHost(
             partition,
-            GroupShard(self._settings, self._topics, uuid4),
-            self._clock,
+            GroupShard(self._settings, self._topics, self._machine.new_uuid),
+            self._machine.clock,
             compression=Compression(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
             commit_timeout_ms=config[OFFSETS_COMMIT_TIMEOUT_MS],
             flush=self._start_flush,

@@ -21,7 +21,7 @@ from kio.schema.describe_log_dirs.v5.response import (
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
 from moldau.errors import ErrorCode
 from moldau.log import LogDirInfo, ReplicaInfo
-from moldau.log.disk import DiskUsage
+from moldau.machine.disk import DiskUsage
 from moldau.wire.make import make
 
 UNKNOWN = DiskUsage(-1, -1)

@@ -14,15 +14,14 @@ Known deviations: there are no remote segments and no preferred read replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchContext, SessionPartition
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.config import FETCH_MAX_BYTES
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import LogSlice
-from moldau.net import Part, Pending, ServerConnection
+from moldau.machine import FileSlice, Part
+from moldau.net import Pending, ServerConnection
 from moldau.replication import ParkedFetch, Partition
 from moldau.wire.fetch import (
     FetchedPartition,
@@ -112,7 +111,7 @@ class _Fetch:
         for wanted in self._context.partitions:
             answer = self._read_partition(wanted, room - total, first=total == 0)
             found.append((wanted, answer))
-            if isinstance(answer.records, LogSlice):
+            if isinstance(answer.records, FileSlice):
                 total += answer.records.size
             elif answer.error_code in UNKNOWN:
                 unknown += 1
@@ -163,7 +162,7 @@ class _Fetch:
     def lags(self, found: Found) -> bool:
         """Whether what was found ends with its segment: no append can ever make it more."""
         for wanted, answer in found:
-            if isinstance(answer.records, LogSlice):
+            if isinstance(answer.records, FileSlice):
                 offset, end = wanted.want.fetch_offset, answer.high_watermark
                 if self._request.isolation_level == READ_COMMITTED:
                     end = answer.last_stable_offset
@@ -201,8 +200,7 @@ class _Fetch:
                 partitions = []
                 topics.append((name, topic_id, partitions))
             partitions.append(partition)
-        # The encoder passes file slices on untouched: what went in as LogSlice comes out as one.
-        parts = encode_fetch_response(
+        return encode_fetch_response(
             self._version,
             self._correlation_id,
             0,
@@ -210,4 +208,3 @@ class _Fetch:
             self._context.session_id,
             topics,
         )
-        return cast("Parts", parts)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from moldau.client.listener.async_listener import AsyncListener
-from moldau.net.loop import run
+from moldau.machine.real.loop import run
 
 P = ParamSpec("P")
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from moldau.machine.network import Part
 from moldau.net.channel import Channel
-from moldau.net.interfaces import Part
 
 
 class _Held(NamedTuple):

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from moldau.log.background import RunInThread
 from moldau.log.checkpoints import read_offsets, write_offsets
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptCheckpointError
+from moldau.machine import RunInThread
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.log.disk import Buffer
 from moldau.log.names import CLEANED_SUFFIX
 from moldau.log.segment import Segment
+from moldau.machine.disk import Buffer
 
 _WRITE_BYTES: Final = 1 << 20
 

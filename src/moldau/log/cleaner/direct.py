@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from moldau.log.cleaner.compaction import Compaction
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanTask
 from moldau.log.cleaner.runner import Result
-from moldau.log.disk import Disk
+from moldau.machine.disk import Disk
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 
 

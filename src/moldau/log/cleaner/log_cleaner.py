@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
-from moldau.clock import Clock
 from moldau.config import (
     LOG_CLEANER_BACKOFF_MS,
     LOG_CLEANER_ENABLE,
@@ -22,7 +21,7 @@ from moldau.config import (
     BrokerConfig,
 )
 from moldau.errors import KafkaError
-from moldau.log.background import Background, RunInThread
+from moldau.log.background import Background
 from moldau.log.cleaner.checkpoint import CleanerCheckpoints
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanStats, GroupCleaned
@@ -30,10 +29,12 @@ from moldau.log.cleaner.runner import Runner, RunnerError
 from moldau.log.cleaner.statistics import CleanerStatistics
 from moldau.log.cleaner.swap import remove_cleaned, swap_in
 from moldau.log.cleaner.tasks import make_task
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptIndexError
 from moldau.log.partition_log import PartitionLog
 from moldau.log.segment import Segment
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

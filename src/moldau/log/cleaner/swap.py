@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from moldau.log.cleaner.messages import GroupCleaned
-from moldau.log.disk import Disk
 from moldau.log.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -24,6 +23,7 @@ from moldau.log.names import (
     file_name,
     parse_file_name,
 )
+from moldau.machine.disk import Disk
 
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 

@@ -18,13 +18,13 @@ import msgspec
 
 from moldau.log.cleaner.compaction import Compaction
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanTask, Progress, Report
-from moldau.log.disk import OsDisk
+from moldau.machine.processes import LENGTH_BYTES
+from moldau.machine.real.disk import OsDisk
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 
 _NICE: Final = 10
 """Computing and, as Linux derives one from the other, disk access come after the broker's."""
 _REPORT_S: Final = 1.0
-_LENGTH_BYTES: Final = 4
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(CleanTask)
@@ -67,15 +67,15 @@ class Pace:
 
 def send(output: BinaryIO, report: Report) -> None:
     data = _encoder.encode(report)
-    output.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    output.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
     output.flush()
 
 
 def receive(source: BinaryIO) -> CleanTask | None:
     """The next task; None at the end."""
-    head = source.read(_LENGTH_BYTES)
+    head = source.read(LENGTH_BYTES)
     size = int.from_bytes(head, "big")
-    data = source.read(size) if len(head) == _LENGTH_BYTES else b""
+    data = source.read(size) if len(head) == LENGTH_BYTES else b""
     return _decoder.decode(data) if size and len(data) == size else None
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from moldau.config import TopicConfig
 from moldau.log.partition_log import PartitionLog
-from moldau.log.slices import LogSlice
+from moldau.machine import FileSlice
 from moldau.records.batch import iter_headers
 
 _PIECE_BYTES: Final = 65_536
@@ -30,7 +30,7 @@ def while_copied(config: TopicConfig) -> TopicConfig:
     )
 
 
-def copy_slice(found: LogSlice, future: PartitionLog, now_ms: int, *, new_segment: bool) -> int:
+def copy_slice(found: FileSlice, future: PartitionLog, now_ms: int, *, new_segment: bool) -> int:
     """Append what was found to the future log; answers its size.
 
     Every CRC is checked on the way. Raises KafkaError if the data is damaged or the disk refuses.

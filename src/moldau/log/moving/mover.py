@@ -8,9 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from moldau.clock import Clock
-from moldau.log.background import RunInThread
-from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.flusher import Flusher
 from moldau.log.log_directory import LogDirectory
@@ -19,6 +16,9 @@ from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
 from moldau.log.names import partition_dir_name
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -15,11 +15,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.background import Background, RunInThread
+from moldau.log.background import Background
 from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
-from moldau.log.disk import Disk
 from moldau.log.errors import is_full, is_passing
 from moldau.log.flusher import Flusher
 from moldau.log.log_directory import LogDirectory
@@ -29,6 +27,9 @@ from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
 from moldau.log.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
 from moldau.log.partition_log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.clock import Clock
+from moldau.machine.clock import Clock
 
 _LONGEST_WAIT_S: Final = 1.0
 """A change of the rate is noticed within that time."""

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from moldau.log.background import RunInThread
-from moldau.log.disk import Disk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.names import REPLACED_LOGS
+from moldau.machine import RunInThread
+from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _VERSION: Final = 0

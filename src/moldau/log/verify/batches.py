@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from moldau.errors import KafkaError
-from moldau.log.disk import File
+from moldau.machine.disk import File
 from moldau.records.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, crc_is_valid
 from moldau.records.reader import read_records
 

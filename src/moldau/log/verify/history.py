@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
-from moldau.log.disk import OsDisk
 from moldau.log.errors import CorruptCheckpointError, CorruptSnapshotError
 from moldau.log.leader_epochs import LeaderEpochs
 from moldau.log.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.producer_snapshot import SnapshotEntry, decode_snapshot
 from moldau.log.verify.batches import Walked
 from moldau.log.verify.findings import Expectation, Finding
+from moldau.machine.real.disk import OsDisk
 
 
 class EpochCheck:

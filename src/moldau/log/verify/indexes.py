@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from moldau.log import offset_index, time_index, transaction_index
-from moldau.log.disk import OsDisk
 from moldau.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.log.transaction_index import AbortedTransaction
 from moldau.log.verify.batches import Walked
 from moldau.log.verify.findings import Expectation, Finding
+from moldau.machine.real.disk import OsDisk
 
 _REBUILT = "rebuilt from the log"
 

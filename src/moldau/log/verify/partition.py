@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.log.disk import OsDisk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.names import (
     INDEX_SUFFIX,
@@ -25,6 +24,7 @@ from moldau.log.verify.batches import Walked
 from moldau.log.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.verify.history import EpochCheck, SnapshotCheck
 from moldau.log.verify.segment import SegmentCheck
+from moldau.machine.real.disk import OsDisk
 
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _LEFTOVERS = {

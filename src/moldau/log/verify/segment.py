@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from moldau.log.disk import open_for_reading
 from moldau.log.names import INDEX_SUFFIX, LOG_SUFFIX
 from moldau.log.verify.batches import Unreadable, Walked, look_into, walk
 from moldau.log.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.verify.indexes import IndexChecks
+from moldau.machine.real.disk import open_for_reading
 
 
 class SegmentCheck:

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from moldau.log.checkpoints import read_offsets
 from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT
-from moldau.log.disk import OsDisk
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.meta_properties import read_meta_properties
 from moldau.log.moving.replaced import read_replaced
@@ -30,6 +29,7 @@ from moldau.log.names import (
 )
 from moldau.log.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.verify.partition import Checked, PartitionCheck
+from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 
 _MARKED: Final = {

@@ -21,6 +21,7 @@ from moldau.client.errors import AuthenticationError, ConnectionLostError, Unsup
 from moldau.client.security.security import Security
 from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode
+from moldau.machine.real import this_machine
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
 from moldau.wire.make import make
@@ -120,6 +121,7 @@ async def running(broker: Broker) -> AsyncIterator[Broker]:
 async def connect(broker: Broker) -> BrokerConnection:
     settings = CommonSettings({**SETTINGS, "bootstrap.servers": f"127.0.0.1:{broker.port}"})
     return await BrokerConnection.open(
+        this_machine(),
         "127.0.0.1",
         broker.port,
         client_id="test",

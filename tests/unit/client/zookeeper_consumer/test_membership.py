@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
+from tests.unit.coordination.storage import open_store
 
 from moldau.client.zookeeper_consumer.assignment import assign
 from moldau.client.zookeeper_consumer.membership import (
@@ -98,7 +99,7 @@ class Consumer:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
-    opened = await EmbeddedStore.open(tmp_path)
+    opened = await open_store(tmp_path)
     yield opened
     await opened.close()
 

@@ -21,8 +21,9 @@ from moldau.log.cleaner.process import CleanerProcess
 from moldau.log.cleaner.runner import Runner, RunnerError
 from moldau.log.cleaner.tasks import make_task
 from moldau.log.cleaner.worker import Pace
-from moldau.log.disk import OsDisk
 from moldau.log.recovery import load_log
+from moldau.machine.real.disk import OsDisk
+from moldau.machine.real.processes import OsProcesses
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ async def test_it_does_what_is_done_in_place(task: CleanTask, tmp_path: Path) ->
     expected = await clean(DirectRunner(OsDisk()), task)
     files = cleaned_files(tmp_path)
     assert len(files) >= 3
-    process = CleanerProcess()
+    process = CleanerProcess(OsProcesses())
     try:
         assert await clean(process, task) == expected
         assert cleaned_files(tmp_path) == files
@@ -68,7 +69,7 @@ async def test_it_does_what_is_done_in_place(task: CleanTask, tmp_path: Path) ->
 
 
 async def test_damage_and_missing_files_are_told_apart(task: CleanTask, tmp_path: Path) -> None:
-    process = CleanerProcess()
+    process = CleanerProcess(OsProcesses())
     try:
         first = tmp_path / f"{0:020d}.log"
         data = bytearray(first.read_bytes())
@@ -98,7 +99,7 @@ async def running(process: CleanerProcess) -> int:
 async def test_a_killed_process_is_an_error_and_the_next_task_starts_another(
     task: CleanTask,
 ) -> None:
-    process = CleanerProcess()
+    process = CleanerProcess(OsProcesses())
     try:
         cleaning = asyncio.create_task(clean(process, slow(task)))
         os.kill(await running(process), signal.SIGKILL)
@@ -111,7 +112,7 @@ async def test_a_killed_process_is_an_error_and_the_next_task_starts_another(
 
 
 async def test_a_stuck_process_is_killed(task: CleanTask) -> None:
-    process = CleanerProcess(silence_s=0.5)
+    process = CleanerProcess(OsProcesses(), silence_s=0.5)
     try:
         cleaning = asyncio.create_task(clean(process, slow(task)))
         pid = await running(process)
@@ -125,7 +126,7 @@ async def test_a_stuck_process_is_killed(task: CleanTask) -> None:
 
 async def test_it_ends_in_the_middle_of_its_work_when_the_broker_lets_go(task: CleanTask) -> None:
     # Its interpreter may just have begun to start, which takes long where others compute too.
-    process = CleanerProcess(stop_s=120)
+    process = CleanerProcess(OsProcesses(), stop_s=120)
     cleaning = asyncio.create_task(clean(process, slow(task)))
     await running(process)
     await process.stop()

@@ -14,9 +14,10 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from moldau.net.errors import TruncatedFileError
-from moldau.net.interfaces import Buffer, FileSlice, Part, Receiver
-from moldau.net.outgoing import (
+from moldau.machine.disk import Buffer, FileSlice
+from moldau.machine.errors import TruncatedFileError
+from moldau.machine.network import Part, Receiver
+from moldau.machine.real.sockets.outgoing import (
     BUFFER_TYPES,
     JOIN_LIMIT,
     SMALL_SLICE,
@@ -194,7 +195,7 @@ class SocketTransport:
                     self._write_slice(parts, slice_)
                     return
                 data = parts[0] + read_exactly(slice_.file, slice_.size, slice_.position)  # type: ignore[operator]
-            elif sum(map(len, parts)) <= JOIN_LIMIT:  # type: ignore[arg-type]
+            elif sum(map(len, parts)) <= JOIN_LIMIT:
                 data = b"".join(parts)  # type: ignore[arg-type]
             else:
                 self._enqueue(parts)

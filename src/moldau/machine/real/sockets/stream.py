@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from moldau.net.interfaces import Part, Receiver
-from moldau.net.outgoing import Outgoing, read_exactly
-from moldau.net.transport import HIGH_WATER, LOW_WATER, READ_CHUNK, format_address
+from moldau.machine.network import Part, Receiver
+from moldau.machine.real.sockets.outgoing import Outgoing, read_exactly
+from moldau.machine.real.sockets.transport import HIGH_WATER, LOW_WATER, READ_CHUNK, format_address
 
 # What the asyncio transport may buffer itself; the rest waits here, file slices unread.
 _STREAM_HIGH_WATER: Final = 128 * 1024

@@ -6,7 +6,7 @@ import sys
 import pytest
 import uvloop
 
-from moldau.net.loop import run
+from moldau.machine.real.loop import run
 
 
 async def running_loop() -> asyncio.AbstractEventLoop:

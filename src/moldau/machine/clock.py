@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,27 +24,5 @@ class Clock(Protocol):
         ...
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
-        """Call back after ``delay`` seconds on the event loop."""
+        """Call back after ``delay`` seconds on the running event loop."""
         ...
-
-
-class TimerSource(Protocol):
-    """The part of an asyncio loop that a clock needs (this layer does not import asyncio)."""
-
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer: ...
-
-
-class SystemClock:
-    """The real time; timers run on the given loop."""
-
-    def __init__(self, loop: TimerSource) -> None:
-        self._loop = loop
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
-        return self._loop.call_later(delay, callback)

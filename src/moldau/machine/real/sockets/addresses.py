@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from moldau.config import Endpoint
-
 RESOLVE_TIMEOUT_S = 1.0
 # A documentation address (RFC 5737): a UDP socket "connected" to it sends nothing, but has to
 # choose its own address.
@@ -52,12 +50,3 @@ def _outgoing_address() -> str | None:
             return None
         address: str = probe.getsockname()[0]
         return address
-
-
-async def advertise(endpoints: tuple[Endpoint, ...], ports: dict[str, int]) -> list[Endpoint]:
-    """Endpoints as clients are told them: no empty host, no port 0."""
-    host = await reachable_host() if any(not endpoint.host for endpoint in endpoints) else LOOPBACK
-    return [
-        endpoint._replace(host=endpoint.host or host, port=endpoint.port or ports[endpoint.name])
-        for endpoint in endpoints
-    ]

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.net.errors import TruncatedFileError
-from moldau.net.interfaces import Buffer, FileSlice, Part, ReadableFile
+from moldau.machine.disk import Buffer, FileSlice, ReadableFile
+from moldau.machine.errors import TruncatedFileError
+from moldau.machine.network import Part
 
 # Up to this a slice is cheaper read and joined with the bytes around it than sent with a system
 # call of its own (figures in docs/adr/0001).

@@ -1,4 +1,4 @@
-"""What clients are told when a listener is open on every interface."""
+"""Under which host a machine can be reached."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import socket
 
 import pytest
 
-from moldau.broker import addresses
-from moldau.broker.addresses import LOOPBACK, advertise, reachable_host
-from moldau.config import Endpoint
+from moldau.machine.real.sockets import addresses
+from moldau.machine.real.sockets.addresses import LOOPBACK, reachable_host
 
 OURS = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (LOOPBACK, 0))
 # TEST-NET-3: never an address of this machine.
@@ -60,32 +59,3 @@ async def test_a_slow_name_service_does_not_hold_up_the_start(
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     monkeypatch.setattr(addresses, "RESOLVE_TIMEOUT_S", 0.001)
     assert await reachable_host()
-
-
-async def test_endpoints_are_told_with_real_hosts_and_ports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    resolve_to(monkeypatch, [OURS])
-    told = await advertise(
-        (
-            Endpoint("A", "", 0),
-            Endpoint("B", "given.example", 0),
-            Endpoint("C", "", 9092),
-            Endpoint("D", "given.example", 1234),
-        ),
-        {"A": 5001, "B": 5002, "C": 5003, "D": 5004},
-    )
-    assert [(one.name, one.host, one.port) for one in told] == [
-        ("A", "some-machine", 5001),
-        ("B", "given.example", 5002),
-        ("C", "some-machine", 9092),
-        ("D", "given.example", 1234),
-    ]
-
-
-async def test_names_are_not_looked_up_when_every_host_is_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    resolve_to(monkeypatch, AssertionError("nobody asked"))
-    (told,) = await advertise((Endpoint("A", "given.example", 0),), {"A": 5001})
-    assert (told.host, told.port) == ("given.example", 5001)

@@ -24,11 +24,11 @@ from tests.unit.net.harness import (
     until,
 )
 
+from moldau.machine.network import Part
+from moldau.machine.real.sockets.outgoing import SMALL_SLICE
+from moldau.machine.real.sockets.transport import HIGH_WATER, format_address
 from moldau.net.connection import Blocked, Pending, ServerConnection
 from moldau.net.frames import KIB, MIB
-from moldau.net.interfaces import Part
-from moldau.net.outgoing import SMALL_SLICE
-from moldau.net.transport import HIGH_WATER, format_address
 
 pytestmark = pytest.mark.parametrize("kind", ["socket", "stream"])
 

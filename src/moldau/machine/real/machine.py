@@ -1,0 +1,36 @@
+"""The machine that this process runs on."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random, SystemRandom
+
+from moldau.machine.machine import Machine
+from moldau.machine.real.clock import SystemClock
+from moldau.machine.real.disk import OsDisk
+from moldau.machine.real.limits import OsLimits
+from moldau.machine.real.processes import OsProcesses
+from moldau.machine.real.signals import OsSignals
+from moldau.machine.real.sockets.network import SocketNetwork
+from moldau.machine.real.threads import WorkerThreads
+
+
+def real_machine() -> Machine:
+    """Returns the real clock, disk, network and so on, with worker threads of their own."""
+    return Machine(
+        clock=SystemClock(),
+        random=Random(),  # noqa: S311 - spreads load; secrets come from the other one
+        secrets=SystemRandom(),
+        threads=WorkerThreads(),
+        disk=OsDisk(),
+        processes=OsProcesses(),
+        network=SocketNetwork(),
+        signals=OsSignals(),
+        limits=OsLimits(),
+    )
+
+
+@cache
+def this_machine() -> Machine:
+    """Returns the real machine that the clients of this process share."""
+    return real_machine()

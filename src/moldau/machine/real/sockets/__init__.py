@@ -1,0 +1,1 @@
+"""TCP connections of the operating system."""
