@@ -31,7 +31,8 @@ import uvloop
 
 from moldau.machine.network import Part
 from moldau.machine.real.clock import SystemClock
-from moldau.machine.real.sockets import outgoing, transport
+from moldau.machine import outgoing
+from moldau.machine.real.sockets import transport
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.machine.real.sockets.stream import StreamTransport
 from moldau.net.connection import ConnectionLimits, ServerConnection

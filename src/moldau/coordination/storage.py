@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from moldau.coordination.errors import StoreLockedError
 from moldau.machine import Disk, File
+from moldau.machine.directories import make_directory
 from moldau.machine.disk import DirectoryLock
 
 LOCK: Final = "coordination.lock"
@@ -45,7 +46,7 @@ class DiskStorage:
         self._lock: DirectoryLock | None = None
 
     def lock(self) -> None:
-        self._disk.makedirs(self._directory)
+        make_directory(self._disk, self._directory)
         self._lock = self._disk.lock(self._path(LOCK))
         if self._lock is None:
             raise StoreLockedError(

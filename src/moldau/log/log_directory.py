@@ -28,6 +28,7 @@ from moldau.log.names import (
 )
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import RecoveryStats, load_log
+from moldau.machine.directories import make_directory
 from moldau.machine.disk import DirectoryLock, Disk
 from moldau.model import TopicPartition
 
@@ -73,7 +74,7 @@ class LogDirectory:
 
         Raises BlockingIOError if another broker has it, other OSErrors if it cannot be used.
         """
-        self._create()
+        make_directory(self._disk, self.path)
         self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         if self._lock is None:
             raise BlockingIOError(
@@ -96,18 +97,6 @@ class LogDirectory:
             self._read(HIGH_WATERMARK_CHECKPOINT),
             self._read_replaced(),
         )
-
-    def _create(self) -> None:
-        """Make the directory if need be, so that a power cut cannot take it and all in it."""
-        missing = []
-        path = self.path
-        while path and not self._disk.exists(path):
-            missing.append(path)
-            path = path.rpartition("/")[0]
-        if missing:
-            self._disk.makedirs(self.path)
-            for path in missing:
-                self._disk.sync_dir(path.rpartition("/")[0] or ("/" if path[0] == "/" else "."))
 
     def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
         partitions, futures, to_delete = [], [], []

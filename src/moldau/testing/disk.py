@@ -15,10 +15,11 @@ later one is there), or be torn at a sector; the operations on a directory survi
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -144,10 +145,11 @@ def _apply(names: dict[str, _Node], changes: dict[str, _Node | None]) -> None:
 
 
 class MemoryFile:
-    __slots__ = ("_disk", "_node", "path", "size")
+    __slots__ = ("_disk", "_life", "_node", "path", "size")
 
     def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
         self._disk = disk
+        self._life = disk.life
         self._node = node
         self.path = path
         self.size = len(node.data)
@@ -155,7 +157,7 @@ class MemoryFile:
     def append(self, data: Buffer) -> None:
         content = bytes(data)
         room = self._disk.room_for(self.size + len(content) - len(self._node.data))
-        error = self._disk.fault("append", self.path)
+        error = self._disk.fault("append", self.path, self._life)
         if error is None and room is not None:
             error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
             content = content[: max(len(content) + room, 0)]
@@ -169,24 +171,24 @@ class MemoryFile:
         self.size += len(content)
 
     def pread(self, size: int, position: int) -> bytes:
-        self._disk.check("read", self.path)
-        data = bytes(self._node.data[position : position + size])
+        self._disk.check("read", self.path, self._life)
+        data = bytes(memoryview(self._node.data)[position : position + size])
         self._disk.bytes_read[self.path] += len(data)
         return data
 
     def truncate(self, size: int) -> None:
-        self._disk.check("truncate", self.path)
+        self._disk.check("truncate", self.path, self._life)
         self._node.truncate(size)
         self.size = size
 
     def preallocate(self, size: int) -> None:
-        self._disk.check("preallocate", self.path)
+        self._disk.check("preallocate", self.path, self._life)
         if size > len(self._node.data):
             self._disk.need_room(size - len(self._node.data), self.path)
             self._node.truncate(size)
 
     def sync(self) -> None:
-        self._disk.check("sync", self.path)
+        self._disk.check("sync", self.path, self._life)
         self._node.sync()
 
     def fileno(self) -> int | None:
@@ -200,7 +202,7 @@ class MemoryMapping:
     __slots__ = ("buffer", "capacity")
 
     def __init__(self, buffer: bytearray, capacity: int) -> None:
-        self.buffer = buffer
+        self.buffer: bytearray | mmap.mmap = buffer
         self.capacity = capacity
 
     def close(self) -> None:
@@ -228,6 +230,10 @@ class MemoryDisk:
         self.locked: set[str] = set()
         self.now_ms = 0
         """The time that files get when they are appended to."""
+        self.life = 0
+        """Counts the processes that have used the disk: each has its own files."""
+        self.guard: Callable[[str, str], object] | None = None
+        """Called before every operation, with its name and path; may raise."""
         self._root = _DirNode()
         self._off = False
         self._fault: tuple[int, int, frozenset[str], str] | None = None
@@ -254,6 +260,17 @@ class MemoryDisk:
         """No more failures."""
         self._fault = None
 
+    def next_life(self) -> None:
+        """The process that used the disk was killed: what it wrote stays, what it holds refuses."""
+        self.life += 1
+        self.locked.clear()
+
+    def flip_bit(self, path: str, position: int, bit: int) -> None:
+        """Damage a file, on the disk and in the cache alike."""
+        node = self._file(path)
+        node.data[position] ^= 1 << bit
+        node.sync()
+
     def power_cut(self) -> MemoryDisk:
         """The disk after a power cut. This one is off: everything on it fails from now on."""
         disk = MemoryDisk(self.rng, capacity=self.capacity)
@@ -262,15 +279,22 @@ class MemoryDisk:
         self._off = True
         return disk
 
-    def check(self, operation: str, path: str) -> None:
-        error = self.fault(operation, path)
+    def check(self, operation: str, path: str, life: int | None = None) -> None:
+        error = self.fault(operation, path, life)
         if error is not None:
             raise error
 
-    def fault(self, operation: str, path: str) -> OSError | None:
-        """The error that this operation is to fail with, if it is."""
+    def fault(self, operation: str, path: str, life: int | None = None) -> OSError | None:
+        """The error that this operation is to fail with, if it is.
+
+        ``life`` is that of the process which opened the file.
+        """
         if self._off:
             return OSError(errno.EIO, "the machine is off", path)
+        if life is not None and life != self.life:
+            return OSError(errno.EBADF, "the process that opened the file has ended", path)
+        if self.guard is not None:
+            self.guard(operation, path)
         self.operations[operation] += 1
         if self._fault is None:
             return None
@@ -281,6 +305,11 @@ class MemoryDisk:
             self._fault = (number, after - 1, operations, under)
             return None
         return OSError(number, os.strerror(number), path)
+
+    @property
+    def used(self) -> int:
+        """Bytes in all files."""
+        return self._used(self._root)
 
     def room_for(self, growth: int) -> int | None:
         """None if that many bytes fit; otherwise how many are missing, as a negative number."""

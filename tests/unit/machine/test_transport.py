@@ -25,7 +25,7 @@ from tests.unit.net.harness import (
 )
 
 from moldau.machine.network import Part
-from moldau.machine.real.sockets.outgoing import SMALL_SLICE
+from moldau.machine.outgoing import SMALL_SLICE
 from moldau.machine.real.sockets.transport import HIGH_WATER, format_address
 from moldau.net.connection import Blocked, Pending, ServerConnection
 from moldau.net.frames import KIB, MIB

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from moldau.machine.network import Part, Receiver
-from moldau.machine.real.sockets.outgoing import Outgoing, read_exactly
+from moldau.machine.outgoing import Outgoing, read_exactly
 from moldau.machine.real.sockets.transport import HIGH_WATER, LOW_WATER, READ_CHUNK, format_address
 
 # What the asyncio transport may buffer itself; the rest waits here, file slices unread.

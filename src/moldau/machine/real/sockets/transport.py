@@ -17,7 +17,7 @@ from typing import Final
 from moldau.machine.disk import Buffer, FileSlice
 from moldau.machine.errors import TruncatedFileError
 from moldau.machine.network import Part, Receiver
-from moldau.machine.real.sockets.outgoing import (
+from moldau.machine.outgoing import (
     BUFFER_TYPES,
     JOIN_LIMIT,
     SMALL_SLICE,

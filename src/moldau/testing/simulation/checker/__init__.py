@@ -1,0 +1,1 @@
+"""Whether what clients saw of a broker agrees with what it promises."""

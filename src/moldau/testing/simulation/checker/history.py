@@ -1,0 +1,182 @@
+"""What clients did and saw, as the checker reads it.
+
+Records tell who sent them, and the how manieth they are; so whatever a reader finds can be held
+against what was sent. Times are virtual seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from moldau.model import TopicPartition
+
+
+class RecordId(NamedTuple):
+    """The identity of a record: a producer's life, and a number that rises with every send."""
+
+    producer: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.producer}/{self.number}"
+
+
+class Fate(Enum):
+    """What became of something that a client asked for."""
+
+    UNKNOWN = auto()
+    """It may have happened, may happen still, or may never have."""
+    DONE = auto()
+    """The broker said so."""
+    REFUSED = auto()
+    """The broker said that it did not happen, and never will."""
+
+
+@dataclass(slots=True)
+class Send:
+    """A record, from the moment its producer sent it."""
+
+    id: RecordId
+    partition: TopicPartition
+    at: float
+    acks: int
+    idempotent: bool
+    ordered: bool
+    """Whether the producer promises to keep the order: idempotent, or one request at a time."""
+    fate: Fate = Fate.UNKNOWN
+    settled_at: float = 0.0
+    offset: int = -1
+
+
+class Sight(NamedTuple):
+    """A record that a reader was given."""
+
+    at: float
+    reader: str
+    group: str
+    """Empty for a reader without one."""
+    partition: TopicPartition
+    offset: int
+    id: RecordId | None
+    """None if the content is nothing that anybody sent."""
+    fetched_by: float
+    """It had come from the broker by then; ``at`` may be when the program was done with it."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """An offset that a member of a group asked to be committed."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    offset: int
+    at: float
+    fate: Fate = Fate.UNKNOWN
+    settled_at: float = 0.0
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset as the broker told it to somebody who asked between two times."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    """-1 for none."""
+    asked_at: float
+    told_at: float
+
+
+@dataclass(slots=True)
+class Ownership:
+    """A partition that a member believed to be its own, in one generation of its group."""
+
+    group: str
+    member: str
+    generation: int
+    partition: TopicPartition
+    since: float
+    until: float = float("inf")
+
+
+class TopicAction(Enum):
+    CREATE = auto()
+    DELETE = auto()
+    GROW = auto()
+    ALTER = auto()
+    """Set ``retention.bytes``, which changes nothing that the other checks look at."""
+
+
+@dataclass(slots=True)
+class TopicChange:
+    """Something that an administrator asked for."""
+
+    action: TopicAction
+    topic: str
+    value: int
+    """Partitions of CREATE and GROW, the setting's value of ALTER."""
+    at: float
+    fate: Fate = Fate.UNKNOWN
+    settled_at: float = 0.0
+
+
+class TopicSight(NamedTuple):
+    """A topic as the broker described it to somebody who asked between two times."""
+
+    topic: str
+    exists: bool
+    partitions: int
+    setting: int | None
+    """The value of what ALTER sets, if it was asked for and is set."""
+    asked_at: float
+    told_at: float
+
+
+class Crash(NamedTuple):
+    at: float
+    node: str
+    power: bool
+    """Whether what was not synced may be lost."""
+
+
+class FinalLog(NamedTuple):
+    """A partition as it is read at the end, from its start."""
+
+    partition: TopicPartition
+    start_offset: int
+    end_offset: int
+    records: list[tuple[int, RecordId | None]]
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that the checks look at, in the order in which it happened."""
+
+    now: Callable[[], float]
+    sends: dict[RecordId, Send] = field(default_factory=dict)
+    sights: list[Sight] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    committed: list[CommittedOffset] = field(default_factory=list)
+    ownerships: list[Ownership] = field(default_factory=list)
+    topic_changes: list[TopicChange] = field(default_factory=list)
+    topic_sights: list[TopicSight] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+    final_logs: dict[TopicPartition, FinalLog] = field(default_factory=dict)
+    errors: list[tuple[float, str, str]] = field(default_factory=list)
+    """Time, node and text of what a program logged as an error that it did not expect."""
+    noting_groups: set[str] = field(default_factory=set)
+    """Groups whose members note each of their commits."""
+    synced_always: bool = False
+    """Whether the broker syncs before it acknowledges (``flush.messages=1``)."""
+
+    def may_have_lost(self, known_at: float) -> bool:
+        """Whether a power cut since then may have taken something that was not synced."""
+        return not self.synced_always and self.last_power_cut(after=known_at) is not None
+
+    def last_power_cut(self, after: float = 0.0) -> float | None:
+        """The time of the last power cut since then, if there was one."""
+        cuts = [crash.at for crash in self.crashes if crash.power and crash.at >= after]
+        return max(cuts, default=None)

@@ -1,0 +1,100 @@
+"""Committed offsets: they never go back by themselves, and never pass what the program got."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from moldau.model import TopicPartition
+from moldau.testing.simulation.checker.history import (
+    Commit,
+    CommittedOffset,
+    Fate,
+    History,
+    Sight,
+)
+from moldau.testing.simulation.checker.violation import Violation
+
+WENT_BACK = "committed offset went back"
+UNREAD = "committed past what the program got"
+INVENTED = "committed offset that nobody committed"
+
+GroupPartition = tuple[str, TopicPartition]
+
+
+def check_offsets(history: History) -> Iterator[Violation]:
+    commits: dict[GroupPartition, list[Commit]] = defaultdict(list)
+    for commit in history.commits:
+        commits[commit.group, commit.partition].append(commit)
+    for told in history.committed:
+        if told.group in history.noting_groups:
+            yield from _agrees(history, told, commits[told.group, told.partition])
+    yield from _unread(history)
+
+
+def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> Iterator[Violation]:
+    """What a group is told is the last thing that one of its members committed."""
+    asked_for = [commit for commit in commits if commit.at <= told.told_at]
+    if told.offset >= 0 and all(commit.offset != told.offset for commit in asked_for):
+        yield Violation(
+            INVENTED,
+            f"offset {told.offset} of {told.partition} was told for group {told.group}",
+            told.partition,
+            told.told_at,
+        )
+        return
+    done = [c for c in asked_for if c.fate is Fate.DONE and c.settled_at <= told.asked_at]
+    if not done:
+        return
+    last = max(done, key=lambda commit: commit.settled_at)
+    if history.may_have_lost(last.settled_at):
+        return
+    # Whatever was under way when the last one was acknowledged, or later, may hold now.
+    possible = {last.offset}
+    for commit in asked_for:
+        if commit.fate is Fate.UNKNOWN or (
+            commit.fate is Fate.DONE and commit.settled_at >= last.at
+        ):
+            possible.add(commit.offset)
+    if told.offset not in possible:
+        yield Violation(
+            WENT_BACK,
+            f"group {told.group} had committed {last.offset} of {told.partition} (by "
+            f"{last.member}, acknowledged at {last.settled_at:.6f} s), but was told {told.offset}",
+            told.partition,
+            told.told_at,
+        )
+
+
+def _unread(history: History) -> Iterator[Violation]:
+    """Whatever lies before a committed offset was given to the group before."""
+    sights: dict[GroupPartition, list[Sight]] = defaultdict(list)
+    for sight in history.sights:
+        sights[sight.group, sight.partition].append(sight)
+    told: dict[GroupPartition, list[CommittedOffset]] = defaultdict(list)
+    for committed in history.committed:
+        told[committed.group, committed.partition].append(committed)
+    for (group, partition), answers in told.items():
+        log = history.final_logs.get(partition)
+        if log is None:
+            continue
+        offsets = [offset for offset, _ in log.records]
+        given: set[int] = set()
+        first_missing = 0
+        upcoming = iter(sights[group, partition])
+        sight = next(upcoming, None)
+        for answer in answers:
+            while sight is not None and sight.at <= answer.told_at:
+                given.add(sight.offset)
+                sight = next(upcoming, None)
+            while first_missing < len(offsets) and offsets[first_missing] in given:
+                first_missing += 1
+            if first_missing < len(offsets) and answer.offset > offsets[first_missing]:
+                yield Violation(
+                    UNREAD,
+                    f"group {group} has committed {answer.offset} of {partition}, but was never "
+                    f"given offset {offsets[first_missing]}",
+                    partition,
+                    answer.told_at,
+                )
+                break

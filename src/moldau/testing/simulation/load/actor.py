@@ -1,0 +1,60 @@
+"""A program that runs on a client node, is killed, and runs again."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from abc import ABC, abstractmethod
+from random import Random
+from typing import Any
+
+from moldau.errors import KafkaError
+from moldau.machine import Machine
+from moldau.testing.simulation.checker.history import History
+from moldau.testing.simulation.node import Node
+from moldau.testing.simulation.simulation import Simulation
+
+
+class Actor(ABC):
+    """One program. Its node may be killed at any time; ``start`` begins the next life."""
+
+    def __init__(self, simulation: Simulation, name: str, history: History, bootstrap: str) -> None:
+        self.name = name
+        self.node: Node = simulation.node(name)
+        self.history = history
+        self.random: Random = simulation.new_random(f"actor {name}")
+        self.common: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "client_id": name,
+            "request_timeout_ms": 5_000,
+            "reconnect_backoff_max_ms": 1_000,
+        }
+        self.lives = 0
+        self.stopping = False
+        """Whether the world wants the program to come to its end."""
+        self.done = False
+        """Whether it has."""
+
+    def start(self) -> None:
+        self.lives += 1
+        machine = self.node.boot()
+        self.node.spawn(self._live(machine))
+
+    async def _live(self, machine: Machine) -> None:
+        while not self.done:
+            try:
+                await self.run(machine)
+                self.done = self.stopping
+            except KafkaError as error:
+                # As a program would: it has tried for long enough, so it starts over.
+                self.node.tell("failed", f"{type(error).__name__}: {error}")
+                await asyncio.sleep(1.0)
+            except Exception as error:
+                frames = "".join(traceback.format_exception(error)[-3:])
+                self.history.errors.append((self.history.now(), self.name, frames))
+                self.done = True
+        self.node.exit()
+
+    @abstractmethod
+    async def run(self, machine: Machine) -> None:
+        """Do the work until ``stopping``; KafkaError when it cannot be done."""

@@ -1,0 +1,128 @@
+"""An administrator: changes topics, and looks at them and at the offsets of groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.client.admin import (
+    AsyncAdmin,
+    ConfigChange,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
+from moldau.testing.simulation.checker.history import (
+    CommittedOffset,
+    Fate,
+    TopicAction,
+    TopicChange,
+    TopicSight,
+)
+from moldau.testing.simulation.load.actor import Actor
+
+SETTING = "retention.bytes"
+_NOT_DONE = frozenset(
+    {
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PARTITIONS,
+    }
+)
+"""Answers that say that the request has changed nothing."""
+
+
+class AdministratingActor(Actor):
+    def __init__(self, *args: Any, topics: Sequence[str], groups: Sequence[str]) -> None:
+        super().__init__(*args)
+        self._topics = topics
+        self._groups = groups
+        self._sizes: dict[str, int] = {}
+
+    async def run(self, machine: Machine) -> None:
+        async with AsyncAdmin(machine=machine, **self.common) as admin:
+            while not self.stopping:
+                await asyncio.sleep(self.random.random() * 1.5)
+                if self._topics and self.random.random() < 0.6:
+                    await self._change_topic(admin)
+                if self._topics:
+                    await self._look_at_topic(admin, self.random.choice(self._topics))
+                for group in self._groups:
+                    await self._look_at_group(admin, group)
+
+    async def _change_topic(self, admin: AsyncAdmin) -> None:
+        topic = self.random.choice(self._topics)
+        size = self._sizes.get(topic)
+        if size is None:
+            action, value = TopicAction.CREATE, self.random.randrange(1, 4)
+        else:
+            action = self.random.choice(
+                [TopicAction.DELETE, TopicAction.GROW, TopicAction.ALTER, TopicAction.ALTER]
+            )
+            value = size + 1 if action is TopicAction.GROW else self.random.randrange(1, 1000)
+        change = TopicChange(action, topic, value, self.history.now())
+        self.history.topic_changes.append(change)
+        try:
+            code = await self._carry_out(admin, change)
+        except KafkaError as error:
+            code = (
+                error.code if error.code is not ErrorCode.NONE else ErrorCode.UNKNOWN_SERVER_ERROR
+            )
+        if code is ErrorCode.NONE:
+            change.fate = Fate.DONE
+        elif code in _NOT_DONE and not self._may_be_a_second_attempt(change):
+            change.fate = Fate.REFUSED
+        change.settled_at = self.history.now()
+        if action is TopicAction.DELETE:
+            self._sizes.pop(topic, None)
+        elif action in (TopicAction.CREATE, TopicAction.GROW):
+            self._sizes[topic] = value
+
+    def _may_be_a_second_attempt(self, change: TopicChange) -> bool:
+        """The client tries again by itself; the first attempt may have done it."""
+        return self.history.now() - change.at > 0.5
+
+    async def _carry_out(self, admin: AsyncAdmin, change: TopicChange) -> ErrorCode:
+        if change.action is TopicAction.CREATE:
+            outcomes: Sequence[Any] = await admin.create_topics(
+                [NewTopic(change.topic, change.value)]
+            )
+        elif change.action is TopicAction.DELETE:
+            outcomes = await admin.delete_topics([change.topic])
+        elif change.action is TopicAction.GROW:
+            outcomes = await admin.create_partitions({change.topic: change.value})
+        else:
+            resource = ConfigResource(ResourceType.TOPIC, change.topic)
+            outcomes = await admin.alter_configs(
+                {resource: [ConfigChange(SETTING, str(change.value))]}
+            )
+        error = outcomes[0].error
+        return ErrorCode.NONE if error is None else error.code
+
+    async def _look_at_topic(self, admin: AsyncAdmin, topic: str) -> None:
+        asked_at = self.history.now()
+        try:
+            outcome = (await admin.describe_topics([topic]))[0]
+        except KafkaError:
+            return
+        told_at = self.history.now()
+        if outcome.error is None:
+            size = len(outcome.get().partitions)
+            self.history.topic_sights.append(TopicSight(topic, True, size, None, asked_at, told_at))
+        elif outcome.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self.history.topic_sights.append(TopicSight(topic, False, 0, None, asked_at, told_at))
+
+    async def _look_at_group(self, admin: AsyncAdmin, group: str) -> None:
+        asked_at = self.history.now()
+        try:
+            offsets = await admin.list_group_offsets(group)
+        except KafkaError:
+            return
+        told_at = self.history.now()
+        for partition, place in offsets.items():
+            self.history.committed.append(
+                CommittedOffset(group, partition, place.offset, asked_at, told_at)
+            )

@@ -1,0 +1,200 @@
+"""Who makes trouble: draws what goes wrong, does it, and after a while undoes it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from random import Random
+
+from moldau.testing.simulation.broker import SimulatedBroker
+from moldau.testing.simulation.checker.history import Crash, History
+from moldau.testing.simulation.errors import ProcessEnded
+from moldau.testing.simulation.load.actor import Actor
+from moldau.testing.simulation.simulation import Simulation
+
+Trouble = Callable[[], Awaitable[None]]
+
+
+class Nemesis:
+    """Troubles one broker and its clients."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        history: History,
+        broker: SimulatedBroker,
+        actors: Sequence[Actor],
+    ) -> None:
+        self._simulation = simulation
+        self._network = simulation.network
+        self._history = history
+        self._broker = broker
+        self._actors = actors
+        broker.node.on_crash = self._crashed
+        self._random: Random = simulation.new_random("nemesis")
+        self.troubles: dict[str, tuple[int, Trouble]] = {
+            "kill": (4, self.kill),
+            "power cut": (2, self.power_cut),
+            "crash at an operation": (4, self.crash_at_operation),
+            "clean restart": (2, self.restart),
+            "pause": (3, self.pause),
+            "slow disk": (2, self.slow_disk),
+            "full disk": (1, self.full_disk),
+            "failing disk": (1, self.failing_disk),
+            "cut": (3, self.cut),
+            "reset": (3, self.reset),
+            "slow network": (2, self.slow_network),
+            "kill a client": (3, self.kill_client),
+            "pause a client": (2, self.pause_client),
+            "clock": (1, self.set_clock),
+        }
+        """Name, how often compared with the others, and what is done."""
+
+    async def trouble(self, seconds: float) -> None:
+        """Make trouble, one after the other, for so long."""
+        end = self._simulation.time + seconds
+        names = list(self.troubles)
+        weights = [self.troubles[name][0] for name in names]
+        while self._simulation.time < end:
+            await asyncio.sleep(self._random.random() * 4)
+            (name,) = self._random.choices(names, weights)
+            self._simulation.recorder.record("nemesis", "does", name)
+            await self.troubles[name][1]()
+
+    async def heal(self) -> None:
+        """From now on everything works."""
+        broker = self._broker
+        self._network.heal()
+        self._network.quality.longest = 0.001
+        broker.node.slowest_work = 0.005
+        self._heal_disk()
+        if broker.node.process is not None:
+            broker.node.process.operations_left = -1
+            broker.node.process.resume()
+        await self._start_broker()
+        for actor in self._actors:
+            if not actor.node.is_running and not actor.done:
+                actor.start()
+
+    # The broker ----------------------------------------------------------------------------------
+
+    def _crashed(self, power: bool) -> None:
+        self._history.crashes.append(Crash(self._simulation.time, self._broker.node.name, power))
+
+    async def _start_broker(self) -> None:
+        """Start the broker until it runs."""
+        broker = self._broker
+        for _ in range(20):
+            if broker.is_running:
+                return
+            try:
+                await broker.start()
+            except ProcessEnded:
+                pass
+            except Exception as error:
+                broker.node.tell("cannot start", repr(error))
+            await asyncio.sleep(0.5)
+
+    async def kill(self) -> None:
+        self._broker.kill()
+        await asyncio.sleep(self._random.random() * 3)
+        await self._start_broker()
+
+    async def power_cut(self) -> None:
+        self._broker.power_cut()
+        await asyncio.sleep(self._random.random() * 3)
+        await self._start_broker()
+
+    async def crash_at_operation(self) -> None:
+        """Between any two operations on the disk, also while starting."""
+        node, random = self._broker.node, self._random
+        if not node.is_running:
+            await self._start_broker()
+        power = random.random() < 0.4
+        if node.is_running:
+            node.crash_after(random.randrange(200), power=power)
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            if not node.is_running:
+                break
+        if node.is_running:
+            assert node.process is not None
+            node.process.operations_left = -1
+        await self._start_broker()
+
+    async def restart(self) -> None:
+        with suppress(ProcessEnded):
+            await self._broker.stop()
+        await asyncio.sleep(self._random.random())
+        await self._start_broker()
+
+    async def pause(self) -> None:
+        self._broker.node.pause(self._random.random() ** 2 * 12)
+        await asyncio.sleep(self._random.random() * 2)
+
+    # Its disk ------------------------------------------------------------------------------------
+
+    def _heal_disk(self) -> None:
+        self._broker.node.disk.heal()
+        self._broker.node.disk.capacity = None
+
+    async def slow_disk(self) -> None:
+        self._broker.node.slowest_work = self._random.random() * 3
+        await asyncio.sleep(self._random.random() * 5)
+        self._broker.node.slowest_work = 0.005
+
+    async def full_disk(self) -> None:
+        disk = self._broker.node.disk
+        disk.capacity = disk.used + self._random.randrange(20_000)
+        await asyncio.sleep(self._random.random() * 4)
+        self._heal_disk()
+        await self._start_broker()
+
+    async def failing_disk(self) -> None:
+        random = self._random
+        kinds = random.choice([(), ("append",), ("sync",), ("append", "sync"), ("rename",)])
+        self._broker.node.disk.fail(
+            errno.EIO, after=random.randrange(50), operations=frozenset(kinds)
+        )
+        await asyncio.sleep(random.random() * 4)
+        self._heal_disk()
+        await self._start_broker()
+
+    # The network ---------------------------------------------------------------------------------
+
+    def _some_client(self) -> Actor:
+        return self._random.choice(self._actors)
+
+    async def cut(self) -> None:
+        hosts = [self._broker.node.name, self._some_client().name]
+        self._random.shuffle(hosts)
+        self._network.cut(hosts[0], hosts[1], both_ways=self._random.random() < 0.5)
+        await asyncio.sleep(self._random.random() ** 2 * 15)
+        self._network.heal()
+
+    async def reset(self) -> None:
+        self._network.reset_connections(self._broker.node.name, self._some_client().name)
+
+    async def slow_network(self) -> None:
+        quality = self._network.quality
+        quality.longest = self._random.random() * 2
+        await asyncio.sleep(self._random.random() * 5)
+        quality.longest = 0.001
+
+    # Clients -------------------------------------------------------------------------------------
+
+    async def kill_client(self) -> None:
+        actor = self._some_client()
+        if actor.node.is_running:
+            actor.node.kill()
+        await asyncio.sleep(self._random.random() * 3)
+        if not actor.node.is_running and not actor.done:
+            actor.start()
+
+    async def pause_client(self) -> None:
+        self._some_client().node.pause(self._random.random() ** 2 * 15)
+
+    async def set_clock(self) -> None:
+        self._broker.node.clock.ahead_ms += self._random.randrange(-5_000, 5_000)

@@ -1,0 +1,193 @@
+"""A simulated machine: its disk outlives the processes that run on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from itertools import count
+from random import Random
+from typing import Any, TypeVar
+
+from moldau.machine import Machine, Processes
+from moldau.testing.disk import MemoryDisk
+from moldau.testing.simulation.clock import SimulatedClock
+from moldau.testing.simulation.errors import ProcessEnded
+from moldau.testing.simulation.loop import SimulatedLoop
+from moldau.testing.simulation.network import SimulatedNetwork
+from moldau.testing.simulation.process import PROCESS, Process
+from moldau.testing.simulation.recorder import Recorder
+from moldau.testing.simulation.threads import SimulatedThreads
+
+T = TypeVar("T")
+
+
+class _NoProcesses:
+    async def start(self, module: str) -> Any:
+        raise OSError(f"{module} cannot be started in this simulation")
+
+
+class _Limits:
+    def raise_open_files(self) -> int:
+        return 1 << 20
+
+
+class _Signals:
+    """The world asks a process to stop by calling what it has left here."""
+
+    def __init__(self) -> None:
+        self.on_stop_callbacks: list[Callable[[], object]] = []
+
+    def on_stop(self, callback: Callable[[], object]) -> None:
+        self.on_stop_callbacks.append(callback)
+
+
+class Node:
+    """A host of the world: a name, a disk, clocks, and at most one process at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: SimulatedLoop,
+        network: SimulatedNetwork,
+        recorder: Recorder,
+        random: Random,
+    ) -> None:
+        self.name = name
+        self.disk = MemoryDisk(Random(random.getrandbits(64)))  # noqa: S311
+        self.clock = SimulatedClock(loop)
+        self.process: Process | None = None
+        self.slowest_work = 0.005
+        """Seconds that work for a thread may take, a sync for instance."""
+        self.on_crash: Callable[[bool], object] = _ignore
+        """Called at a kill or a power cut, with whether it was the latter."""
+        self.processes: Processes = _NoProcesses()
+        self._loop = loop
+        self._network = network
+        self._recorder = recorder
+        self._random = random
+        self._lives = count(1)
+        network.host_is(name, up=True)
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}>"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and not self.process.has_ended
+
+    # Lives ---------------------------------------------------------------------------------------
+
+    def boot(self) -> Machine:
+        """Begin a new life; returns the machine for whatever is to run in it."""
+        if self.is_running:
+            raise RuntimeError(f"{self.name} is running")
+        process = self.process = Process(f"{self.name}#{next(self._lives)}", self._loop.requeue)
+        self._network.host_is(self.name, up=True)
+        self.disk.guard = self._guard
+        self._recorder.record(self.name, "starts", process.name)
+        random = self._random
+        return Machine(
+            clock=self.clock,
+            random=Random(random.getrandbits(64)),  # noqa: S311
+            secrets=Random(random.getrandbits(64)),  # noqa: S311
+            threads=SimulatedThreads(
+                self._loop,
+                Random(random.getrandbits(64)),  # noqa: S311
+                lambda: self.slowest_work,
+            ),
+            disk=self.disk,
+            processes=self.processes,
+            network=self._network.network_of(self.name, process),
+            signals=_Signals(),
+            limits=_Limits(),
+        )
+
+    def _guard(self, operation: str, path: str) -> None:
+        process = PROCESS.get()
+        if process is not None:
+            process.operate()
+        self.disk.now_ms = self.clock.now_ms()
+        self._recorder.record(self.name, operation, path)
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a coroutine in the present life. If that ends, it never goes on."""
+        assert self.process is not None
+        return self._loop.create_task(work, context=self.process.context.copy())
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the present life and wait for it; ProcessEnded if the life ends."""
+        process = self.process
+        assert process is not None
+        done: asyncio.Future[T] = self._loop.create_future()
+        world = copy_context()
+
+        def finish(task: asyncio.Task[T]) -> None:
+            if done.done():
+                return
+            if task.cancelled():
+                done.cancel()
+            elif (error := task.exception()) is not None:
+                done.set_exception(error if isinstance(error, Exception) else RuntimeError(error))
+            else:
+                done.set_result(task.result())
+
+        def ended() -> None:
+            if not done.done():
+                done.set_exception(ProcessEnded(process.name))
+
+        task = self.spawn(work)
+        task.add_done_callback(finish, context=world)
+        process.on_end[ended] = None
+        try:
+            return await done
+        finally:
+            process.on_end.pop(ended, None)
+
+    def exit(self) -> None:
+        """The program has ended by itself."""
+        self._end("exits")
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does: what it wrote is in the page cache."""
+        self._crash("killed", power=False)
+
+    def power_cut(self) -> None:
+        """End everything: what was not synced may be lost, and no peer is told."""
+        self._network.power_lost(self.name)
+        self._crash("power cut", power=True)
+        self.disk = self.disk.power_cut()
+
+    def _crash(self, how: str, *, power: bool) -> None:
+        if self.is_running or power:
+            self.on_crash(power)
+        self._end(how)
+
+    def _end(self, how: str) -> None:
+        if self.process is not None and not self.process.has_ended:
+            self._recorder.record(self.name, how, self.process.name)
+            self.process.end()
+            self.disk.next_life()
+
+    def crash_after(self, operations: int, *, power: bool) -> None:
+        """Kill the process, or cut the power, within its next operations on the disk."""
+        assert self.process is not None
+        self.process.operations_left = operations
+        self.process.on_last_operation = self.power_cut if power else self.kill
+
+    def tell(self, kind: str, *details: object) -> None:
+        """Note something for the reader of the timeline."""
+        self._recorder.tell(self.name, kind, *details)
+
+    def pause(self, seconds: float) -> None:
+        """Hold the process for a while, as SIGSTOP or a long collection does."""
+        process = self.process
+        if process is None or process.has_ended:
+            return
+        self._recorder.record(self.name, "paused", f"for {seconds:.3f} s")
+        process.pause()
+        self._loop.call_later(seconds, process.resume, context=self._network.world)
+
+
+def _ignore(_: bool) -> None:
+    return
