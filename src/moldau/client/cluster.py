@@ -15,9 +15,7 @@ from typing import Final, Literal
 
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from moldau.client.address import show
 from moldau.client.backoff import Backoff
-from moldau.client.connection import BrokerConnection
 from moldau.client.connections import Connections
 from moldau.client.errors import (
     AuthenticationError,
@@ -25,7 +23,6 @@ from moldau.client.errors import (
     ConnectionLostError,
     NoBrokersError,
     UnknownTopicError,
-    check,
 )
 from moldau.client.metadata import NO_LEADER, ClusterMetadata, TopicInfo, read_metadata
 from moldau.client.settings import CommonSettings
@@ -33,6 +30,9 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
 from moldau.machine.real import this_machine
 from moldau.model import Node, TopicPartition
+from moldau.net.address import show
+from moldau.net.broker_connection import BrokerConnection
+from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -19,9 +19,9 @@ from moldau.client.blocking import LoopThread
 from moldau.client.closing import Closing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.errors import check, error_of
 from moldau.client.offsets import list_offsets
 from moldau.errors import ErrorCode, KafkaError
+from moldau.request_errors import check, error_of
 from moldau.spark.offsets import EARLIEST, LATEST, DataLossError, OffsetRange
 from moldau.spark.options import ReadOptions
 from moldau.wire.api import ApiKey

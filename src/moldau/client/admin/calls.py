@@ -9,10 +9,10 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from moldau.client.backoff import retrying
 from moldau.client.cluster import Cluster
-from moldau.client.errors import check, error_of
 from moldau.client.routing import Ask, ask_each, ask_leaders
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

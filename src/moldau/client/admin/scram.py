@@ -18,9 +18,9 @@ from kio.schema.describe_user_scram_credentials.v0.request import (
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import Outcome, ScramCredential, ScramDeletion, ScramUpsertion
-from moldau.client.errors import check, error_of
-from moldau.client.security.scram import salted_password
 from moldau.config.option import ConfigError
+from moldau.request_errors import check, error_of
+from moldau.security.scram import salted_password
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -9,10 +9,11 @@ from uuid import UUID
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.coordinators import Coordinator
-from moldau.client.errors import UnknownTopicError, error_of
+from moldau.client.errors import UnknownTopicError
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (

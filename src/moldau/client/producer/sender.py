@@ -16,7 +16,6 @@ from typing import Final
 from uuid import UUID
 
 from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection, Parts
 from moldau.client.errors import AuthenticationError, ClosedError, ConnectionLostError
 from moldau.client.metadata import NO_LEADER, ClusterMetadata
 from moldau.client.producer.accumulator import NEVER, Accumulator
@@ -35,6 +34,7 @@ from moldau.client.producer.topics import update_topic
 from moldau.client.settings import ProducerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+from moldau.net.broker_connection import BrokerConnection, Parts
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ProtocolError
 from moldau.wire.produce import (

@@ -27,12 +27,12 @@ from kio.schema.txn_offset_commit.v5.request import (
 
 from moldau.client.backoff import retrying
 from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection
 from moldau.client.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, Coordinator
-from moldau.client.errors import check
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.errors import ErrorCode
 from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.net.broker_connection import BrokerConnection
+from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
