@@ -87,6 +87,10 @@ class Cluster:
         """Close without waiting for the end."""
         self._connections.abandon()
 
+    def backoff(self, timeout: float) -> Backoff:
+        """Returns the pauses between attempts at something that may take this long in all."""
+        return Backoff(self.machine.random, timeout)
+
     # Connections
 
     async def connection(self, node_id: int, lane: Lane = "main") -> BrokerConnection:
@@ -204,7 +208,7 @@ class Cluster:
         known = self.metadata.topics.get(name)
         if known is not None:
             return known
-        backoff = Backoff(self.request_timeout if within is None else within)
+        backoff = self.backoff(self.request_timeout if within is None else within)
         while True:
             try:
                 await self.refresh([name], allow_auto_creation=allow_auto_creation)
@@ -251,7 +255,7 @@ class Cluster:
 
     async def wait_for_leaders(self, topic: str, partitions: int = 1) -> TopicInfo:
         """Wait until a topic exists with at least that many partitions and each has a leader."""
-        backoff = Backoff(self.request_timeout)
+        backoff = self.backoff(self.request_timeout)
         while True:
             await self.refresh([topic])
             info = self.metadata.topics.get(topic)
@@ -266,7 +270,10 @@ class Cluster:
         settings = self.settings
         started = loop.time()
         pauses = Backoff(
-            float("inf"), settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000
+            self.machine.random,
+            float("inf"),
+            settings.retry_backoff_ms / 1000,
+            settings.retry_backoff_max_ms / 1000,
         )
         # What is asked for over and over (a partition without a leader) is asked for in peace.
         pause = self._updated_at + settings.retry_backoff_ms / 1000 - started

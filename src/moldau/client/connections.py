@@ -103,6 +103,7 @@ class Connections:
         reconnects = self._reconnects.get((host, port))
         if reconnects is None:
             reconnects = self._reconnects[host, port] = Reconnects(
+                self._machine.random,
                 settings.reconnect_backoff_ms / 1000,
                 settings.reconnect_backoff_max_ms / 1000,
                 settings.socket_connection_setup_timeout_ms / 1000,

@@ -123,4 +123,5 @@ async def find_coordinator(
         check(found.error_code, found.error_message)
         return Node(found.node_id, found.host, found.port)
 
-    return await retrying(attempt, within=cluster.request_timeout if within is None else within)
+    limit = cluster.request_timeout if within is None else within
+    return await retrying(attempt, cluster.backoff(limit))

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from moldau.client.backoff import Backoff
 from moldau.client.blocking import LoopThread
 from moldau.client.closing import Closing
 from moldau.client.cluster import Cluster
@@ -113,7 +112,7 @@ class RangeFetcher(Closing):
         """An answer with records, and the offset it was asked for; None when there are no more."""
         if self._cluster is None:
             self._cluster = Cluster(self._settings)
-        backoff = Backoff(self._options.poll_timeout)
+        backoff = self._cluster.backoff(self._options.poll_timeout)
         while True:
             try:
                 answer = await self._fetch(self._cluster, position)

@@ -48,7 +48,7 @@ async def elect_leaders(
         for topic in answer.replica_election_results
         for result in topic.partition_result
     }
-    for topic in {partition.topic for partition in found}:
+    for topic in dict.fromkeys(partition.topic for partition in found):
         caller.cluster.forget(topic)
     outcomes = []
     for partition in sorted(found) if partitions is None else partitions:

@@ -135,7 +135,7 @@ def _partitions(topics: Any) -> list[tuple[Any, Any]]:
 async def _topic_ids(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[str, UUID]:
     """Of the topics that are known: from version 10 on, offsets go with topic ids."""
     ids = {}
-    for topic in {partition.topic for partition in partitions}:
+    for topic in dict.fromkeys(partition.topic for partition in partitions):
         try:
             ids[topic] = (await cluster.topic(topic)).topic_id
         except UnknownTopicError:

@@ -149,8 +149,8 @@ class PartitionReader(AsyncClosing):
         if not error.retriable:
             raise error
         if self._backoff is None:
-            self._backoff = Backoff(self._cluster.request_timeout)
-        for topic in {partition.topic for partition in self._positions}:
+            self._backoff = self._cluster.backoff(self._cluster.request_timeout)
+        for topic in dict.fromkeys(partition.topic for partition in self._positions):
             self._cluster.forget(topic)
         await self._backoff.pause(error)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -73,7 +72,6 @@ class Sender:
         identity: ProducerIdentity | None,
         settings: ProducerSettings,
         metrics: ProducerMetrics,
-        time: Callable[[], float],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -81,7 +79,7 @@ class Sender:
         self._identity = identity
         self._settings = settings
         self._metrics = metrics
-        self._time = time
+        self._time = cluster.machine.clock.monotonic
         self._timeout = settings.request_timeout_ms / 1000
         self._most_in_flight = settings.max_in_flight_requests_per_connection
         self._one_at_a_time = identity is None and self._most_in_flight == 1
@@ -158,7 +156,7 @@ class Sender:
                     by_leader.setdefault(leader, []).append(queue)
         for leader, queues in by_leader.items():
             if leader == NO_LEADER:
-                self._cluster.request_update(*{queue.topic for queue in queues})
+                self._cluster.request_update(*(queue.topic for queue in queues))
             else:
                 deadline = min(deadline, self._serve(leader, queues, now))
         self._arm(deadline, now)
@@ -231,7 +229,7 @@ class Sender:
                 return
             except AuthenticationError as error:
                 logger.error("no login, all records fail: %s", error.message)
-                self._outcomes.fail_all(error, time.monotonic())
+                self._outcomes.fail_all(error, self._time())
             except KafkaError:
                 # Somebody else may lead by now.
                 self._cluster.request_update()
@@ -441,6 +439,7 @@ class Sender:
             settings.batch_size,
             max(settings.max_request_size, settings.batch_size),
             settings.partitioner_adaptive_partitioning_enable,
+            self._cluster.machine.random,
         )
         update_topic(state, metadata)
         self._accumulator.topics.setdefault(name, state)

@@ -78,7 +78,7 @@ async def new_producer_id(cluster: Cluster, within: float) -> tuple[int, int]:
         check(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
-    return await retrying(attempt, within=within)
+    return await retrying(attempt, cluster.backoff(within))
 
 
 class TransactionRequests:
@@ -258,4 +258,5 @@ class TransactionRequests:
         if coordinator is None:
             coordinator = Coordinator(self._cluster, key, kind, within=self._within)
             self._coordinators[kind, key] = coordinator
-        return await retrying(partial(coordinator.run, ask), within=self._within)
+        backoff = self._cluster.backoff(self._within)
+        return await retrying(partial(coordinator.run, ask), backoff)

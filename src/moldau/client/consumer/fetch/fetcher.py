@@ -238,7 +238,7 @@ class Fetcher:
         self._busy.discard(node)
         if isinstance(error, AuthenticationError):
             self._failed(error)
-        self._cluster.request_update(*{partition.topic for partition in wanted})
+        self._cluster.request_update(*(partition.topic for partition in wanted))
 
     def _answered(
         self, node: int, answer: FetchResponse, session: FetchSession, asked: _Asked
