@@ -22,8 +22,8 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from bench.broker import Runs
 from bench.report import Goal, Row
 from bench.targets import Kafka, Moldau, Target, cpu_seconds, resident_mb
-from moldau.client.connection import BrokerConnection
 from moldau.errors import ErrorCode
+from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

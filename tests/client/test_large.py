@@ -28,6 +28,7 @@ from moldau.client.large.clean_up import (
 )
 from moldau.client.listener import Listener, Retries
 from moldau.client.producer import AsyncProducer, Producer
+from moldau.machine.real import this_machine
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -153,8 +154,8 @@ def test_an_aborted_transaction_takes_its_chunks_with_it(kafka: Target) -> None:
 
 def interleaved(cluster: Target, topic: str) -> None:
     """Offsets: first of A (0), all of B (1 to 3), a small record (4), the rest of A (5, 6)."""
-    a = CHUNKS.encode(topic, b"A" * 2500, [])
-    b = CHUNKS.encode(topic, b"B" * 2500, [])
+    a = CHUNKS.encode(topic, b"A" * 2500, [], this_machine())
+    b = CHUNKS.encode(topic, b"B" * 2500, [], this_machine())
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for value, headers in [a[0], *b, (b"small", []), *a[1:]]:
             producer.send(topic, value, key=b"k", headers=headers)
@@ -219,7 +220,7 @@ def test_damage_is_reported_between_good_records(
     cluster: Target, new_topic: NewTopicFactory
 ) -> None:
     topic = new_topic()
-    chunks = CHUNKS.encode(topic, b"A" * 2500, [])
+    chunks = CHUNKS.encode(topic, b"A" * 2500, [], this_machine())
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for value, headers in [(b"1", []), chunks[0], chunks[2], (b"2", [])]:
             producer.send(topic, value, headers=headers)
@@ -236,7 +237,7 @@ def test_damage_after_a_batch_is_found_again_by_whoever_ends_by_it(
     cluster: Target, new_topic: NewTopicFactory
 ) -> None:
     topic = new_topic()
-    chunks = CHUNKS.encode(topic, b"A" * 2500, [])
+    chunks = CHUNKS.encode(topic, b"A" * 2500, [], this_machine())
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for value, headers in [(b"1", []), chunks[0], chunks[2]]:
             producer.send(topic, value, headers=headers)
@@ -357,14 +358,14 @@ async def test_payloads_are_cleaned_up_when_no_record_needs_them(
             created = list_payloads(claims)[-1].created_ms
             while time.time() * 1000 <= created + 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-    claims.storage.put("no-such-topic", b"orphan")
+    claims.storage.put("no-such-topic", b"orphan", this_machine())
     kept = list_payloads(claims, [topic])
     assert len(kept) == 3
     later = max(payload.created_ms for payload in list_payloads(claims)) + YOUNG_MS + 1
     async with Client(cluster.bootstrap) as client:
         admin = client.admin
         assert (await admin.delete_records({TopicPartition(topic, 0): 2}))[0].get() == 2
-        found = await unreferenced_payloads(claims, client.cluster, admin)
+        found = await unreferenced_payloads(claims, client.cluster, admin, now_ms=later - YOUNG_MS)
         assert found == [], "young ones stay"
         found = await unreferenced_payloads(claims, client.cluster, admin, now_ms=later)
         assert sorted(p.topic for p in found) == [topic, topic, "no-such-topic"]
@@ -392,7 +393,7 @@ def test_the_command_shows_first_and_deletes_on_demand(
     monkeypatch.setenv("MOLDAU_BOOTSTRAP", cluster.bootstrap)
     moldau = CommandLine(cluster.bootstrap, capfd)
     claims = ClaimCheck(str(tmp_path))
-    claims.storage.put("no-such-topic", b"young")
+    claims.storage.put("no-such-topic", b"young", this_machine())
     old = tmp_path / "no-such-topic" / "0000000001000-old"
     old.write_bytes(b"orphan")
     (tmp_path / "README").write_text("not a payload")

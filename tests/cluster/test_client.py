@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from moldau.client.address import show
 from moldau.client.admin import NewTopic, raise_first_error
 from moldau.client.client import Client
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.client.producer import AsyncProducer
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
+from moldau.net.address import show
 from moldau.testing.broker import MoldauProcess
 
 

@@ -77,11 +77,13 @@ def clean_up(
             unreferenced_payloads,
         )
 
-        topics = topic or None
+        topics, now_ms = topic or None, client.cluster.machine.clock.now_ms()
         if unreferenced:
-            found = await unreferenced_payloads(claims, client.cluster, client.admin, topics=topics)
+            found = await unreferenced_payloads(
+                claims, client.cluster, client.admin, topics=topics, now_ms=now_ms
+            )
         else:
-            found = await expired_payloads(claims, client.admin, topics=topics)
+            found = await expired_payloads(claims, client.admin, topics=topics, now_ms=now_ms)
         if execute:
             delete_payloads(claims.storage, found)
         return found

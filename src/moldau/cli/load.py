@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
-from moldau.client.errors import check
 from moldau.client.metadata import TopicInfo
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.records.builder import BatchBuilder
 from moldau.records.compression import Compression
+from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import (
     FetchPartition,
@@ -31,7 +31,7 @@ from moldau.wire.produce import decode_produce_response, encode_produce_request
 
 if TYPE_CHECKING:
     from moldau.client.client import Client
-    from moldau.client.connection import BrokerConnection, Parts
+    from moldau.net.broker_connection import BrokerConnection, Parts
 
 Advance = Callable[[int], object]
 """Told how many more records are done."""

@@ -24,11 +24,11 @@ def with_client(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> T:
     """Connect, do the work, disconnect. Ctrl-C cancels the work."""
-    from moldau.client.address import parse_bootstrap
     from moldau.client.client import Client
     from moldau.client.errors import NoBrokersError
     from moldau.client.settings import CommonSettings
     from moldau.machine.real.loop import run
+    from moldau.net.address import parse_bootstrap
 
     try:
         parse_bootstrap(bootstrap)

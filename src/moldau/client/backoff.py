@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Final, TypeVar
 
 from moldau.client.errors import TimedOutError
@@ -18,20 +18,26 @@ LONGEST_PAUSE: Final = 1.0
 JITTER: Final = 0.2
 
 
-def pause_after(failures: int, first: float, longest: float) -> float:
+def pause_after(failures: int, first: float, longest: float, random: Random) -> float:
     """How long to wait after so many failures: doubling, give or take a fifth (KIP-580)."""
     seconds = min(first * float(1 << min(failures - 1, 30)), longest)
-    return seconds * (1 + random.uniform(-JITTER, JITTER))  # noqa: S311 - spreads, no secret
+    return seconds * (1 + random.uniform(-JITTER, JITTER))
 
 
 class Backoff:
     """The pauses between attempts; ``pause`` gives up when the deadline would pass."""
 
-    __slots__ = ("_attempts", "_deadline", "_first", "_longest", "_loop")
+    __slots__ = ("_attempts", "_deadline", "_first", "_longest", "_loop", "_random", "timeout")
 
     def __init__(
-        self, timeout: float, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE
+        self,
+        random: Random,
+        timeout: float,
+        first: float = FIRST_PAUSE,
+        longest: float = LONGEST_PAUSE,
     ) -> None:
+        self.timeout = timeout
+        self._random = random
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + timeout
         self._first = first
@@ -46,7 +52,7 @@ class Backoff:
     async def pause(self, because: Exception) -> None:
         """Sleep before the next attempt, or raise what made this one fail."""
         self._attempts += 1
-        seconds = pause_after(self._attempts, self._first, self._longest)
+        seconds = pause_after(self._attempts, self._first, self._longest, self._random)
         if seconds >= self.remaining:
             raise because
         await asyncio.sleep(seconds)
@@ -59,9 +65,20 @@ class Reconnects:
     connection ``socket.connection.setup.timeout.ms`` likewise. Time is handed in.
     """
 
-    __slots__ = ("_first", "_longest", "_setup", "_setup_longest", "failures", "not_before")
+    __slots__ = (
+        "_first",
+        "_longest",
+        "_random",
+        "_setup",
+        "_setup_longest",
+        "failures",
+        "not_before",
+    )
 
-    def __init__(self, first: float, longest: float, setup: float, setup_longest: float) -> None:
+    def __init__(
+        self, random: Random, first: float, longest: float, setup: float, setup_longest: float
+    ) -> None:
+        self._random = random
         self._first = first
         self._longest = longest
         self._setup = setup
@@ -76,9 +93,9 @@ class Reconnects:
         return min(self._setup * float(1 << min(self.failures, 30)), self._setup_longest)
 
     def failed(self, now: float) -> float:
-        """Count a failure; gives the seconds until the next attempt."""
+        """Count a failure; returns the seconds until the next attempt."""
         self.failures += 1
-        pause = pause_after(self.failures, self._first, self._longest)
+        pause = pause_after(self.failures, self._first, self._longest, self._random)
         self.not_before = now + pause
         return pause
 
@@ -89,22 +106,21 @@ class Reconnects:
 
 async def retrying(
     attempt: Callable[[], Awaitable[T]],
+    backoff: Backoff,
     *,
-    within: float,
     recover: Callable[[KafkaError], Awaitable[object]] | None = None,
 ) -> T:
     """Call ``attempt`` until it does not fail with a retriable error.
 
     ``recover`` runs between attempts (a metadata refresh, as a rule).
     """
-    backoff = Backoff(within)
     last = ""
     while True:
         try:
             async with asyncio.timeout(backoff.remaining):
                 return await attempt()
         except TimeoutError:
-            raise TimedOutError(f"Not done after {within:g} s{last}") from None
+            raise TimedOutError(f"Not done after {backoff.timeout:g} s{last}") from None
         except KafkaError as error:
             if not error.retriable:
                 raise

@@ -24,6 +24,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from moldau.client.closing import Closing
 from moldau.client.errors import ClosedError
+from moldau.client.user_threads import LOOK_UP
 from moldau.machine.real.loop import loop_factory
 
 T = TypeVar("T")
@@ -31,9 +32,6 @@ P = ParamSpec("P")
 Inner = TypeVar("Inner")
 
 _JOIN_TIMEOUT: Final = 5.0
-LOOK_UP: Final = 0.5
-"""Python may miss a Ctrl-C that strikes just as a thread begins to wait: it looks up so often."""
-
 _threads: Final[weakref.WeakSet[LoopThread]] = weakref.WeakSet()
 
 

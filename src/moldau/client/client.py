@@ -9,6 +9,7 @@ from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.settings import CommonSettings
+from moldau.machine import Machine
 
 
 class Client(AsyncClosing):
@@ -21,6 +22,7 @@ class Client(AsyncClosing):
         connect_timeout: float = 10.0,
         request_timeout: float = 30.0,
         config: Mapping[str, object] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         """``config`` has further settings, under Kafka's names."""
         self.cluster = Cluster(
@@ -31,7 +33,8 @@ class Client(AsyncClosing):
                     "socket.connection.setup.timeout.ms": round(connect_timeout * 1000),
                     "request.timeout.ms": round(request_timeout * 1000),
                 }
-            )
+            ),
+            machine,
         )
         self.admin = AsyncAdmin.over(self.cluster)
 

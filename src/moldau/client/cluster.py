@@ -15,9 +15,7 @@ from typing import Final, Literal
 
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from moldau.client.address import show
 from moldau.client.backoff import Backoff
-from moldau.client.connection import BrokerConnection
 from moldau.client.connections import Connections
 from moldau.client.errors import (
     AuthenticationError,
@@ -25,7 +23,6 @@ from moldau.client.errors import (
     ConnectionLostError,
     NoBrokersError,
     UnknownTopicError,
-    check,
 )
 from moldau.client.metadata import NO_LEADER, ClusterMetadata, TopicInfo, read_metadata
 from moldau.client.settings import CommonSettings
@@ -33,6 +30,9 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
 from moldau.machine.real import this_machine
 from moldau.model import Node, TopicPartition
+from moldau.net.address import show
+from moldau.net.broker_connection import BrokerConnection
+from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
@@ -86,6 +86,10 @@ class Cluster:
     def abandon(self) -> None:
         """Close without waiting for the end."""
         self._connections.abandon()
+
+    def backoff(self, timeout: float) -> Backoff:
+        """Returns the pauses between attempts at something that may take this long in all."""
+        return Backoff(self.machine.random, timeout)
 
     # Connections
 
@@ -204,7 +208,7 @@ class Cluster:
         known = self.metadata.topics.get(name)
         if known is not None:
             return known
-        backoff = Backoff(self.request_timeout if within is None else within)
+        backoff = self.backoff(self.request_timeout if within is None else within)
         while True:
             try:
                 await self.refresh([name], allow_auto_creation=allow_auto_creation)
@@ -251,7 +255,7 @@ class Cluster:
 
     async def wait_for_leaders(self, topic: str, partitions: int = 1) -> TopicInfo:
         """Wait until a topic exists with at least that many partitions and each has a leader."""
-        backoff = Backoff(self.request_timeout)
+        backoff = self.backoff(self.request_timeout)
         while True:
             await self.refresh([topic])
             info = self.metadata.topics.get(topic)
@@ -266,7 +270,10 @@ class Cluster:
         settings = self.settings
         started = loop.time()
         pauses = Backoff(
-            float("inf"), settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000
+            self.machine.random,
+            float("inf"),
+            settings.retry_backoff_ms / 1000,
+            settings.retry_backoff_max_ms / 1000,
         )
         # What is asked for over and over (a partition without a leader) is asked for in peace.
         pause = self._updated_at + settings.retry_backoff_ms / 1000 - started

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from moldau.client.address import show
 from moldau.client.backoff import Reconnects
-from moldau.client.connection import BrokerConnection
 from moldau.client.errors import AuthenticationError, ClosedError
 from moldau.client.settings import CommonSettings
 from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.model import Node
-
-if TYPE_CHECKING:
-    from moldau.client.security.security import Security
+from moldau.net.address import show
+from moldau.net.broker_connection import BrokerConnection, Security
 
 logger: Final = logging.getLogger(__name__)
 
@@ -35,7 +32,7 @@ class Connections:
     def __init__(self, settings: CommonSettings, machine: Machine) -> None:
         self._settings = settings
         self._machine = machine
-        self._security = _security(settings)
+        self._security = _security(settings, machine)
         self._open: dict[Key, BrokerConnection] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
         self._reconnects: dict[tuple[str, int], Reconnects] = {}
@@ -106,6 +103,7 @@ class Connections:
         reconnects = self._reconnects.get((host, port))
         if reconnects is None:
             reconnects = self._reconnects[host, port] = Reconnects(
+                self._machine.random,
                 settings.reconnect_backoff_ms / 1000,
                 settings.reconnect_backoff_max_ms / 1000,
                 settings.socket_connection_setup_timeout_ms / 1000,
@@ -174,13 +172,13 @@ class Connections:
         self._idle_timer = loop.call_later(max(limit / 4, 0.01), self._watch_idle, loop)
 
 
-def _security(settings: CommonSettings) -> Security | None:
+def _security(settings: CommonSettings, machine: Machine) -> Security | None:
     if settings.security_protocol == "PLAINTEXT":
         return None
     # Certificates and passwords are for those to import who have some.
-    from moldau.client.security.security import Security
+    from moldau.client.security import security_of
 
-    return Security(settings)
+    return security_of(settings, machine)
 
 
 def _log_failure(error: KafkaError, failures: int, pause: float) -> None:

@@ -12,10 +12,11 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from moldau.client.backoff import retrying
 from moldau.client.cluster import Cluster, Lane
-from moldau.client.connection import BrokerConnection
-from moldau.client.errors import ClientError, UnsupportedApiError, check, error_of
+from moldau.client.errors import ClientError, UnsupportedApiError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node
+from moldau.net.broker_connection import BrokerConnection
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
@@ -122,4 +123,5 @@ async def find_coordinator(
         check(found.error_code, found.error_message)
         return Node(found.node_id, found.host, found.port)
 
-    return await retrying(attempt, within=cluster.request_timeout if within is None else within)
+    limit = cluster.request_timeout if within is None else within
+    return await retrying(attempt, cluster.backoff(limit))

@@ -12,9 +12,9 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from moldau.client.errors import error_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, Node, TopicPartition
+from moldau.request_errors import error_of
 
 NO_LEADER = -1
 

@@ -18,10 +18,10 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 )
 
 from moldau.client.cluster import Cluster
-from moldau.client.errors import error_of
 from moldau.client.routing import ask_leaders, by_topic
 from moldau.errors import KafkaError
 from moldau.model import OffsetAndTimestamp, TopicPartition
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -27,11 +27,10 @@ Ask = Callable[[int, dict[K, V]], Awaitable[Mapping[K, Any]]]
 
 
 async def ask_each(
-    wanted: Mapping[K, V], locate: Locate[K], ask: Ask[K, V], *, within: float
+    wanted: Mapping[K, V], locate: Locate[K], ask: Ask[K, V], backoff: Backoff
 ) -> dict[K, Any]:
     """Every item's answer, in the order asked."""
     answers: dict[K, Any] = {}
-    backoff = Backoff(within)
     left = dict(wanted)
     while left:
         answers.update(await _ask_once(left, locate, ask))
@@ -57,15 +56,16 @@ async def ask_leaders(
     async def locate(
         partitions: Collection[TopicPartition],
     ) -> dict[TopicPartition, int | KafkaError]:
-        topics = {partition.topic for partition in partitions}
+        topics = dict.fromkeys(partition.topic for partition in partitions)
         # Whatever is asked about once more was answered from metadata that is old by now.
-        for topic in topics & asked_before:
-            cluster.forget(topic)
+        for topic in topics:
+            if topic in asked_before:
+                cluster.forget(topic)
         asked_before.update(topics)
         return {partition: await _leader(cluster, partition) for partition in partitions}
 
     limit = cluster.request_timeout if within is None else within
-    return await ask_each(wanted, locate, ask, within=limit)
+    return await ask_each(wanted, locate, ask, cluster.backoff(limit))
 
 
 def by_topic(wanted: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:

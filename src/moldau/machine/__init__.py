@@ -5,13 +5,14 @@ from moldau.machine.disk import Buffer, Disk, DiskUsage, File, FileSlice
 from moldau.machine.machine import Machine
 from moldau.machine.network import Acceptor, Incoming, Network, Part, Receiver, Transport
 from moldau.machine.processes import ChildProcess, Processes
-from moldau.machine.threads import RunInThread, Threads
+from moldau.machine.threads import DaemonThreads, RunInThread, Threads
 
 __all__ = [
     "Acceptor",
     "Buffer",
     "ChildProcess",
     "Clock",
+    "DaemonThreads",
     "Disk",
     "DiskUsage",
     "File",

@@ -23,6 +23,21 @@ class Threads(Protocol):
     @property
     def run(self) -> RunInThread: ...
 
+    def daemons(self, most: int, name: str) -> DaemonThreads:
+        """Returns threads for calls that may never return: at most so many, and of their own."""
+        ...
+
     def close(self) -> None:
         """Wait for what is running; nothing may be run any more."""
+        ...
+
+
+class DaemonThreads(Protocol):
+    """Threads that keep the process from ending in no way."""
+
+    @property
+    def run(self) -> RunInThread: ...
+
+    def close(self) -> None:
+        """Leave behind what is running; nothing may be run any more."""
         ...

@@ -14,14 +14,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from moldau.client.backoff import Backoff
 from moldau.client.blocking import LoopThread
 from moldau.client.closing import Closing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.errors import check, error_of
 from moldau.client.offsets import list_offsets
 from moldau.errors import ErrorCode, KafkaError
+from moldau.request_errors import check, error_of
 from moldau.spark.offsets import EARLIEST, LATEST, DataLossError, OffsetRange
 from moldau.spark.options import ReadOptions
 from moldau.wire.api import ApiKey
@@ -113,7 +112,7 @@ class RangeFetcher(Closing):
         """An answer with records, and the offset it was asked for; None when there are no more."""
         if self._cluster is None:
             self._cluster = Cluster(self._settings)
-        backoff = Backoff(self._options.poll_timeout)
+        backoff = self._cluster.backoff(self._options.poll_timeout)
         while True:
             try:
                 answer = await self._fetch(self._cluster, position)

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from moldau.client import errors
-from moldau.client.errors import check, error_of
 from moldau.errors import ErrorCode, KafkaError
+from moldau.request_errors import check, error_of
 
 CLASSES = [
     value

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.unit.client.test_connection import versions
+import pytest
+from tests.unit.net.test_broker_connection import serving, versions
 
-from moldau.client.connection import BrokerConnection
+from moldau.client.cluster import Cluster
 from moldau.client.connections import Connections
+from moldau.client.errors import ClosedError, NoBrokersError
 from moldau.client.settings import CommonSettings
 from moldau.machine.real import this_machine
 from moldau.model import Node
+from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
 
@@ -85,3 +88,18 @@ async def test_a_connection_takes_a_free_key() -> None:
         await bootstrap.close()
         assert connections.open_one(NODE) is None
         await connections.close()
+
+
+async def test_every_bootstrap_server_that_fails_is_named() -> None:
+    async with serving(lambda *_: None) as port:
+        cluster = Cluster(CommonSettings(bootstrap_servers=f"127.0.0.1:1,127.0.0.1:{port}"))
+        with pytest.raises(NoBrokersError, match=rf"127\.0\.0\.1:1: Connection refused; .*{port}"):
+            await cluster.start()
+        await cluster.close()
+
+
+async def test_a_closed_cluster_opens_nothing() -> None:
+    cluster = Cluster(CommonSettings(bootstrap_servers="127.0.0.1:1"))
+    await cluster.close()
+    with pytest.raises(ClosedError, match="client is closed"):
+        await cluster.start()

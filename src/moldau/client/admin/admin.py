@@ -15,7 +15,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-        super().__init__(AsyncAdmin(config, **settings), "admin client")
+        super().__init__(AsyncAdmin(config, machine=None, **settings), "admin client")
 
     def close(self) -> None:
         self._thread.run(self._inner.close())

@@ -38,6 +38,7 @@ from moldau.client.admin.types import (
 from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicInfo
+from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -55,12 +56,19 @@ class AsyncAdmin(AsyncClosing):
     A call as a whole, with all its attempts, may take ``default.api.timeout.ms``.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        machine: Machine | None = None,
+        **settings: object,
+    ) -> None:
         from moldau.client.settings import AdminSettings
 
         parsed = AdminSettings(config, **settings)
         self._own_cluster = True
-        self._caller = Caller(Cluster(parsed), parsed.default_api_timeout_ms / 1000)
+        self._caller = Caller(Cluster(parsed, machine), parsed.default_api_timeout_ms / 1000)
 
     @classmethod
     def over(cls, cluster: Cluster, *, timeout: float | None = None) -> Self:
@@ -168,7 +176,7 @@ class AsyncAdmin(AsyncClosing):
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Outcome[int]]:
-        """Drop records below these offsets (-1: all); answers the new start of each log."""
+        """Drop records below these offsets (-1: all); returns the new start of each log."""
         from moldau.client.admin import records
 
         return await records.delete_records(self._caller, before)

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
-from moldau.client.backoff import retrying
+from moldau.client.backoff import Backoff, retrying
 from moldau.client.cluster import Cluster
-from moldau.client.errors import check, error_of
 from moldau.client.routing import Ask, ask_each, ask_leaders
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
@@ -41,15 +41,20 @@ class Caller(NamedTuple):
         """What requests that wait on the server's side are told."""
         return round(min(self.within, self.cluster.request_timeout) * 1000)
 
+    @property
+    def _backoff(self) -> Backoff:
+        """For one call: its time begins now."""
+        return self.cluster.backoff(self.within)
+
     async def refresh(self, topics: Collection[str] | None) -> None:
-        await retrying(lambda: self.cluster.refresh(topics), within=self.within)
+        await retrying(lambda: self.cluster.refresh(topics), self._backoff)
 
     async def any_broker(self, api: ApiKey, request: Any) -> Any:
         async def attempt() -> Any:
             connection = await self.cluster.any_connection()
             return await connection.request(api, request)
 
-        return await retrying(attempt, within=self.within)
+        return await retrying(attempt, self._backoff)
 
     async def broker(
         self,
@@ -70,7 +75,7 @@ class Caller(NamedTuple):
             check(failed(answer))
             return answer
 
-        return await retrying(attempt, within=self.within)
+        return await retrying(attempt, self._backoff)
 
     async def controller(
         self, api: ApiKey, request: Any, codes: Callable[[Any], Collection[int]]
@@ -87,7 +92,7 @@ class Caller(NamedTuple):
         async def learn_controller(_: KafkaError) -> None:
             await self.cluster.refresh(())
 
-        return await retrying(attempt, within=self.within, recover=learn_controller)
+        return await retrying(attempt, self._backoff, recover=learn_controller)
 
     async def leaders(
         self, wanted: Mapping[TopicPartition, V], ask: Ask[TopicPartition, V]
@@ -102,7 +107,7 @@ class Caller(NamedTuple):
         async def locate(keys: Collection[str]) -> dict[str, int | KafkaError]:
             return await self._find_coordinators(sorted(keys), kind)
 
-        return await ask_each(wanted, locate, ask, within=self.within)
+        return await ask_each(wanted, locate, ask, self._backoff)
 
     async def coordinator(
         self, group: str, api: ApiKey, request: Any, codes: Callable[[Any], Collection[int]]

@@ -24,7 +24,7 @@ from moldau.client.admin.types import (
     Outcome,
     ResourceType,
 )
-from moldau.client.errors import check, error_of
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

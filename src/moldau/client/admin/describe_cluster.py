@@ -10,7 +10,6 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
-from moldau import __version__
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import (
     ClusterDescription,
@@ -19,8 +18,9 @@ from moldau.client.admin.types import (
     QuorumDescription,
     QuorumReplica,
 )
-from moldau.client.errors import check
 from moldau.model import Node
+from moldau.request_errors import check
+from moldau.version import __version__
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -17,9 +17,9 @@ from kio.schema.offset_delete.v0.request import (
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import Outcome
-from moldau.client.errors import check, error_of
 from moldau.client.routing import by_topic
 from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (

@@ -28,9 +28,10 @@ from moldau.client.admin.group_types import (
     MemberToRemove,
 )
 from moldau.client.admin.types import Outcome
-from moldau.client.errors import UnsupportedApiError, check, error_of
+from moldau.client.errors import UnsupportedApiError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node, TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 
 from moldau.client.admin.calls import Caller
@@ -54,7 +53,7 @@ async def _behind_ms(
     positions = {place: offset for place, offset in offsets.items() if place not in behind}
     if positions:
         stamps = await _first_timestamps(cluster, positions, ends)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = cluster.machine.clock.now_ms()
         behind |= {place: max(0, now_ms - stamp) for place, stamp in stamps.items()}
     return behind
 

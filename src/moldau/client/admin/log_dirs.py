@@ -16,9 +16,9 @@ from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import LogDir, Outcome, Replica
-from moldau.client.errors import check, error_of
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -18,10 +18,10 @@ from kio.schema.list_partition_reassignments.v0.request import (
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import ElectionType, Outcome, Reassignment
-from moldau.client.errors import check, error_of
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
@@ -48,7 +48,7 @@ async def elect_leaders(
         for topic in answer.replica_election_results
         for result in topic.partition_result
     }
-    for topic in {partition.topic for partition in found}:
+    for topic in dict.fromkeys(partition.topic for partition in found):
         caller.cluster.forget(topic)
     outcomes = []
     for partition in sorted(found) if partitions is None else partitions:

@@ -14,10 +14,10 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest, T
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import Outcome, ProducerState
-from moldau.client.errors import error_of
 from moldau.client.routing import by_topic
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

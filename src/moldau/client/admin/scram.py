@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Sequence
+from random import Random
 from typing import Final
 
 from kio.schema.alter_user_scram_credentials.v0.request import (
@@ -18,14 +18,15 @@ from kio.schema.describe_user_scram_credentials.v0.request import (
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import Outcome, ScramCredential, ScramDeletion, ScramUpsertion
-from moldau.client.errors import check, error_of
-from moldau.client.security.scram import salted_password
 from moldau.config.option import ConfigError
+from moldau.request_errors import check, error_of
+from moldau.security.scram import salted_password
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
 _NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _NAMES: Final = {number: name for name, number in _NUMBERS.items()}
+_SALT_BYTES: Final = 24
 
 
 async def describe_credentials(
@@ -61,7 +62,9 @@ async def alter_credentials(
             if isinstance(change, ScramDeletion)
         ),
         upsertions=tuple(
-            _upsertion(change) for change in changes if isinstance(change, ScramUpsertion)
+            _upsertion(change, caller.cluster.machine.secrets)
+            for change in changes
+            if isinstance(change, ScramUpsertion)
         ),
     )
     answer = await caller.controller(
@@ -75,8 +78,8 @@ async def alter_credentials(
     ]
 
 
-def _upsertion(change: ScramUpsertion) -> ScramCredentialUpsertion:
-    mechanism, salt = _number(change.mechanism), change.salt or secrets.token_bytes(24)
+def _upsertion(change: ScramUpsertion, secrets: Random) -> ScramCredentialUpsertion:
+    mechanism, salt = _number(change.mechanism), change.salt or secrets.randbytes(_SALT_BYTES)
     return make(
         ScramCredentialUpsertion,
         name=change.user,

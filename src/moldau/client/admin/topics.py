@@ -17,9 +17,9 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from moldau.client import given
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import CreatedTopic, NewTopic, Outcome
-from moldau.client.errors import error_of
 from moldau.client.metadata import TopicInfo
 from moldau.model import NO_TOPIC_ID
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -12,9 +12,9 @@ from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
 from moldau.client.admin.calls import TRANSACTION, Caller
 from moldau.client.admin.types import Outcome, TransactionDescription, TransactionListing
-from moldau.client.errors import check, error_of
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

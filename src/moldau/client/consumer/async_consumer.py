@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +36,7 @@ from moldau.client.given import names
 from moldau.client.given import partitions as partitions_given
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -63,12 +63,13 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         /,
         *,
         large_messages: LargeMessageCodec | None = None,
+        machine: Machine | None = None,
         **settings: object,
     ) -> None:
         self.settings = ConsumerSettings(config, **settings)
-        self._metrics = ConsumerMetrics()
         self._interceptors = ConsumerInterceptors(self.settings.interceptor_classes)
-        self._core = ConsumerCore(self.settings, self._committed)
+        self._core = ConsumerCore(self.settings, self._committed, machine)
+        self._metrics = ConsumerMetrics(self._core.machine.clock.monotonic)
         self._rebalances = Rebalances(self._core, lambda function: self._call_user(function))
         self._convert = Deserialization.of(self.settings)
         self._large = None if large_messages is None else self._read_large(large_messages)
@@ -139,10 +140,11 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """Read these partitions, without a group's help; replaces the last call's."""
         self._check_open()
         wanted = partitions_given(partitions, "assign()")
-        before = set(self._core.subscription.partitions)
+        before = list(self._core.subscription.partitions)
         self._core.subscription.assign(wanted)
-        for partition in before - set(wanted):
-            self._core.buffer.drop(partition)
+        for partition in before:
+            if partition not in self._core.subscription.partitions:
+                self._core.buffer.drop(partition)
         self._core.subscription_changed()
 
     # -- reading
@@ -183,7 +185,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         For the thread of a blocking consumer: a poll that needs no other thread costs a fraction.
         """
-        core, now = self._core, time.monotonic()
+        core, now = self._core, self._core.machine.clock.monotonic()
         busy = self._closed or self._polling or self._wakeup or self._interceptors
         if self._handout is not None and self._handout.unread(core.subscription.partitions):
             return None
@@ -301,12 +303,12 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """All assigned partitions, or these; looked up by the next poll or ``position``."""
-        for partition in partitions or self.assignment():
+        for partition in partitions or self._core.subscription.partitions:
             self._core.subscription.state(partition).request_reset(TO_EARLIEST)
             self._core.moved(partition)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        for partition in partitions or self.assignment():
+        for partition in partitions or self._core.subscription.partitions:
             self._core.subscription.state(partition).request_reset(TO_LATEST)
             self._core.moved(partition)
 
@@ -483,7 +485,11 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         if not hasattr(codec, "reader"):
             raise ConfigError(f"large_messages is Chunking() or ClaimCheck(...), not {codec!r}")
         convert = self._convert
-        large = LargeReading(codec, None if convert is None else lambda one: convert([one]))
+        large = LargeReading(
+            codec,
+            None if convert is None else lambda record: convert([record]),
+            self._core.machine,
+        )
         self._core.buffer.dropped = large.forget
         if self._core.commits is not None:
             self._core.commits.committable = large.committable
@@ -545,7 +551,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._interceptors.on_commit(offsets)
 
     def _drop_all(self) -> None:
-        for partition in self.assignment():
+        for partition in self._core.subscription.partitions:
             self._core.buffer.drop(partition)
 
     def _check_open(self) -> None:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from moldau.client.backoff import Backoff
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.committed import NO_MEMBER, commit_offsets, fetch_committed
 from moldau.client.consumer.membership.actions import Identity
@@ -104,7 +103,7 @@ class Commits:
         """Try again until it is done, or cannot be done."""
         if not offsets:
             return
-        backoff = Backoff(within)
+        backoff = self._cluster.backoff(within)
         safe = self.committable(offsets)
         while True:
             try:
@@ -155,7 +154,7 @@ class Commits:
     async def committed(
         self, partitions: Collection[TopicPartition], within: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        backoff = Backoff(within)
+        backoff = self._cluster.backoff(within)
         while True:
             try:
                 async with asyncio.timeout(backoff.remaining):

@@ -9,10 +9,11 @@ from uuid import UUID
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.coordinators import Coordinator
-from moldau.client.errors import UnknownTopicError, error_of
+from moldau.client.errors import UnknownTopicError
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -134,7 +135,7 @@ def _partitions(topics: Any) -> list[tuple[Any, Any]]:
 async def _topic_ids(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[str, UUID]:
     """Of the topics that are known: from version 10 on, offsets go with topic ids."""
     ids = {}
-    for topic in {partition.topic for partition in partitions}:
+    for topic in dict.fromkeys(partition.topic for partition in partitions):
         try:
             ids[topic] = (await cluster.topic(topic)).topic_id
         except UnknownTopicError:

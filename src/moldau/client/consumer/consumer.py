@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from moldau.client.blocking import LOOK_UP, BlockingClient, begin
+from moldau.client.blocking import BlockingClient, begin
 from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.consumer.records import ConsumerRecords
 from moldau.client.errors import ClosedError, ConcurrentAccessError
 from moldau.client.settings import ConsumerSettings
+from moldau.client.user_threads import LOOK_UP
 from moldau.errors import KafkaError
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -94,7 +95,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         large_messages: LargeMessageCodec | None = None,
         **settings: object,
     ) -> None:
-        inner = AsyncConsumer(config, large_messages=large_messages, **settings)
+        inner = AsyncConsumer(config, large_messages=large_messages, machine=None, **settings)
         super().__init__(inner, "consumer")
         self._inner._call_user = self._call_in_users_thread
         self._lock = threading.Lock()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -34,6 +32,7 @@ from moldau.client.metadata import ClusterMetadata
 from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
 from moldau.errors import KafkaError
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 
 logger: Final = logging.getLogger(__name__)
@@ -42,9 +41,15 @@ _SHORTEST_NAP: Final = 0.001
 
 
 class ConsumerCore:
-    def __init__(self, settings: ConsumerSettings, on_committed: Callable[[Offsets], None]) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        on_committed: Callable[[Offsets], None],
+        machine: Machine | None = None,
+    ) -> None:
         self.settings = settings
-        self.cluster = Cluster(settings)
+        self.cluster = Cluster(settings, machine)
+        self.machine = self.cluster.machine
         self.subscription = SubscriptionState()
         self.buffer = FetchBuffer(settings.queued_max_messages_kbytes * 1024)
         self.news = asyncio.Event()
@@ -65,7 +70,6 @@ class ConsumerCore:
             self.moved,
             self.kick,
             self.note_failure,
-            lambda: time.time_ns() // 1_000_000,
         )
         self.fetcher = Fetcher(
             self.cluster,
@@ -238,7 +242,8 @@ class ConsumerCore:
         subscription = self.subscription
         if subscription.kind in (SubscriptionKind.PATTERN, SubscriptionKind.BROKER_PATTERN):
             return None
-        return list({*subscription.topics, *(one.topic for one in subscription.partitions)})
+        assigned = (partition.topic for partition in subscription.partitions)
+        return list(dict.fromkeys([*sorted(subscription.topics), *assigned]))
 
     def note_failure(self, error: KafkaError) -> None:
         """Let the next look of a poll raise it."""
@@ -249,7 +254,7 @@ class ConsumerCore:
         settings = self.settings
         coordinator = Coordinator(self.cluster, group)
         self.driver = GroupDriver(
-            _make_member(settings), self.cluster, coordinator, settings, self.kick
+            _make_member(settings, self.machine), self.cluster, coordinator, settings, self.kick
         )
         self.commits = Commits(
             self.cluster,
@@ -265,13 +270,13 @@ class ConsumerCore:
         return asyncio.get_running_loop().time()
 
 
-def _make_member(settings: ConsumerSettings) -> AnyMember:
+def _make_member(settings: ConsumerSettings, machine: Machine) -> AnyMember:
     retry_backoff = settings.retry_backoff_ms / 1000
     if settings.group_protocol == "consumer":
         return ConsumerProtocolMember(
             ConsumerOptions(
                 # Kafka's form of a UUID: 22 characters.
-                urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+                urlsafe_b64encode(machine.new_uuid().bytes).decode().rstrip("="),
                 max_poll_interval=settings.max_poll_interval_ms / 1000,
                 retry_backoff=retry_backoff,
                 static=settings.group_instance_id is not None,

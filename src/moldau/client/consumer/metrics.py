@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 
 class ConsumerMetrics:
     """Totals, and rates over the time since the last look."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self.records = 0
         self.polls = 0
         self.commits = 0
-        self._since = time.monotonic()
+        self._since = now()
         self._records_then = 0
         self._bytes_then = 0
 
@@ -31,7 +31,7 @@ class ConsumerMetrics:
         rebalances: int,
         lags: list[int],
     ) -> dict[str, float]:
-        now = time.monotonic()
+        now = self._now()
         seconds = max(now - self._since, 1e-9)
         rates = (
             (self.records - self._records_then) / seconds,

@@ -16,12 +16,12 @@ from moldau.client.backoff import Backoff
 from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.errors import check, error_of
 from moldau.client.metadata import TopicInfo
 from moldau.client.offsets import OffsetSpec, list_offsets
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
+from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import (
     FetchedPartition,
@@ -149,8 +149,8 @@ class PartitionReader(AsyncClosing):
         if not error.retriable:
             raise error
         if self._backoff is None:
-            self._backoff = Backoff(self._cluster.request_timeout)
-        for topic in {partition.topic for partition in self._positions}:
+            self._backoff = self._cluster.backoff(self._cluster.request_timeout)
+        for topic in dict.fromkeys(partition.topic for partition in self._positions):
             self._cluster.forget(topic)
         await self._backoff.pause(error)
 

@@ -36,7 +36,6 @@ class PositionKeeper:
         moved: Callable[[TopicPartition], None],
         changed: Callable[[], None],
         failed: Callable[[KafkaError], None],
-        wall_clock_ms: Callable[[], int],
     ) -> None:
         self._cluster = cluster
         self._read_committed = settings.isolation_level == "read_committed"
@@ -47,7 +46,7 @@ class PositionKeeper:
         self._moved = moved
         self._changed = changed
         self._failed = failed
-        self._wall_clock_ms = wall_clock_ms
+        self._now_ms = cluster.machine.clock.now_ms
         self._tasks = Tasks()
         self._running: set[FetchState] = set()
 
@@ -117,7 +116,7 @@ class PositionKeeper:
         wanted = {}
         for partition, state in partitions.items():
             policy = state.reset_policy or self._policy
-            timestamp = policy.timestamp(self._wall_clock_ms())
+            timestamp = policy.timestamp(self._now_ms())
             if timestamp is not None:
                 wanted[partition] = timestamp
         answers = await offsets_or_errors(
@@ -203,7 +202,7 @@ class PositionKeeper:
             state.retry_later(at)
         if error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE:
             logger.debug("offsets of %d partitions later: %s", len(partitions), error.message)
-            self._cluster.request_update(*{partition.topic for partition in partitions})
+            self._cluster.request_update(*(partition.topic for partition in partitions))
         elif error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._failed(error)
 

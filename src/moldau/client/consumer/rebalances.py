@@ -54,13 +54,14 @@ class Rebalances:
             await self._carry_out(CallBack(kind, mine), commit_within)
 
     async def _carry_out(self, callback: CallBack, commit_within: float) -> None:
+        core = self._core
+        partitions = sorted(callback.partitions)  # the order in which they will be fetched
         if callback.kind is CallbackKind.ASSIGNED:
             self.count += 1
-            self._core.subscription.add(callback.partitions)
-            await self._tell(lambda one: one.on_assigned, callback.partitions)
+            core.subscription.add(partitions)
+            await self._tell(lambda listener: listener.on_assigned, partitions)
             return
-        core = self._core
-        mine = callback.partitions & core.subscription.partitions.keys()
+        mine = [partition for partition in partitions if partition in core.subscription.partitions]
         if not mine:
             return
         for partition in mine:
@@ -69,9 +70,9 @@ class Rebalances:
             if callback.kind is CallbackKind.REVOKED:
                 if core.commits is not None:
                     await core.commits.commit_before_leaving(commit_within)
-                await self._tell(lambda one: one.on_revoked, mine)
+                await self._tell(lambda listener: listener.on_revoked, mine)
             else:
-                await self._tell(lambda one: one.on_lost, mine)
+                await self._tell(lambda listener: listener.on_lost, mine)
         finally:
             core.subscription.remove(mine)
             for partition in mine:
@@ -82,9 +83,8 @@ class Rebalances:
     async def _tell(
         self,
         method: Callable[[RebalanceListener], Callable[[Collection[TopicPartition]], object]],
-        partitions: Collection[TopicPartition],
+        partitions: list[TopicPartition],
     ) -> None:
         listener = self.listener
         if listener is not None:
-            ordered = sorted(partitions)
-            await self._call_user(lambda: method(listener)(ordered))
+            await self._call_user(lambda: method(listener)(list(partitions)))

@@ -12,11 +12,12 @@ logger: Final = logging.getLogger(__name__)
 
 class Tasks:
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
+        """In the order of their start, in which they are called off."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._done)
         return task
 
@@ -32,6 +33,6 @@ class Tasks:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             logger.error("work in the background failed", exc_info=task.exception())

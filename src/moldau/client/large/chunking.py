@@ -7,7 +7,6 @@ Not for compacted topics: compaction would keep the last chunk of a key only.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +16,7 @@ from moldau.client.errors import ConfigError
 from moldau.client.large.assembly import Assembler, AssemblySettings
 from moldau.client.large.chunk_headers import ChunkHeaders, write_chunk_headers
 from moldau.client.large.codec import Convert, Header, OnDamage, Part
+from moldau.machine import Machine
 
 _DEFAULT_CHUNK: Final = 900_000
 """Below Kafka's defaults of max.request.size and max.message.bytes, with room for headers."""
@@ -48,12 +48,18 @@ class Chunking:
     def blocking(self) -> bool:
         return False
 
-    def encode(self, topic: str, value: bytes | None, headers: Sequence[Header]) -> list[Part]:  # noqa: ARG002
+    def encode(
+        self,
+        topic: str,  # noqa: ARG002
+        value: bytes | None,
+        headers: Sequence[Header],
+        machine: Machine,
+    ) -> list[Part]:
         if value is None or len(value) <= self.threshold:
             return []
         size = self.chunk_size or self.threshold
         count = -(-len(value) // size)
-        message_id = uuid.uuid4().bytes
+        message_id = machine.new_uuid().bytes
         digest = sha256(value).digest()
         view = memoryview(value)
         return [

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,6 +18,7 @@ from typing import Any, Final
 from moldau.client.errors import ConfigError
 from moldau.client.large.codec import Convert, Header, OnDamage, Part
 from moldau.client.large.damage import Damages
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -49,11 +49,11 @@ class Storage:
         address: str = self.files.unstrip_protocol(path)
         return address
 
-    def put(self, topic: str, value: bytes) -> str:
-        """Store a payload under a name that begins with the time; gives its address."""
+    def put(self, topic: str, value: bytes, machine: Machine) -> str:
+        """Store a payload under a name that begins with the time; returns its address."""
         folder = f"{self.root}/{topic}"
         self.files.makedirs(folder, exist_ok=True)
-        path = f"{folder}/{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex}"
+        path = f"{folder}/{machine.clock.now_ms():013d}-{machine.new_uuid().hex}"
         with self.files.open(path, "wb") as file:
             file.write(value)
             file.flush()
@@ -108,11 +108,13 @@ class ClaimCheck:
     def blocking(self) -> bool:
         return True
 
-    def encode(self, topic: str, value: bytes | None, headers: Sequence[Header]) -> list[Part]:
+    def encode(
+        self, topic: str, value: bytes | None, headers: Sequence[Header], machine: Machine
+    ) -> list[Part]:
         if value is None or len(value) <= self.threshold:
             return []
         claim: list[Header] = [
-            (ADDRESS, self.storage.put(topic, value).encode()),
+            (ADDRESS, self.storage.put(topic, value, machine).encode()),
             (SIZE, b"%d" % len(value)),
             (DIGEST, sha256(value).digest()),
         ]

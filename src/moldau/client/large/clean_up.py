@@ -8,7 +8,6 @@ records may be on the way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
@@ -50,7 +49,7 @@ async def expired_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int | None = None,
+    now_ms: int,
 ) -> list[Payload]:
     """Payloads whose records retention has deleted by now, whatever the log's segments were.
 
@@ -58,13 +57,12 @@ async def expired_payloads(
     ``segment.ms``. Topics that compact, or keep records forever, have no expired payloads; all
     payloads of topics that do not exist are.
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     payloads = list_payloads(claims, topics)
     expired = []
     lives = await _lifetimes(admin, {payload.topic for payload in payloads})
     for payload in payloads:
         life = lives[payload.topic]
-        if life is not None and now - payload.created_ms > max(life, YOUNG_MS):
+        if life is not None and now_ms - payload.created_ms > max(life, YOUNG_MS):
             expired.append(payload)
     return expired
 
@@ -75,14 +73,13 @@ async def unreferenced_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int | None = None,
+    now_ms: int,
 ) -> list[Payload]:
     """Payloads that no record points to; reads all topics with payloads from end to end.
 
     All, because dead letters that were sent back point to payloads of the dead-letter topic.
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    payloads = [p for p in list_payloads(claims) if now - p.created_ms > YOUNG_MS]
+    payloads = [p for p in list_payloads(claims) if now_ms - p.created_ms > YOUNG_MS]
     needed: set[str] = set()
     for topic in sorted({payload.topic for payload in payloads}):
         needed |= await _addresses_in(cluster, admin, topic)
@@ -94,7 +91,7 @@ async def unreferenced_payloads(
 
 
 def delete_payloads(storage: Storage, payloads: Iterable[Payload]) -> int:
-    """Delete them; gives how many were there."""
+    """Delete them; returns how many were there."""
     count = 0
     for payload in payloads:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -29,7 +30,9 @@ class LargeMessageCodec(Protocol):
     def blocking(self) -> bool:
         """Whether ``encode`` and ``read`` wait for storage: async clients then use a thread."""
 
-    def encode(self, topic: str, value: bytes | None, headers: Sequence[Header]) -> list[Part]:
+    def encode(
+        self, topic: str, value: bytes | None, headers: Sequence[Header], machine: Machine
+    ) -> list[Part]:
         """The records to send in place of this one, all under its key, to one partition, in order.
 
         An empty list: send it as it is.

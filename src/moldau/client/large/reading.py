@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping
 
 from moldau.client.consumer.positions import Position
 from moldau.client.large.codec import Convert, LargeMessageCodec
+from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -15,7 +14,8 @@ ByPartition = dict[TopicPartition, list[ConsumerRecord]]
 
 
 class LargeReading:
-    def __init__(self, codec: LargeMessageCodec, convert: Convert | None) -> None:
+    def __init__(self, codec: LargeMessageCodec, convert: Convert | None, machine: Machine) -> None:
+        self._machine = machine
         self._blocking = codec.blocking
         self._reader = codec.reader(convert)
         self.check = self._reader.check
@@ -24,7 +24,7 @@ class LargeReading:
     async def read(self, fetched: ByPartition) -> ByPartition:
         """The whole messages; partitions without any are left out."""
         if self._blocking:
-            return await asyncio.to_thread(self._read, fetched)
+            return await self._machine.threads.run(self._read, fetched)
         return self._read(fetched)
 
     def committable(
@@ -43,7 +43,7 @@ class LargeReading:
         return position if offset == position.offset else Position(offset)
 
     def _read(self, fetched: ByPartition) -> ByPartition:
-        now = time.monotonic()
+        now = self._machine.clock.monotonic()
         whole = {}
         for partition, records in fetched.items():
             found = self._reader.read(partition, records, now)

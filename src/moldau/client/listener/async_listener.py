@@ -30,6 +30,8 @@ from moldau.client.listener.settings import ListenerSettings, Topics, member, re
 from moldau.client.listener.work import Ordering, PartitionWork
 from moldau.client.settings import CommonSettings, ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
+from moldau.machine.real import this_machine
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ _OWN_ARGUMENTS: Final = (
     *(field.name for field in fields(ListenerSettings)),
     "ack_time_ms",
     "large_messages",
+    "machine",
 )
 
 
@@ -71,6 +74,7 @@ class AsyncListener:
         drain_timeout: float = 30.0,
         config: Mapping[str, object] | None = None,
         large_messages: LargeMessageCodec | None = None,
+        machine: Machine | None = None,
         **settings: object,
     ) -> None:
         """Arguments:
@@ -115,7 +119,14 @@ class AsyncListener:
         self._group = consumer.group_id
         self._consumer_settings = consumer
         self._large_messages = large_messages
-        self._call = caller(handler, Decoder(consumer), workers=workers, concurrency=concurrency)
+        self._machine = machine or this_machine()
+        self._call = caller(
+            handler,
+            Decoder(consumer),
+            self._machine.threads,
+            workers=workers,
+            concurrency=concurrency,
+        )
         self._stopping = asyncio.Event()
         self._progress = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,10 +145,12 @@ class AsyncListener:
         async with AsyncExitStack() as stack:
             stack.callback(self._call.close)
             forwarding = await stack.enter_async_context(
-                Forwarding(self._consumer_settings, self._large_messages)
+                Forwarding(self._consumer_settings, self._large_messages, self._machine)
             )
-            recovery = Recovery(self.settings, self._group, forwarding.send)
-            handling = Handling(self.settings, self._group, self._call, recovery, self)
+            recovery = Recovery(self.settings, self._group, forwarding.send, self._machine.clock)
+            handling = Handling(
+                self.settings, self._group, self._call, recovery, self, self._machine
+            )
             self._handling = handling
             await self._create_topics()
             consumer = self._make_consumer()
@@ -262,12 +275,13 @@ class AsyncListener:
             "key.deserializer": "bytes",
             "value.deserializer": "bytes",
         }
-        return AsyncConsumer(settings, large_messages=self._large_messages)
+        return AsyncConsumer(settings, large_messages=self._large_messages, machine=self._machine)
 
     async def _create_topics(self) -> None:
         wanted = {**self.settings.retry_topics, **self.settings.dead_letter_topics}
         if wanted:
-            async with AsyncAdmin(self._consumer_settings.given(CommonSettings)) as admin:
+            settings = self._consumer_settings.given(CommonSettings)
+            async with AsyncAdmin(settings, machine=self._machine) as admin:
                 await create_topics(admin, wanted)
 
     def _subscribe(self, consumer: AsyncConsumer, handling: Handling) -> None:

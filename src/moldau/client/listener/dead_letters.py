@@ -6,7 +6,6 @@ in the commit's metadata: a second run goes on where the first one ended, whatev
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -112,6 +111,7 @@ class DeadLetters:
 
     async def read(self) -> AsyncGenerator[DeadLetter, None]:
         """All of them, in the order of each partition; large ones whole."""
+        now = self._cluster.machine.clock.monotonic
         whole = Chunking(on_damage="skip").reader()
         done = {p: read_finished(committed) for p, committed in self.committed.items()}
         settings = ReaderSettings(out_of_range="earliest", read_committed=True)
@@ -121,7 +121,7 @@ class DeadLetters:
             async for partition, records, _ in reader:
                 committed = self.committed.get(partition)
                 before = committed.offset if committed is not None else 0
-                for record in whole.read(partition, records, time.monotonic()):
+                for record in whole.read(partition, records, now()):
                     redriven = record.offset < before or record.offset in done.get(partition, ())
                     failure = read_failure(record.headers)
                     yield DeadLetter(partition, record, failure, redriven)
@@ -134,13 +134,14 @@ class DeadLetters:
         limit: int | None = None,
         progress: Callable[[DeadLetter], None] = lambda _: None,
     ) -> int:
-        """Send what is wanted, and was not sent before, back to its topics; gives how many."""
+        """Send what is wanted, and was not sent before, back to its topics; returns how many."""
         trackers = {
             partition: AckTracker(read_finished(self.committed.get(partition)))
             for partition in self.end
         }
         count = 0
-        committed_at = time.monotonic()
+        now = self._cluster.machine.clock.monotonic
+        committed_at = now()
         try:
             async with aclosing(self.read()) as letters:
                 async for letter in letters:
@@ -158,9 +159,9 @@ class DeadLetters:
                     tracker.finished(letter.record.offset)
                     count += 1
                     progress(letter)
-                    if time.monotonic() - committed_at > _COMMIT_EVERY:
+                    if now() - committed_at > _COMMIT_EVERY:
                         await self._commit(trackers)
-                        committed_at = time.monotonic()
+                        committed_at = now()
         finally:
             if count:
                 await self._commit(trackers)

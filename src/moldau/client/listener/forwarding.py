@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from moldau.client.closing import AsyncClosing
 from moldau.client.listener.headers import Header
 from moldau.client.settings import CommonSettings, ConsumerSettings
+from moldau.machine import Machine
 
 if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
 
 class Forwarding(AsyncClosing):
     def __init__(
-        self, settings: ConsumerSettings, large_messages: LargeMessageCodec | None = None
+        self,
+        settings: ConsumerSettings,
+        large_messages: LargeMessageCodec | None = None,
+        machine: Machine | None = None,
     ) -> None:
+        self._machine = machine
         self._settings = settings.given(CommonSettings)
         self._large_messages = large_messages
         self._producer: AsyncProducer | None = None
@@ -33,7 +38,9 @@ class Forwarding(AsyncClosing):
         if self._producer is None:
             from moldau.client.producer import AsyncProducer
 
-            self._producer = AsyncProducer(self._settings, large_messages=self._large_messages)
+            self._producer = AsyncProducer(
+                self._settings, large_messages=self._large_messages, machine=self._machine
+            )
         stamp = None if timestamp < 0 else timestamp
         delivery = await self._producer.send(
             topic, value, key=key, headers=headers, timestamp=stamp

@@ -7,15 +7,13 @@ import inspect
 import logging
 import multiprocessing
 import pickle
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
 from moldau.client.errors import ConfigError
+from moldau.machine import DaemonThreads, Threads
 from moldau.records.consumer_record import ConsumerRecord
 
 logger: Final = logging.getLogger(__name__)
@@ -41,7 +39,12 @@ class Caller(Protocol):
 
 
 def caller(
-    handler: Callable[..., object], decode: Decode, *, workers: str, concurrency: int
+    handler: Callable[..., object],
+    decode: Decode,
+    threads: Threads,
+    *,
+    workers: str,
+    concurrency: int,
 ) -> Caller:
     """The way to call this handler."""
     call = getattr(handler, "__call__", handler)  # noqa: B004 - the method, where there is one
@@ -51,7 +54,7 @@ def caller(
         return _OnLoop(handler, decode)
     if workers == "processes":
         return _InProcesses(_Call(handler, decode), concurrency)
-    return _InThreads(_Call(handler, decode), concurrency)
+    return _InThreads(_Call(handler, decode), threads.daemons(concurrency, "moldau listener"))
 
 
 class _Call:
@@ -86,44 +89,26 @@ class _OnLoop:
 
 
 class _InThreads:
-    """Daemon threads: a handler that never returns does not keep the process from ending."""
+    """A handler that never returns keeps neither others waiting nor the process from ending."""
 
-    def __init__(self, call: _Call, concurrency: int) -> None:
+    def __init__(self, call: _Call, threads: DaemonThreads) -> None:
         self._call = call
-        self._concurrency = concurrency
-        self._threads = 0
-        self._busy = 0
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads = threads
 
     async def __call__(self, record: ConsumerRecord, ack: Acknowledgment | None) -> None:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        await self._threads.run(self._call_safely, record, ack)
 
-        def job() -> None:
-            try:
-                self._call(record, ack)
-            except Exception as error:
-                _tell(loop, done, error)
-            except BaseException as error:
-                # sys.exit() in a handler ends neither the thread nor the event loop.
-                _tell(loop, done, RuntimeError(f"the handler raised {error!r}"))
-            else:
-                _tell(loop, done, None)
-
-        self._busy += 1
-        if self._busy > self._threads and self._threads < self._concurrency:
-            self._threads += 1
-            name = f"moldau listener {self._threads}"
-            threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True).start()
-        self._jobs.put(job)
+    def _call_safely(self, record: ConsumerRecord, ack: Acknowledgment | None) -> None:
         try:
-            await done
-        finally:
-            self._busy -= 1
+            self._call(record, ack)
+        except Exception:
+            raise
+        except BaseException as error:
+            # sys.exit() in a handler ends neither the thread nor the event loop.
+            raise RuntimeError(f"the handler raised {error!r}") from error
 
     def close(self) -> None:
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        self._threads.close()
 
 
 class _InProcesses:
@@ -177,24 +162,3 @@ def _prepare_process(call: _Call) -> None:
 def _in_process(record: ConsumerRecord) -> None:
     assert _process_call is not None
     _process_call(record, None)
-
-
-def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job()
-
-
-def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[None], error: Exception | None
-) -> None:
-    def settle() -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    # Closed: the listener has ended without waiting for this handler.
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(settle)

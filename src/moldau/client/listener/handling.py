@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Final, Protocol
 
 from moldau.client.listener.dispatcher import Dispatcher
@@ -14,6 +13,7 @@ from moldau.client.listener.modes import AckMode, CommitPolicy
 from moldau.client.listener.recovery import Recovery
 from moldau.client.listener.settings import ListenerSettings
 from moldau.client.listener.work import Work
+from moldau.machine import Machine
 from moldau.records.consumer_record import ConsumerRecord
 
 logger: Final = logging.getLogger(__name__)
@@ -42,7 +42,9 @@ class Handling:
         call: Caller,
         recovery: Recovery,
         owner: Owner,
+        machine: Machine,
     ) -> None:
+        self._machine = machine
         self._settings = settings
         self._group = group
         self._call = call
@@ -50,7 +52,7 @@ class Handling:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._retry_topics = frozenset(settings.retry_topics)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._abandoned = False
         self.counts = dict.fromkeys(("handled", "failed", "retry", "dead_letter", "skip"), 0)
         self.policy = CommitPolicy(
@@ -69,11 +71,11 @@ class Handling:
         """Start all handlers that may start."""
         while (work := self.dispatcher.next(self._loop.time())) is not None:
             task = asyncio.create_task(self._handle_on(work), name=f"handler of {work!r}")
-            self._tasks.add(task)
+            self._tasks[task] = None
             task.add_done_callback(self._task_ended)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._owner.give_up(error)
@@ -127,7 +129,7 @@ class Handling:
             return False
         retries = self._settings.retries
         if retries.is_worth_a_retry(error, work.attempts):
-            pause = retries.pause(work.attempts)
+            pause = retries.pause(work.attempts, self._machine.random)
             logger.warning("%r failed, again in %.1f s: %r", work, pause, error)
             now = self._loop.time()
             self.dispatcher.retry(work, now + pause, now)
@@ -168,7 +170,9 @@ class Handling:
         if record.topic not in self._retry_topics:
             return 0.0
         retry = read_retry(record.headers)
-        return 0.0 if retry is None else self._loop.time() + retry.due_ms / 1000 - time.time()
+        if retry is None:
+            return 0.0
+        return self._loop.time() + (retry.due_ms - self._machine.clock.now_ms()) / 1000
 
 
 class _Ack:

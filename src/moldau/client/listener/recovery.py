@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -21,6 +20,7 @@ from moldau.client.listener.retries import OnError, retry_topic
 from moldau.client.listener.settings import ListenerSettings
 from moldau.client.listener.work import Work
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Clock
 from moldau.records.consumer_record import ConsumerRecord
 
 logger: Final = logging.getLogger(__name__)
@@ -42,7 +42,10 @@ class SendRecord(Protocol):
 class Recovery:
     """Decides where a record goes that all attempts in place have failed for, and sends it."""
 
-    def __init__(self, settings: ListenerSettings, group: str, send: SendRecord) -> None:
+    def __init__(
+        self, settings: ListenerSettings, group: str, send: SendRecord, clock: Clock
+    ) -> None:
+        self._clock = clock
         self._settings = settings
         self._group = group
         self._send = send
@@ -50,10 +53,10 @@ class Recovery:
     async def recover(self, work: Work, error: BaseException) -> str:
         """Take care of the record; raises ``error`` if that means to stop.
 
-        Gives what became of it: ``retry``, ``dead_letter`` or ``skip``.
+        Returns what became of it: ``retry``, ``dead_letter`` or ``skip``.
         """
         record, retries = work.record, self._settings.retries
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.now_ms()
         failure = failed(record, error, group=self._group, attempts=work.attempts, now_ms=now_ms)
         came_from = read_retry(record.headers)
         delay = retries.next_delay_ms(error, None if came_from is None else came_from.delay_ms)

@@ -7,10 +7,9 @@ handler fails → again after a pause, in place, up to ``attempts`` calls (its l
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from random import Random
 from typing import Final
 
 from moldau.client.errors import ConfigError
@@ -55,10 +54,10 @@ class Retries:
         if len(set(self.topics_ms)) < len(self.topics_ms):
             raise ConfigError("retry topics are named by their delays, which must differ")
 
-    def pause(self, attempts: int, uniform: Callable[[float, float], float] | None = None) -> float:
+    def pause(self, attempts: int, random: Random) -> float:
         """Seconds to wait after so many failed calls."""
         longest = min(self.backoff_ms * 2.0 ** min(attempts - 1, 62), self.backoff_max_ms)
-        spread = (uniform or random.uniform)(-_JITTER, _JITTER)
+        spread = random.uniform(-_JITTER, _JITTER)
         return longest * (1 + spread) / 1000
 
     def is_worth_a_retry(self, error: BaseException, attempts: int) -> bool:

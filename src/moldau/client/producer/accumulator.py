@@ -12,7 +12,6 @@ was at hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import time_ns
 from typing import Final
 
 from moldau.client.errors import RecordTooLargeError
@@ -37,6 +36,7 @@ class Accumulator:
         self,
         *,
         now: Callable[[], float],
+        now_ms: Callable[[], int],
         wake: Callable[[], object],
         batch_size: int,
         linger: float,
@@ -48,6 +48,9 @@ class Accumulator:
     ) -> None:
         self.home = Home()
         self._now = now
+        self._now_ms = now_ms
+        self._stamp: int = 0
+        self._stamp_until: float = 0.0
         self._wake = wake
         self._batch_size = batch_size
         self.linger = linger
@@ -92,7 +95,7 @@ class Accumulator:
     ) -> Delivery | None:
         """Add a record. None when the topic is not known yet or there is no room now."""
         if timestamp is None:
-            timestamp = time_ns() // 1_000_000
+            timestamp = self._timestamp()
         else:
             _check_timestamp(timestamp)
         size: i64 = record_size_bound(key, value, headers)
@@ -124,7 +127,7 @@ class Accumulator:
         start: int,
         ranges: list[tuple[ProducerBatch, int, int]],
     ) -> int:
-        """Add records from ``start`` on, as many as there is room for; gives the next index.
+        """Add records from ``start`` on, as many as there is room for; returns the next index.
 
         The places go to ``ranges``: batch, index of the first record there, number of records.
         """
@@ -186,6 +189,16 @@ class Accumulator:
         if wake:
             self._wake()
         return batch
+
+    def _timestamp(self) -> int:
+        """Milliseconds since 1970, asked for once in each: for every record that would be a tenth
+        of what sending it costs.
+        """
+        now = self._now()
+        if now >= self._stamp_until:
+            self._stamp = self._now_ms()
+            self._stamp_until = now + 0.001
+        return self._stamp
 
     def _add(
         self,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from moldau.client.errors import error_of
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID
+from moldau.request_errors import error_of
 from moldau.wire.produce import PartitionProduceResult, ProduceResponse
 
 METADATA_IS_OLD: Final = frozenset(

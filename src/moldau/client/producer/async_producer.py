@@ -12,12 +12,13 @@ from moldau.client.errors import TransactionStateError
 from moldau.client.metadata import PartitionInfo
 from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
-from moldau.client.producer.core import ProducerCore, many, now_ms
+from moldau.client.producer.core import ProducerCore, many
 from moldau.client.producer.prepared import PreparedTransaction
 from moldau.client.producer.preparing import OnDelivery, Prepared
 from moldau.client.producer.transaction_requests import GroupMetadata
 from moldau.client.producer.transactor import Transactor
 from moldau.client.settings import ProducerSettings
+from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ class AsyncProducer(AsyncClosing):
         /,
         *,
         large_messages: LargeMessageCodec | None = None,
+        machine: Machine | None = None,
         **settings: object,
     ) -> None:
-        self._core = ProducerCore(ProducerSettings(config, **settings), large_messages)
+        self._core = ProducerCore(ProducerSettings(config, **settings), large_messages, machine)
         self._transactor = (
             Transactor(self._core) if self._core.settings.transactional_id is not None else None
         )
@@ -92,7 +94,7 @@ class AsyncProducer(AsyncClosing):
         """
         check_callback(on_delivery)
         ranges: list[tuple[ProducerBatch, int, int]] = []
-        when = now_ms() if timestamp is None else timestamp
+        when = self._core.now_ms() if timestamp is None else timestamp
         rest = (topic, values, keys, pairs(headers), partition, when)
         await self._core.send_many_slowly(*rest, 0, ranges)
         return many(ranges, when, on_delivery)

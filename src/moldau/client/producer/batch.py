@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-import time
 from collections.abc import Callable, Generator
 from enum import IntEnum
 from typing import Any, Final
 
 from moldau.client.errors import TimedOutError
 from moldau.client.producer.result import RecordMetadata
+from moldau.client.user_threads import block_until, new_lock, this_thread
 from moldau.records.builder import BatchBuilder
 from moldau.records.native import i64, mypyc_attr
 
 logger: Final = logging.getLogger("moldau.client.producer")
 
 NO_SEQUENCE: Final = -1
-_LOOK_UP: Final = 0.5
 
 
 class BatchState(IntEnum):
@@ -40,7 +38,7 @@ class Home:
     """What the batches of one producer share: its lock, and the thread that settles them."""
 
     def __init__(self) -> None:
-        self.lock: Any = threading.Lock()
+        self.lock: Any = new_lock()
         self.loop_thread: int = 0
 
 
@@ -216,8 +214,10 @@ class Delivery:
     def _wait(self, timeout: float | None) -> tuple[ProducerBatch, i64]:
         batch, index = self._place()
         if batch.state == 0:
-            wait_for(self, batch, timeout)
+            block(self, batch.home, timeout)
             batch, index = self._place()
+            if batch.state == 0:
+                raise not_acknowledged(batch)
         return batch, index
 
 
@@ -331,54 +331,40 @@ class ManyDelivery:
         return None
 
     def _wait(self, timeout: float | None) -> None:
-        deadline = 0.0 if timeout is None else time.monotonic() + timeout
         pending = self._pending()
-        while pending is not None:
-            left = None if timeout is None else max(0.0, deadline - time.monotonic())
-            wait_for(Delivery(pending, 0, 0), pending, left)
+        if pending is not None:
+            block(self, pending.home, timeout)
             pending = self._pending()
+            if pending is not None:
+                raise not_acknowledged(pending)
 
 
-def wait_for(delivery: Delivery, batch: ProducerBatch, timeout: float | None) -> None:
-    """Block this thread until the delivery is done."""
-    if timeout is None or timeout > 0:
-        if batch.home.loop_thread == threading.get_ident():
-            raise RuntimeError(
-                "waiting here would stop the event loop that sends the record: await the delivery"
-            )
-        event = threading.Event()
-        delivery.add_done_callback(_setter(event))
-        if timeout is None:
-            # Python may miss a Ctrl-C that strikes just as a thread begins to wait: look up.
-            while not event.wait(_LOOK_UP):
-                pass
-            return
-        if event.wait(timeout):
-            return
-    if not delivery.done():
-        raise TimedOutError(
-            f"The record for {batch.topic}-{batch.partition} is not acknowledged yet"
+def block(delivery: Any, home: Home, timeout: float | None) -> None:
+    """Block this thread until a delivery of whatever kind is done, or the time is up."""
+    if timeout is not None and timeout <= 0:
+        return
+    if home.loop_thread == this_thread():
+        raise RuntimeError(
+            "waiting here would stop the event loop that sends the record: await the delivery"
         )
+    block_until(delivery.add_done_callback, timeout)
 
 
-def _setter(event: threading.Event) -> Callable[[object], None]:
-    def set_event(_: object) -> None:
-        event.set()
-
-    return set_event
+def not_acknowledged(batch: ProducerBatch) -> TimedOutError:
+    return TimedOutError(f"The record for {batch.topic}-{batch.partition} is not acknowledged yet")
 
 
 def _waker(waiter: asyncio.Future[None]) -> Callable[[object], None]:
     """What ends an ``await`` in its own loop, whichever thread it is called from."""
     loop = waiter.get_loop()
-    thread = threading.get_ident()
+    thread = this_thread()
 
     def finish() -> None:
         if not waiter.done():
             waiter.set_result(None)
 
     def wake(_: object) -> None:
-        if threading.get_ident() == thread:
+        if this_thread() == thread:
             finish()
         elif not loop.is_closed():
             loop.call_soon_threadsafe(finish)

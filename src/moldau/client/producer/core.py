@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +32,8 @@ from moldau.client.producer.record import EncodedRecords, ProducerRecord
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_requests import new_producer_id
 from moldau.client.settings import ProducerSettings
+from moldau.client.user_threads import new_lock, this_thread
+from moldau.machine import Machine
 from moldau.records.compression import Compression
 from moldau.records.native import is_compiled
 
@@ -47,9 +47,16 @@ class ProducerCore:
     """One producer. Made anywhere; ``start`` binds it to the running event loop."""
 
     def __init__(
-        self, settings: ProducerSettings, large_messages: LargeMessageCodec | None = None
+        self,
+        settings: ProducerSettings,
+        large_messages: LargeMessageCodec | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.settings = settings
+        self.cluster = Cluster(settings, machine)
+        self.machine = self.cluster.machine
+        self.now = self.machine.clock.monotonic
+        self.now_ms = self.machine.clock.now_ms
         if large_messages is not None and not hasattr(large_messages, "encode"):
             raise ConfigError(
                 f"large_messages is Chunking() or ClaimCheck(...), not {large_messages!r}"
@@ -60,14 +67,14 @@ class ProducerCore:
         # Compiled code checks the types of its arguments by itself.
         self._must_check = not is_compiled()
         self._max_block = settings.max_block_ms / 1000
-        self.cluster = Cluster(settings)
         self.cluster.allow_auto_creation = True
         self.identity = ProducerIdentity() if settings.enable_idempotence else None
         self.metrics = ProducerMetrics(
-            settings.metrics_sample_window_ms / 1000, settings.metrics_num_samples, time.monotonic()
+            settings.metrics_sample_window_ms / 1000, settings.metrics_num_samples, self.now()
         )
         self.accumulator = Accumulator(
-            now=time.monotonic,
+            now=self.now,
+            now_ms=self.now_ms,
             wake=self._wake,
             batch_size=settings.batch_size,
             linger=settings.linger_ms / 1000,
@@ -77,7 +84,9 @@ class ProducerCore:
             level=settings.compression_level,
             ignore_keys=settings.partitioner_ignore_keys,
         )
-        self.outcomes = Outcomes(self.accumulator, self.identity, settings, self.metrics)
+        self.outcomes = Outcomes(
+            self.accumulator, self.identity, settings, self.metrics, self.machine.random
+        )
         self.outcomes.room_freed = self._room_freed
         self.sender = Sender(
             self.cluster,
@@ -86,7 +95,6 @@ class ProducerCore:
             self.identity,
             settings,
             self.metrics,
-            time.monotonic,
         )
         self.sender.need_identity = self._need_identity
         self._identifying: asyncio.Task[None] | None = None
@@ -98,7 +106,7 @@ class ProducerCore:
         """Run on this event loop from now on."""
         if self._room is None:
             self._room = asyncio.Event()
-            self.accumulator.home.loop_thread = threading.get_ident()
+            self.accumulator.home.loop_thread = this_thread()
             self.sender.start(asyncio.get_running_loop())
 
     # Sending
@@ -143,7 +151,7 @@ class ProducerCore:
 
     async def send_slowly(self, prepared: Prepared) -> Delivery:
         """Add a record, waiting up to ``max.block.ms`` for metadata and room."""
-        deadline = time.monotonic() + self._max_block
+        deadline = self.now() + self._max_block
         try:
             if self._is_large(prepared):
                 return await self._send_large(prepared, deadline)
@@ -164,9 +172,9 @@ class ProducerCore:
         """Add the records that stand for one with a large value."""
         assert self._large is not None
         record, value = prepared.record, prepared.value
-        args = (record.topic, value, record.headers)
+        args = (record.topic, value, record.headers, self.machine)
         if self._large.blocking:
-            parts = await asyncio.to_thread(self._large.encode, *args)
+            parts = await self.machine.threads.run(self._large.encode, *args)
         else:
             parts = self._large.encode(*args)
         if not parts:
@@ -182,10 +190,10 @@ class ProducerCore:
         deliveries = []
         for part, headers in parts:
             one = record._replace(
-                headers=headers, partition=partition, timestamp=record.timestamp or now_ms()
+                headers=headers, partition=partition, timestamp=record.timestamp or self.now_ms()
             )
             deliveries.append(await self._add(Prepared(one, prepared.key, part, None), deadline))
-            deadline = time.monotonic() + self._max_block
+            deadline = self.now() + self._max_block
         whole = LargeDelivery(deliveries)
         self._preparation.watch(whole, prepared.on_delivery)
         return whole
@@ -205,7 +213,7 @@ class ProducerCore:
         start: int,
         ranges: list[tuple[ProducerBatch, int, int]],
     ) -> int:
-        """Add records from ``start`` on as long as that needs no waiting; gives the next index."""
+        """Add records from ``start`` on while that needs no waiting; returns the next index."""
         if not hasattr(values, "__len__"):
             raise TypeError("send_many() takes a list of values; this has no length")
         if keys is not None and len(keys) != len(values):
@@ -237,7 +245,7 @@ class ProducerCore:
     ) -> None:
         """Add the rest, waiting up to ``max.block.ms`` for metadata and each time for room."""
         while self._plain and start < len(values):
-            deadline = time.monotonic() + self._max_block
+            deadline = self.now() + self._max_block
             await self.learn_topic(topic, deadline)
             start = self.try_send_many(
                 topic, values, keys, headers, partition, timestamp, start, ranges
@@ -259,7 +267,7 @@ class ProducerCore:
         self, topic: str, partition: int, records: EncodedRecords
     ) -> ProducerBatch:
         """Add a whole batch, waiting up to ``max.block.ms`` for metadata and room."""
-        deadline = time.monotonic() + self._max_block
+        deadline = self.now() + self._max_block
         await self.learn_topic(topic, deadline)
         while (batch := self.accumulator.send_encoded(topic, partition, records)) is None:
             await self._wait_for_room(deadline)
@@ -284,7 +292,7 @@ class ProducerCore:
         self.refuse_if_closed()
         if topic in self.accumulator.topics and topic in self.cluster.metadata.topics:
             return
-        left = max(deadline - time.monotonic(), 0.0)
+        left = max(deadline - self.now(), 0.0)
         try:
             async with asyncio.timeout(left):
                 await self.cluster.topic(topic, allow_auto_creation=True, within=left)
@@ -297,7 +305,7 @@ class ProducerCore:
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, with leaders and replicas."""
-        await self.learn_topic(topic, time.monotonic() + self._max_block)
+        await self.learn_topic(topic, self.now() + self._max_block)
         info: TopicInfo = self.cluster.metadata.topics[topic]
         return list(info.partitions.values())
 
@@ -332,7 +340,7 @@ class ProducerCore:
         finally:
             self.outcomes.fail_all(
                 ClosedError("The producer was closed before the record was acknowledged"),
-                time.monotonic(),
+                self.now(),
             )
             self._room_freed()
             self.sender.stop()
@@ -356,7 +364,7 @@ class ProducerCore:
         self.accumulator.refuse(gone)
 
         def end() -> None:
-            self.outcomes.fail_all(gone, time.monotonic())
+            self.outcomes.fail_all(gone, self.now())
             self.sender.stop()
             self.cluster.abandon()
 
@@ -364,7 +372,7 @@ class ProducerCore:
 
     def after_fork(self) -> None:
         """In a child process: its copies of records are the parent's to send."""
-        self.accumulator.home.lock = threading.Lock()
+        self.accumulator.home.lock = new_lock()
         self.accumulator.refuse(
             ClosedError("This producer was made before a fork; make a new one in the child process")
         )
@@ -376,7 +384,7 @@ class ProducerCore:
     def read_metrics(self) -> Mapping[str, float]:
         accumulator = self.accumulator
         return {
-            **self.metrics.read(time.monotonic()),
+            **self.metrics.read(self.now()),
             "buffer-total-bytes": self.settings.buffer_memory,
             "buffer-available-bytes": self.settings.buffer_memory - accumulator.buffered,
             "waiting-threads": accumulator.starving,
@@ -396,7 +404,7 @@ class ProducerCore:
             accumulator.starving += 1
         self.sender.schedule()
         try:
-            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+            async with asyncio.timeout(max(deadline - self.now(), 0.0)):
                 await self._room.wait()
         except TimeoutError:
             raise BufferExhaustedError(
@@ -413,14 +421,14 @@ class ProducerCore:
             self._room.set()
 
     def _wake(self) -> None:
-        if threading.get_ident() == self.accumulator.home.loop_thread:
+        if this_thread() == self.accumulator.home.loop_thread:
             self.sender.schedule()
         else:
             self.sender.call_from_thread(self.sender.schedule)
 
     def _topics_of_interest(self) -> list[str]:
         """What is kept up to date: not what nothing was sent to for metadata.max.idle.ms."""
-        since = time.monotonic() - self.settings.metadata_max_idle_ms / 1000
+        since = self.now() - self.settings.metadata_max_idle_ms / 1000
         return [name for name, state in self.accumulator.topics.items() if state.used_since(since)]
 
     # Identity
@@ -440,7 +448,7 @@ class ProducerCore:
         except KafkaError as error:
             if not error.retriable:
                 logger.error("no producer id, all records fail: %s", error.message)
-                self.outcomes.fail_all(error, time.monotonic())
+                self.outcomes.fail_all(error, self.now())
         else:
             logger.debug("producer id %d, epoch %d", producer_id, epoch)
             self.identity.adopt(producer_id, epoch)
@@ -455,7 +463,3 @@ def many(
     if on_delivery is not None:
         delivery.add_done_callback(on_delivery)
     return delivery
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from random import Random
 from typing import Final
 
 from moldau.client.backoff import pause_after
@@ -48,7 +49,9 @@ class Outcomes:
         identity: ProducerIdentity | None,
         settings: ProducerSettings,
         metrics: ProducerMetrics,
+        random: Random,
     ) -> None:
+        self._random = random
         self._accumulator = accumulator
         self._identity = identity
         self._transactional = settings.transactional_id is not None
@@ -189,7 +192,9 @@ class Outcomes:
             self.failed(queue, batch, self._too_late(batch, error), now)
             return
         batch.first_error = batch.first_error or error
-        batch.not_before = now + pause_after(batch.attempts, self._first_pause, self._longest_pause)
+        batch.not_before = now + pause_after(
+            batch.attempts, self._first_pause, self._longest_pause, self._random
+        )
         self._metrics.retried(batch.count, now)
         logger.info(
             "%s: sent again in %.2f s (attempt %d): %s",

@@ -12,7 +12,7 @@ from moldau.client.blocking import BlockingClient, blocking
 from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
-from moldau.client.producer.core import ProducerCore, many, now_ms
+from moldau.client.producer.core import ProducerCore, many
 from moldau.client.producer.preparing import OnDelivery, Prepared
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Producer(BlockingClient[AsyncProducer]):
         large_messages: LargeMessageCodec | None = None,
         **settings: object,
     ) -> None:
-        inner = AsyncProducer(config, large_messages=large_messages, **settings)
+        inner = AsyncProducer(config, large_messages=large_messages, machine=None, **settings)
         super().__init__(inner, "producer")
         self._core = self._inner._core
         self._send = self._core.send
@@ -90,7 +90,7 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         check_callback(on_delivery)
         ranges: list[tuple[ProducerBatch, int, int]] = []
-        when = now_ms() if timestamp is None else timestamp
+        when = self._core.now_ms() if timestamp is None else timestamp
         rest = (topic, values, keys, pairs(headers), partition, when)
         done = self._core.try_send_many(*rest, 0, ranges)
         if done < len(values):

@@ -5,9 +5,9 @@ Compiled by mypyc where a compiler was at hand.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 from uuid import UUID
 
@@ -109,7 +109,9 @@ class TopicState:
     by chance, the one with fewer batches waiting, so slow brokers get less.
     """
 
-    def __init__(self, name: str, batch_size: int, largest: int, adaptive: bool) -> None:
+    def __init__(
+        self, name: str, batch_size: int, largest: int, adaptive: bool, random: Random
+    ) -> None:
         self.name = name
         self.topic_id: UUID = NO_TOPIC_ID
         self.queues: list[PartitionQueue] = []
@@ -120,7 +122,7 @@ class TopicState:
         self._adaptive = adaptive
         self._sticky: PartitionQueue | None = None
         self._sticky_bytes: i64 = 0
-        self._random = random.Random()  # noqa: S311 - spreading load needs no secrecy
+        self._random = random
 
     def update(self, topic_id: UUID, leaders: Sequence[int], available: Sequence[int]) -> None:
         """What the cluster says now: the leader of each partition, and those that have one."""

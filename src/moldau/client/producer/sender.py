@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 from uuid import UUID
 
 from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection, Parts
 from moldau.client.errors import AuthenticationError, ClosedError, ConnectionLostError
 from moldau.client.metadata import NO_LEADER, ClusterMetadata
 from moldau.client.producer.accumulator import NEVER, Accumulator
@@ -35,6 +33,7 @@ from moldau.client.producer.topics import update_topic
 from moldau.client.settings import ProducerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+from moldau.net.broker_connection import BrokerConnection, Parts
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ProtocolError
 from moldau.wire.produce import (
@@ -73,7 +72,6 @@ class Sender:
         identity: ProducerIdentity | None,
         settings: ProducerSettings,
         metrics: ProducerMetrics,
-        time: Callable[[], float],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -81,7 +79,7 @@ class Sender:
         self._identity = identity
         self._settings = settings
         self._metrics = metrics
-        self._time = time
+        self._time = cluster.machine.clock.monotonic
         self._timeout = settings.request_timeout_ms / 1000
         self._most_in_flight = settings.max_in_flight_requests_per_connection
         self._one_at_a_time = identity is None and self._most_in_flight == 1
@@ -158,7 +156,7 @@ class Sender:
                     by_leader.setdefault(leader, []).append(queue)
         for leader, queues in by_leader.items():
             if leader == NO_LEADER:
-                self._cluster.request_update(*{queue.topic for queue in queues})
+                self._cluster.request_update(*(queue.topic for queue in queues))
             else:
                 deadline = min(deadline, self._serve(leader, queues, now))
         self._arm(deadline, now)
@@ -231,7 +229,7 @@ class Sender:
                 return
             except AuthenticationError as error:
                 logger.error("no login, all records fail: %s", error.message)
-                self._outcomes.fail_all(error, time.monotonic())
+                self._outcomes.fail_all(error, self._time())
             except KafkaError:
                 # Somebody else may lead by now.
                 self._cluster.request_update()
@@ -441,6 +439,7 @@ class Sender:
             settings.batch_size,
             max(settings.max_request_size, settings.batch_size),
             settings.partitioner_adaptive_partitioning_enable,
+            self._cluster.machine.random,
         )
         update_topic(state, metadata)
         self._accumulator.topics.setdefault(name, state)

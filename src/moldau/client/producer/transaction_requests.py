@@ -27,12 +27,12 @@ from kio.schema.txn_offset_commit.v5.request import (
 
 from moldau.client.backoff import retrying
 from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection
 from moldau.client.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, Coordinator
-from moldau.client.errors import check
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.errors import ErrorCode
 from moldau.model import OffsetAndMetadata, TopicPartition
+from moldau.net.broker_connection import BrokerConnection
+from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
@@ -78,7 +78,7 @@ async def new_producer_id(cluster: Cluster, within: float) -> tuple[int, int]:
         check(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
-    return await retrying(attempt, within=within)
+    return await retrying(attempt, cluster.backoff(within))
 
 
 class TransactionRequests:
@@ -258,4 +258,5 @@ class TransactionRequests:
         if coordinator is None:
             coordinator = Coordinator(self._cluster, key, kind, within=self._within)
             self._coordinators[kind, key] = coordinator
-        return await retrying(partial(coordinator.run, ask), within=self._within)
+        backoff = self._cluster.backoff(self._within)
+        return await retrying(partial(coordinator.run, ask), backoff)

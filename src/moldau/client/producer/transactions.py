@@ -7,6 +7,7 @@ be closed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
@@ -85,8 +86,8 @@ class Transactions:
         transaction brings a new epoch (KIP-890)."""
         self.partitions: set[TopicPartition] = set()
         """Those that the coordinator knows to be part of the transaction."""
-        self.pending: set[TopicPartition] = set()
-        """Those that it has to be told of before batches may go there."""
+        self.pending: dict[TopicPartition, None] = {}
+        """Those that it has to be told of before batches may go there, in the order of need."""
         self.has_offsets = False
         self.bump_needed = False
         """A batch was lost: its number must not be missed in the next transaction."""
@@ -148,12 +149,13 @@ class Transactions:
         if self.implicit:
             self.partitions.add(partition)
             return True
-        self.pending.add(partition)
+        self.pending[partition] = None
         return False
 
-    def added(self, partitions: set[TopicPartition]) -> None:
-        self.pending -= partitions
-        self.partitions |= partitions
+    def added(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self.pending.pop(partition, None)
+            self.partitions.add(partition)
 
     def failed(self, error: KafkaError) -> None:
         """Something of the transaction failed; decides whether that is the end of the producer."""

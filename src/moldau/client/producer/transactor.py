@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -154,7 +153,7 @@ class Transactor:
         # What was never sent is dropped; what is under way is waited for, or it could turn up in
         # the next transaction.
         dropped = TransactionAbortableError(message="The transaction was aborted")
-        self._core.outcomes.fail_all(dropped, time.monotonic(), sent_too=False)
+        self._core.outcomes.fail_all(dropped, self._core.now(), sent_too=False)
         await self._core.flush()
         try:
             if state.started:
@@ -215,13 +214,13 @@ class Transactor:
         # One turn, so that all partitions that are due now go in one request.
         await asyncio.sleep(0)
         while state.pending:
-            adding = set(state.pending)
+            adding = list(state.pending)
             try:
                 await self._requests.add_partitions(adding)
             except KafkaError as error:
                 state.pending.clear()
                 self._failed(error)
-                self._core.outcomes.fail_all(error, time.monotonic(), sent_too=False)
+                self._core.outcomes.fail_all(error, self._core.now(), sent_too=False)
                 return
             state.added(adding)
             self._core.sender.schedule()

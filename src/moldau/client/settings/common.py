@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.client.address import parse_bootstrap, show
 from moldau.client.settings.security import SecuritySettings
 from moldau.client.settings.setting import (
     REQUIRED,
@@ -15,6 +14,7 @@ from moldau.client.settings.setting import (
     long,
     string,
 )
+from moldau.net.address import parse_bootstrap, show
 
 Address = tuple[str, int]
 

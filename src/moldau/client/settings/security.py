@@ -139,7 +139,7 @@ class SecuritySettings(Settings):
         self._check_tls()
         if self.uses_sasl:
             # Not paid for by those who do not log in.
-            from moldau.client.security.login_settings import login_of
+            from moldau.client.security import login_of
 
             login_of(self)
 

@@ -25,6 +25,7 @@ from moldau.client.zookeeper_consumer.session import Session, new_consumer_id, o
 from moldau.client.zookeeper_consumer.settings import ZooKeeperConsumerSettings
 from moldau.client.zookeeper_consumer.topics import ClusterTopics
 from moldau.coordination.errors import CoordinationError, SessionExpiredError
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -40,11 +41,18 @@ class AsyncZooKeeperConsumer(AsyncClosing):
     rebalance leaves it to the next owner to read again.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        machine: Machine | None = None,
+        **settings: object,
+    ) -> None:
         self.settings = ZooKeeperConsumerSettings(config, **settings)
-        self.consumer_id = new_consumer_id(self.settings)
+        self._cluster = Cluster(self.settings, machine)
+        self.consumer_id = new_consumer_id(self.settings, self._cluster.machine)
         self._paths = GroupPaths(self.settings.group_id)
-        self._cluster = Cluster(self.settings)
         self._topics = ClusterTopics(self._cluster, self._rebalance)
         self._reading = Reading(
             self._cluster,
@@ -143,6 +151,7 @@ class AsyncZooKeeperConsumer(AsyncClosing):
             self._subscription,
             Callbacks(self._on_assigned, self._on_revoked),
             self._reading.wake,
+            self._cluster.machine.clock,
         )
         await self._session.begin()
         return self._session

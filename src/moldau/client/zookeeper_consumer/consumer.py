@@ -13,7 +13,9 @@ class ZooKeeperConsumer(BlockingClient[AsyncZooKeeperConsumer]):
     """``with ZooKeeperConsumer(zookeeper_connect=…, group_id=…, bootstrap_servers=…) as c: …``"""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
-        super().__init__(AsyncZooKeeperConsumer(config, **settings), "ZooKeeper consumer")
+        super().__init__(
+            AsyncZooKeeperConsumer(config, machine=None, **settings), "ZooKeeper consumer"
+        )
 
     subscribe = blocking(AsyncZooKeeperConsumer.subscribe)
     poll = blocking(AsyncZooKeeperConsumer.poll)

@@ -156,7 +156,7 @@ class Membership:
                 self._wanted.set()
 
     async def _attempt(self) -> Collection[TopicPartition]:
-        """One rebalance; answers what others still have."""
+        """One rebalance; returns what others still have."""
         subscriptions = await self._members()
         if self.consumer not in subscriptions:
             return ()  # the session is at its end, which is told elsewhere
@@ -171,10 +171,10 @@ class Membership:
         for partition, stream in mine.items():
             if partition not in self._claimed and await self._claim(partition, stream):
                 self._claimed[partition] = stream
-        new = self._claimed.keys() - self.owned
+        new = [partition for partition in self._claimed if partition not in self.owned]
         if new:
             await self._callbacks.assigned(new)
-            self.owned |= new
+            self.owned.update(new)
         return mine.keys() - self._claimed.keys()
 
     async def _members(self) -> dict[str, dict[str, int]]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import time
 from collections.abc import Callable, Mapping
-from uuid import uuid4
 
 from moldau.client.errors import ConfigError
 from moldau.client.zookeeper_consumer.lease import Lease
@@ -14,6 +11,7 @@ from moldau.client.zookeeper_consumer.membership import Callbacks, Membership, R
 from moldau.client.zookeeper_consumer.settings import ZooKeeperConsumerSettings
 from moldau.client.zookeeper_consumer.topics import TopicSource
 from moldau.coordination.store import CoordinationStore
+from moldau.machine import Clock, Machine
 
 
 async def open_store(settings: ZooKeeperConsumerSettings) -> CoordinationStore:
@@ -30,11 +28,12 @@ async def open_store(settings: ZooKeeperConsumerSettings) -> CoordinationStore:
     )
 
 
-def new_consumer_id(settings: ZooKeeperConsumerSettings) -> str:
+def new_consumer_id(settings: ZooKeeperConsumerSettings, machine: Machine) -> str:
     """As Kafka makes them: unique in the group, and telling where the consumer runs."""
     name = settings.consumer_id
     if name is None:
-        name = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid4().hex[:8]}"
+        host, now, chance = machine.network.host_name(), machine.clock.now_ms(), machine.new_uuid()
+        name = f"{host}-{now}-{chance.hex[:8]}"
     return f"{settings.group_id}_{name}"
 
 
@@ -48,7 +47,9 @@ class Session:
         subscription: Mapping[str, int],
         callbacks: Callbacks,
         on_renewal: Callable[[], object],
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self.store = store
         self.membership = Membership(
             store,
@@ -68,7 +69,7 @@ class Session:
 
     async def begin(self) -> None:
         await self.lease.start()
-        await self.membership.join(time.time_ns() // 1_000_000)
+        await self.membership.join(self._clock.now_ms())
 
     async def leave(self) -> None:
         """Give everything up, properly if the session lives."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from random import Random, SystemRandom
 
@@ -34,3 +35,7 @@ def real_machine() -> Machine:
 def this_machine() -> Machine:
     """Returns the real machine that the clients of this process share."""
     return real_machine()
+
+
+# A child process has neither the parent's threads nor, if it shall not repeat it, its chance.
+os.register_at_fork(after_in_child=this_machine.cache_clear)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from random import Random
 
+from moldau.client.backoff import Backoff
 from moldau.client.errors import ConnectionLostError
 from moldau.client.routing import ask_each, by_topic
 from moldau.errors import ErrorCode, KafkaError
@@ -28,7 +30,7 @@ async def test_each_broker_is_asked_once_for_all_of_its_items() -> None:
         brokers.asked.append((node, sorted(wanted)))
         return {item: value * 10 for item, value in wanted.items()}
 
-    found = await ask_each({"c": 3, "a": 1, "b": 2}, brokers.locate, ask, within=60)
+    found = await ask_each({"c": 3, "a": 1, "b": 2}, brokers.locate, ask, Backoff(Random(1), 60))
     assert found == {"c": 30, "a": 10, "b": 20}
     assert list(found) == ["c", "a", "b"]
     assert sorted(brokers.asked) == [(1, ["a", "c"]), (2, ["b"])]
@@ -44,7 +46,7 @@ async def test_what_has_moved_is_asked_again_at_its_new_place() -> None:
             return {"b": KafkaError(ErrorCode.NOT_COORDINATOR)}
         return dict.fromkeys(wanted, node)
 
-    found = await ask_each(dict.fromkeys("abc"), brokers.locate, ask, within=60)
+    found = await ask_each(dict.fromkeys("abc"), brokers.locate, ask, Backoff(Random(1), 60))
     assert found == {"a": 1, "b": 1, "c": 1}
     assert brokers.asked[2:] == [(1, ["b"])]
 
@@ -56,7 +58,7 @@ async def test_an_error_that_stays_is_the_answer() -> None:
         brokers.asked.append((node, sorted(wanted)))
         return dict.fromkeys(wanted, KafkaError(ErrorCode.GROUP_ID_NOT_FOUND))
 
-    found = await ask_each({"b": None}, brokers.locate, ask, within=60)
+    found = await ask_each({"b": None}, brokers.locate, ask, Backoff(Random(1), 60))
     assert found["b"].code == ErrorCode.GROUP_ID_NOT_FOUND
     assert len(brokers.asked) == 1
 
@@ -73,7 +75,10 @@ async def test_a_lost_connection_costs_another_attempt_of_all_items() -> None:
     async def ask(node: int, wanted: dict[str, None]) -> dict[str, object]:
         return dict.fromkeys(wanted, node)
 
-    assert await ask_each({"a": None, "b": None}, locate, ask, within=60) == {"a": 1, "b": 2}
+    assert await ask_each({"a": None, "b": None}, locate, ask, Backoff(Random(1), 60)) == {
+        "a": 1,
+        "b": 2,
+    }
 
 
 async def test_time_ends_the_attempts_with_the_last_error() -> None:
@@ -83,7 +88,7 @@ async def test_time_ends_the_attempts_with_the_last_error() -> None:
     async def ask(node: int, wanted: dict[str, None]) -> dict[str, object]:
         raise AssertionError("nobody to ask")
 
-    found = await ask_each({"a": None}, locate, ask, within=0.2)
+    found = await ask_each({"a": None}, locate, ask, Backoff(Random(1), 0.2))
     assert found["a"].code == ErrorCode.LEADER_NOT_AVAILABLE
 
 

@@ -16,6 +16,7 @@ from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.errors import KafkaError, OffsetOutOfRangeError
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode
+from moldau.machine.real import this_machine
 from moldau.model import TopicPartition
 
 PARTITION = TopicPartition("t", 0)
@@ -41,8 +42,9 @@ class Script:
             self.dropped.append,
             lambda: None,
             self.failures.append,
-            lambda: 0,
         )
+
+    machine = this_machine()
 
     def request_update(self, *topics: str) -> None:
         """As a cluster does."""

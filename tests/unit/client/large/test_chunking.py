@@ -14,6 +14,7 @@ from moldau.client.large import Chunking
 from moldau.client.large.assembly import Assembler
 from moldau.client.large.chunk_headers import INDEX
 from moldau.client.large.codec import Header
+from moldau.machine.real import this_machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -23,7 +24,7 @@ P = TopicPartition("photos", 0)
 def records_of(
     codec: Chunking, value: bytes | None, key: bytes = b"k", headers: tuple[Header, ...] = ()
 ) -> list[ConsumerRecord]:
-    parts = codec.encode("photos", value, headers) or [(value, list(headers))]
+    parts = codec.encode("photos", value, headers, this_machine()) or [(value, list(headers))]
     return [
         ConsumerRecord("photos", 0, 0, 1000, key=key, value=v, headers=tuple(h)) for v, h in parts
     ]
@@ -47,13 +48,13 @@ def log_of(*messages: list[ConsumerRecord]) -> list[ConsumerRecord]:
 
 def test_a_value_at_the_threshold_is_sent_as_it_is() -> None:
     codec = Chunking(threshold=10)
-    assert codec.encode("t", b"x" * 10, ()) == []
-    assert codec.encode("t", None, ()) == []
-    assert len(codec.encode("t", b"x" * 11, ())) == 2
+    assert codec.encode("t", b"x" * 10, (), this_machine()) == []
+    assert codec.encode("t", None, (), this_machine()) == []
+    assert len(codec.encode("t", b"x" * 11, (), this_machine())) == 2
 
 
 def test_no_chunk_is_larger_than_chunk_size() -> None:
-    parts = Chunking(threshold=100, chunk_size=40).encode("t", bytes(101), ())
+    parts = Chunking(threshold=100, chunk_size=40).encode("t", bytes(101), (), this_machine())
     assert [len(value) for value, _ in parts] == [40, 40, 21]
 
 

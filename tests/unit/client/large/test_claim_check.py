@@ -10,6 +10,7 @@ import pytest
 from moldau.client.errors import ConfigError, LargeMessageError
 from moldau.client.large import ClaimCheck
 from moldau.client.large.claim_check import ADDRESS, address_of
+from moldau.machine.real import this_machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 
@@ -22,7 +23,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def record_of(codec: ClaimCheck, value: bytes, offset: int = 0) -> ConsumerRecord:
-    ((small, headers),) = codec.encode("photos", value, [("kind", b"jpeg")])
+    ((small, headers),) = codec.encode("photos", value, [("kind", b"jpeg")], this_machine())
     return ConsumerRecord("photos", 0, offset, 1000, key=b"k", value=small, headers=tuple(headers))
 
 
@@ -39,8 +40,8 @@ def test_a_payload_goes_out_and_comes_back(url: str) -> None:
 
 def test_small_values_stay_in_the_record(url: str) -> None:
     codec = ClaimCheck(url, threshold=10)
-    assert codec.encode("photos", b"x" * 10, ()) == []
-    assert codec.encode("photos", None, ()) == []
+    assert codec.encode("photos", b"x" * 10, (), this_machine()) == []
+    assert codec.encode("photos", None, (), this_machine()) == []
     record = ConsumerRecord("photos", 0, 0, value=b"small")
     assert codec.reader().read(P, [record], 0.0) == [record]
 

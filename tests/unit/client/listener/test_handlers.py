@@ -10,6 +10,7 @@ import pytest
 
 from moldau.client.errors import ConfigError
 from moldau.client.listener.handlers import Caller, caller
+from moldau.machine.real.threads import WorkerThreads
 from moldau.records.consumer_record import ConsumerRecord
 
 
@@ -22,7 +23,13 @@ def same(one: ConsumerRecord) -> ConsumerRecord:
 
 
 def make(handler: object, concurrency: int = 2) -> Caller:
-    return caller(handler, same, workers="threads", concurrency=concurrency)  # type: ignore[arg-type]
+    return caller(
+        handler,  # type: ignore[arg-type]
+        same,
+        WorkerThreads(),
+        workers="threads",
+        concurrency=concurrency,
+    )
 
 
 class Ack:
@@ -96,7 +103,7 @@ def test_a_coroutine_does_not_go_to_processes() -> None:
     async def handle(_: ConsumerRecord) -> None: ...
 
     with pytest.raises(ConfigError, match="not in processes"):
-        caller(handle, same, workers="processes", concurrency=1)
+        caller(handle, same, WorkerThreads(), workers="processes", concurrency=1)
 
 
 async def test_a_decoder_sees_the_record_first() -> None:
@@ -105,7 +112,13 @@ async def test_a_decoder_sees_the_record_first() -> None:
     def decode(one: ConsumerRecord) -> ConsumerRecord:
         return ConsumerRecord(one.topic, one.partition, one.offset, value="decoded")
 
-    call = caller(lambda one: seen.append(one.value), decode, workers="threads", concurrency=1)
+    call = caller(
+        lambda one: seen.append(one.value),
+        decode,
+        WorkerThreads(),
+        workers="threads",
+        concurrency=1,
+    )
     await call(record(), None)
     call.close()
     assert seen == ["decoded"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from moldau.client.errors import ConfigError
@@ -24,6 +26,17 @@ RECORD = ConsumerRecord(
 )
 
 
+class Loaded(Random):
+    """Dice that always fall the same way, from 0 to 1."""
+
+    def __init__(self, chance: float) -> None:
+        super().__init__()
+        self._chance = chance
+
+    def random(self) -> float:
+        return self._chance
+
+
 def raised(error: Exception) -> Exception:
     try:
         raise error
@@ -33,10 +46,10 @@ def raised(error: Exception) -> Exception:
 
 def test_pauses_double_up_to_a_limit_with_jitter() -> None:
     retries = Retries(backoff_ms=100, backoff_max_ms=1000)
-    pauses = [retries.pause(n, lambda _, high: 0 * high) for n in range(1, 7)]
+    pauses = [retries.pause(n, Loaded(0.5)) for n in range(1, 7)]
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert retries.pause(1, lambda low, _: low) == pytest.approx(0.08)
-    assert retries.pause(10_000, lambda _, high: high) == pytest.approx(1.2)
+    assert retries.pause(1, Loaded(0.0)) == pytest.approx(0.08)
+    assert retries.pause(10_000, Loaded(1.0)) == pytest.approx(1.2)
 
 
 def test_attempts_are_counted_and_fatal_errors_are_not_tried_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from moldau.client.producer.accumulator import Accumulator
@@ -27,6 +28,7 @@ class Bench:
         self.settings = ProducerSettings(bootstrap_servers="nowhere", **settings)
         self.accumulator = Accumulator(
             now=lambda: self.now,
+            now_ms=lambda: round(self.now * 1000),
             wake=self._woken,
             batch_size=self.settings.batch_size,
             linger=self.settings.linger_ms / 1000,
@@ -43,8 +45,11 @@ class Bench:
             self.identity,
             self.settings,
             ProducerMetrics(30.0, 2, self.now),
+            Random(1),
         )
-        self.state = TopicState(TOPIC, self.settings.batch_size, 1 << 20, adaptive=True)
+        self.state = TopicState(
+            TOPIC, self.settings.batch_size, 1 << 20, adaptive=True, random=Random(1)
+        )
         self.state.update(NO_TOPIC_ID, [0] * partitions, list(range(partitions)))
         self.accumulator.topics[TOPIC] = self.state
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from tests.unit.client.producer.harness import TOPIC, Bench, values_in
@@ -206,7 +207,7 @@ def test_keys_decide_unless_they_are_ignored() -> None:
 
 
 def state(partitions: int, *, adaptive: bool = True) -> TopicState:
-    made = TopicState("t", 1000, 1 << 20, adaptive)
+    made = TopicState("t", 1000, 1 << 20, adaptive, Random(1))
     made.update(NO_TOPIC_ID, [0] * partitions, list(range(partitions)))
     return made
 

@@ -10,12 +10,12 @@ the lock, which nobody holds for longer than it takes to decode what one poll gi
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 
 from moldau.client.consumer.fetch.fetched import Convert, FetchedRecords
 from moldau.client.consumer.positions import Position
+from moldau.client.user_threads import new_lock
 from moldau.errors import KafkaError
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -31,7 +31,7 @@ class FetchBuffer:
         self._waiting: dict[TopicPartition, deque[FetchedRecords]] = {}
         """In the order in which partitions are served."""
         self._sizes: dict[TopicPartition, int] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._failed: TopicPartition | None = None
         """Its failure was kept back for the records before it, and is raised next."""
         self.size = 0

@@ -21,12 +21,13 @@ from moldau.client.consumer.positions import PartitionState
 from moldau.client.consumer.reset import ResetKind, ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError, error_of
+from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError
 from moldau.client.metadata import NO_LEADER
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
+from moldau.request_errors import error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ProtocolError
 from moldau.wire.fetch import (
@@ -237,7 +238,7 @@ class Fetcher:
         self._busy.discard(node)
         if isinstance(error, AuthenticationError):
             self._failed(error)
-        self._cluster.request_update(*{partition.topic for partition in wanted})
+        self._cluster.request_update(*(partition.topic for partition in wanted))
 
     def _answered(
         self, node: int, answer: FetchResponse, session: FetchSession, asked: _Asked

@@ -12,32 +12,32 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import count
 from socket import gaierror
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
-from moldau import __version__
-from moldau.client.address import show
-from moldau.client.errors import (
+from moldau.errors import ErrorCode, KafkaError
+from moldau.machine import Machine
+from moldau.machine.errors import TlsHandshakeError
+from moldau.net.address import show
+from moldau.net.channel import Channel
+from moldau.net.errors import FrameSizeError, RequestTimeoutError
+from moldau.net.held_requests import HeldRequests
+from moldau.request_errors import (
     ConnectionLostError,
     SslAuthenticationError,
     TimedOutError,
     UnsupportedApiError,
     check,
 )
-from moldau.errors import ErrorCode, KafkaError
-from moldau.machine import Machine
-from moldau.machine.errors import TlsHandshakeError
-from moldau.net.channel import Channel
-from moldau.net.errors import FrameSizeError, RequestTimeoutError
+from moldau.version import __version__
 from moldau.wire.api import KNOWN, ApiKey, VersionRange
 from moldau.wire.errors import ProtocolError
 from moldau.wire.make import make
 from moldau.wire.messages import decode_response, encode_request
 
 if TYPE_CHECKING:
-    from moldau.client.security.held_requests import HeldRequests
-    from moldau.client.security.security import Security
+    from ssl import SSLContext
 
 Parts = Sequence[bytes | bytearray | memoryview]
 EncodeRequest = Callable[[int, int, str], Parts]
@@ -52,6 +52,21 @@ _MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
 # How a TLS server begins that is asked something else: an alert, of TLS 1.0 or later.
 _TLS_ALERT: Final = b"\x15\x03"
+
+
+class Security(Protocol):
+    """How the two sides of a connection make sure of each other, unless it is PLAINTEXT."""
+
+    @property
+    def tls(self) -> SSLContext | None: ...
+
+    def tls_failure(self, error: BaseException, where: str) -> KafkaError:
+        """What an error of the TLS handshake, or of the connection right after it, means."""
+        ...
+
+    async def log_in(self, connection: BrokerConnection, within: float) -> bool:
+        """Log in, now and later, on a new connection; False if there is no login."""
+        ...
 
 
 class BrokerConnection:
@@ -193,16 +208,14 @@ class BrokerConnection:
             raise self.failure(error) from error
         return self._decode(api, version, frame)
 
-    def hold(self) -> HeldRequests:
+    def hold(self) -> None:
         """Keep requests back from now on; ``release`` sends them."""
-        from moldau.client.security.held_requests import HeldRequests
+        self._outlet = HeldRequests(self._channel)
 
-        held = self._outlet = HeldRequests(self._channel)
-        return held
-
-    def release(self, held: HeldRequests) -> None:
-        self._outlet = self._channel
-        held.release()
+    def release(self) -> None:
+        held, self._outlet = self._outlet, self._channel
+        if isinstance(held, HeldRequests):
+            held.release()
 
     async def exchange(
         self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
@@ -256,8 +269,8 @@ class BrokerConnection:
 
     async def drain(self) -> None:
         """Wait while the broker takes no more."""
-        while self._outlet is not self._channel:
-            await self._outlet.released.wait()  # type: ignore[union-attr]
+        while isinstance(held := self._outlet, HeldRequests):
+            await held.released.wait()
         try:
             await self._channel.drain()
         except OSError as error:
@@ -329,11 +342,7 @@ class BrokerConnection:
         """What it means that not even the first question got an answer."""
         where, cause = show(*self.address), error.__cause__
         if self._security is not None and self._security.tls is not None:
-            from moldau.client.security.tls_errors import tls_failure
-
-            return tls_failure(
-                cause or error, where, has_certificate=self._security.has_certificate
-            )
+            return self._security.tls_failure(cause or error, where)
         if isinstance(cause, FrameSizeError) and cause.start.startswith(_TLS_ALERT):
             return SslAuthenticationError(
                 f"{where} speaks TLS, and this client does not: set security.protocol=SSL, or "
@@ -349,9 +358,7 @@ class BrokerConnection:
 
 def _cannot_connect(error: Exception, where: str, security: Security | None) -> KafkaError:
     if security is not None and isinstance(error, TlsHandshakeError):
-        from moldau.client.security.tls_errors import tls_failure
-
-        return tls_failure(error, where, has_certificate=security.has_certificate)
+        return security.tls_failure(error, where)
     return ConnectionLostError(_reason(error, f"Cannot connect to {where}"))
 
 

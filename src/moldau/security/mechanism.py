@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from moldau.client.errors import AuthenticationError
 from moldau.errors import ErrorCode
+from moldau.request_errors import AuthenticationError
 
 
 class Mechanism(Protocol):

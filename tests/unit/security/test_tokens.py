@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import threading
@@ -14,10 +15,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from moldau.client.errors import AuthenticationError, ConnectionLostError
-from moldau.client.security.login_settings import ClientCredentials
-from moldau.client.security.oauthbearer import OAuthBearer
-from moldau.client.security.oidc import fetch_token
-from moldau.client.security.tokens import Token, Tokens, from_provider
+from moldau.security.logins import ClientCredentials
+from moldau.security.oauthbearer import OAuthBearer
+from moldau.security.oidc import fetch_token
+from moldau.security.tokens import Token, Tokens, from_provider
 
 
 def test_the_message_of_rfc_7628() -> None:
@@ -118,7 +119,7 @@ async def coroutine() -> str:
     ],
 )
 async def test_providers(provider: Any, expires_at: float | None) -> None:
-    token = await from_provider(provider)()
+    token = await from_provider(provider, asyncio.to_thread)()
     assert (token.value, token.expires_at) == ("abc", expires_at)
 
 
@@ -129,7 +130,7 @@ async def test_a_provider_runs_beside_the_event_loop() -> None:
         where.append(threading.current_thread())
         return "abc"
 
-    await from_provider(provider)()
+    await from_provider(provider, asyncio.to_thread)()
     assert where != [threading.current_thread()]
 
 
@@ -142,12 +143,12 @@ async def test_a_provider_that_fails(failure: Exception, expected: type[Exceptio
         raise failure
 
     with pytest.raises(expected, match=str(failure)):
-        await from_provider(provider)()
+        await from_provider(provider, asyncio.to_thread)()
 
 
 async def test_a_provider_that_gives_something_else() -> None:
     with pytest.raises(AuthenticationError, match="not NoneType"):
-        await from_provider(lambda: None)()
+        await from_provider(lambda: None, asyncio.to_thread)()
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -188,7 +189,7 @@ def credentials(url: str, secret: str = "hush") -> ClientCredentials:
 def test_a_token_from_an_endpoint(endpoint: tuple[type[Endpoint], str]) -> None:
     handler, url = endpoint
     before = time.time()
-    token = fetch_token(credentials(url))
+    token = fetch_token(credentials(url), time.time)
     assert token.value == "abc"
     assert token.expires_at is not None
     assert before + 60 <= token.expires_at <= time.time() + 60
@@ -197,7 +198,7 @@ def test_a_token_from_an_endpoint(endpoint: tuple[type[Endpoint], str]) -> None:
 
 def test_an_endpoint_that_refuses(endpoint: tuple[type[Endpoint], str]) -> None:
     with pytest.raises(AuthenticationError, match=r"401 invalid_client: who\?") as caught:
-        fetch_token(credentials(endpoint[1], "wrong-secret"))
+        fetch_token(credentials(endpoint[1], "wrong-secret"), time.time)
     assert "wrong-secret" not in str(caught.value)
 
 
@@ -205,7 +206,7 @@ def test_an_endpoint_in_trouble_is_asked_again(endpoint: tuple[type[Endpoint], s
     handler, url = endpoint
     handler.status = 503
     with pytest.raises(ConnectionLostError, match="503") as caught:
-        fetch_token(credentials(url))
+        fetch_token(credentials(url), time.time)
     assert caught.value.retriable
 
 
@@ -213,9 +214,9 @@ def test_an_endpoint_that_talks_nonsense(endpoint: tuple[type[Endpoint], str]) -
     handler, url = endpoint
     handler.body = b"<html>"
     with pytest.raises(AuthenticationError, match="no JSON with an access_token"):
-        fetch_token(credentials(url))
+        fetch_token(credentials(url), time.time)
 
 
 def test_an_endpoint_that_is_away() -> None:
     with pytest.raises(ConnectionLostError, match="No token from"):
-        fetch_token(credentials("http://127.0.0.1:1/token"))
+        fetch_token(credentials("http://127.0.0.1:1/token"), time.time)

@@ -1,49 +1,55 @@
-"""The TLS context that the settings describe."""
+"""TLS contexts from certificate files, whose settings errors name.
+
+The files are read here, and nowhere else: this is no part of a simulated machine.
+"""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from moldau.client.security.stores import Store, read_file, read_store
 from moldau.config.option import ConfigError
-
-if TYPE_CHECKING:
-    from moldau.client.settings.security import SecuritySettings
+from moldau.security.stores import Store, read_file, read_store
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-def tls_context(settings: SecuritySettings) -> ssl.SSLContext:
-    """Reads the files; what is wrong with them is a ``ConfigError``."""
-    if settings.ssl_context is not None:
-        given: ssl.SSLContext = settings.ssl_context
-        return given
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TlsFiles:
+    """Whom to trust and who we are, by Kafka's settings of these names behind ``ssl.``."""
+
+    truststore_location: str | None = None
+    truststore_certificates: str | None = None
+    truststore_type: str | None = None
+    truststore_password: str | None = None
+    keystore_location: str | None = None
+    keystore_certificate_chain: str | None = None
+    keystore_key: str | None = None
+    keystore_type: str | None = None
+    keystore_password: str | None = None
+    key_location: str | None = None
+    key_password: str | None = None
+
+
+def client_context(
+    files: TlsFiles, *, protocols: Sequence[str] = tuple(_VERSIONS), check_hostname: bool = True
+) -> ssl.SSLContext:
+    """The context of who connects. What is wrong with the files is a ``ConfigError``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    versions = sorted(_VERSIONS[name] for name in settings.ssl_enabled_protocols)
+    versions = sorted(_VERSIONS[name] for name in protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
-    context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
-    _trust(context, settings)
-    _identify(context, settings)
+    context.check_hostname = check_hostname
+    _trust(context, files)
+    _identify(context, files)
     return context
 
 
-def has_certificate(settings: SecuritySettings) -> bool:
-    """Whether brokers that ask for a certificate get one, as far as the settings say."""
-    return any(
-        value is not None
-        for value in (
-            settings.ssl_context,
-            settings.ssl_keystore_location,
-            settings.ssl_keystore_key,
-        )
-    )
-
-
-def _trust(context: ssl.SSLContext, settings: SecuritySettings) -> None:
-    location, text = settings.ssl_truststore_location, settings.ssl_truststore_certificates
+def _trust(context: ssl.SSLContext, files: TlsFiles) -> None:
+    location, text = files.truststore_location, files.truststore_certificates
     if location is None and text is None:
         context.load_default_certs()
         return
@@ -52,7 +58,7 @@ def _trust(context: ssl.SSLContext, settings: SecuritySettings) -> None:
         if location is not None and Path(location).is_dir():
             context.load_verify_locations(capath=location)
         elif location is not None:
-            kind, password = settings.ssl_truststore_type, settings.ssl_truststore_password
+            kind, password = files.truststore_type, files.truststore_password
             store = read_store(setting, location, kind, password)
             context.load_verify_locations(cadata=store.certificates.decode("ascii", "ignore"))
         else:
@@ -61,13 +67,13 @@ def _trust(context: ssl.SSLContext, settings: SecuritySettings) -> None:
         raise ConfigError(f"{setting} has no certificates that can be read: {error}") from None
 
 
-def _identify(context: ssl.SSLContext, settings: SecuritySettings) -> None:
-    store = _own_store(settings)
+def _identify(context: ssl.SSLContext, files: TlsFiles) -> None:
+    store = _own_store(files)
     if store is None:
         return
     if not store.key:
         raise ConfigError(
-            f"ssl.keystore.location: {settings.ssl_keystore_location} has no private key, and "
+            f"ssl.keystore.location: {files.keystore_location} has no private key, and "
             "ssl.key.location does not say where it is"
         )
     # OpenSSL reads these from files only; this one is gone before anybody is connected.
@@ -78,7 +84,7 @@ def _identify(context: ssl.SSLContext, settings: SecuritySettings) -> None:
         file.flush()
         try:
             # A password there always is: without one, OpenSSL would ask at the terminal.
-            context.load_cert_chain(file.name, password=settings.ssl_key_password or "")
+            context.load_cert_chain(file.name, password=files.key_password or "")
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 "The client's certificate and private key (ssl.keystore) cannot be used: they do "
@@ -86,18 +92,18 @@ def _identify(context: ssl.SSLContext, settings: SecuritySettings) -> None:
             ) from None
 
 
-def _own_store(settings: SecuritySettings) -> Store | None:
-    if settings.ssl_keystore_key is not None:
-        chain = settings.ssl_keystore_certificate_chain or ""
-        return Store(chain.encode(), settings.ssl_keystore_key.encode())
-    location = settings.ssl_keystore_location
+def _own_store(files: TlsFiles) -> Store | None:
+    if files.keystore_key is not None:
+        chain = files.keystore_certificate_chain or ""
+        return Store(chain.encode(), files.keystore_key.encode())
+    location = files.keystore_location
     if location is None:
         return None
-    kind, password = settings.ssl_keystore_type, settings.ssl_keystore_password
+    kind, password = files.keystore_type, files.keystore_password
     store = read_store("ssl.keystore.location", location, kind, password)
-    if settings.ssl_key_location is None:
+    if files.key_location is None:
         return store
-    return store._replace(key=read_file("ssl.key.location", settings.ssl_key_location))
+    return store._replace(key=read_file("ssl.key.location", files.key_location))
 
 
 def _reason(error: Exception) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import time
 from collections.abc import Awaitable, Callable
 from http.client import HTTPException
 from typing import Final
@@ -13,22 +11,25 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from moldau.client.errors import ConnectionLostError
-from moldau.client.security.login_settings import ClientCredentials
-from moldau.client.security.mechanism import login_failed
-from moldau.client.security.tokens import Token
+from moldau.machine import RunInThread
+from moldau.request_errors import ConnectionLostError
+from moldau.security.logins import ClientCredentials
+from moldau.security.mechanism import login_failed
+from moldau.security.tokens import Token
 
 _MAX_ANSWER: Final = 1 << 20
 
 
-def from_endpoint(credentials: ClientCredentials) -> Callable[[], Awaitable[Token]]:
+def from_endpoint(
+    credentials: ClientCredentials, run_in_thread: RunInThread, now: Callable[[], float]
+) -> Callable[[], Awaitable[Token]]:
     async def fetch() -> Token:
-        return await asyncio.to_thread(fetch_token, credentials)
+        return await run_in_thread(fetch_token, credentials, now)
 
     return fetch
 
 
-def fetch_token(credentials: ClientCredentials) -> Token:
+def fetch_token(credentials: ClientCredentials, now: Callable[[], float]) -> Token:
     """Ask for one; a refusal is not worth another attempt, silence is."""
     url = credentials.url
     try:
@@ -42,7 +43,7 @@ def fetch_token(credentials: ClientCredentials) -> Token:
         raise ConnectionLostError(f"No token: {said}") from error
     except (OSError, HTTPException) as error:
         raise ConnectionLostError(f"No token from {url}: {error}") from error
-    return _token(url, body)
+    return _token(url, body, now())
 
 
 def _request(credentials: ClientCredentials) -> Request:
@@ -58,11 +59,11 @@ def _request(credentials: ClientCredentials) -> Request:
     return Request(credentials.url, urlencode(form).encode(), headers)  # noqa: S310
 
 
-def _token(url: str, body: bytes) -> Token:
+def _token(url: str, body: bytes, now: float) -> Token:
     try:
         answer = json.loads(body)
         value, lasts = answer["access_token"], answer.get("expires_in")
-        expires_at = None if lasts is None else time.time() + float(lasts)
+        expires_at = None if lasts is None else now + float(lasts)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise login_failed(f"{url} answers no JSON with an access_token") from None
     return Token(str(value), expires_at)

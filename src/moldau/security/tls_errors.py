@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from moldau.client.errors import ConnectionLostError, SslAuthenticationError
 from moldau.errors import KafkaError
+from moldau.request_errors import ConnectionLostError, SslAuthenticationError
 
 # OpenSSL's numbers of what can be wrong with a certificate (x509_vfy.h).
 _WRONG_NAME: Final = (62, 64)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.support.certificates import KEY_PASSWORD, Certificates, make_certificates
 
 from moldau import Producer
-from moldau.client.security.tls import tls_context
+from moldau.client.security import tls_of
 from moldau.client.settings import CommonSettings, ConfigError
 
 
@@ -26,7 +26,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def context_of(**settings: Any) -> ssl.SSLContext:
-    return tls_context(
+    return tls_of(
         CommonSettings(bootstrap_servers="localhost", security_protocol="SSL", **settings)
     )
 

@@ -16,12 +16,12 @@ from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection
 from moldau.client.errors import AuthenticationError, ConnectionLostError, UnsupportedApiError
-from moldau.client.security.security import Security
+from moldau.client.security import security_of
 from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode
 from moldau.machine.real import this_machine
+from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
 from moldau.wire.make import make
@@ -126,7 +126,7 @@ async def connect(broker: Broker) -> BrokerConnection:
         broker.port,
         client_id="test",
         connect_timeout=60.0,
-        security=Security(settings),
+        security=security_of(settings, this_machine()),
     )
 
 

@@ -1,19 +1,29 @@
-"""Which login the settings describe. No IO: a wrong one is refused when the client is made."""
+"""From the settings of a client to its TLS context and its login.
+
+``login_of`` does no IO: settings that describe no login are refused when a client is made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from moldau.client.security.jaas import LoginModule, parse_jaas
+from moldau.client.components import load
 from moldau.config.option import ConfigError
+from moldau.machine import Machine
+from moldau.security.client import ClientSecurity
+from moldau.security.jaas import LoginModule, parse_jaas
+from moldau.security.logins import ClientCredentials, Login, PasswordLogin, TokenLogin
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from moldau.client.settings.security import SecuritySettings
 
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _OAUTHBEARER: Final = "OAUTHBEARER"
+_PROVIDER: Final = "sasl.oauthbearer.token.provider"
 _CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
 _ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 _EXTENSION: Final = "extension_"
@@ -22,35 +32,55 @@ _PASSWORD_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 _TOKEN_MODULE: Final = "OAuthBearerLoginModule"  # noqa: S105 - a name
 
 
-@dataclass(frozen=True, repr=False)
-class PasswordLogin:
-    mechanism: str
-    username: str
-    password: str
-    token: bool = False
-    """Whether these are of a delegation token."""
+def security_of(settings: SecuritySettings, machine: Machine) -> ClientSecurity:
+    """For a protocol other than PLAINTEXT. Reads certificates; ``ConfigError`` if they are bad."""
+    login = login_of(settings) if settings.uses_sasl else None
+    if isinstance(login, TokenLogin) and not isinstance(login.source, ClientCredentials):
+        login = replace(login, source=load(login.source, _PROVIDER))
+    tls = tls_of(settings) if settings.uses_tls else None
+    return ClientSecurity(machine, tls, login, has_certificate=_has_certificate(settings))
 
 
-@dataclass(frozen=True, repr=False)
-class ClientCredentials:
-    """What a token endpoint gives tokens for."""
+def tls_of(settings: SecuritySettings) -> SSLContext:
+    """The TLS context that the settings give, or describe."""
+    if settings.ssl_context is not None:
+        context: SSLContext = settings.ssl_context
+        return context
+    from moldau.security.tls import TlsFiles, client_context
 
-    url: str
-    client_id: str
-    secret: str
-    scope: str | None
-    timeout: float
+    files = TlsFiles(
+        truststore_location=settings.ssl_truststore_location,
+        truststore_certificates=settings.ssl_truststore_certificates,
+        truststore_type=settings.ssl_truststore_type,
+        truststore_password=settings.ssl_truststore_password,
+        keystore_location=settings.ssl_keystore_location,
+        keystore_certificate_chain=settings.ssl_keystore_certificate_chain,
+        keystore_key=settings.ssl_keystore_key,
+        keystore_type=settings.ssl_keystore_type,
+        keystore_password=settings.ssl_keystore_password,
+        key_location=settings.ssl_key_location,
+        key_password=settings.ssl_key_password,
+    )
+    return client_context(
+        files,
+        protocols=settings.ssl_enabled_protocols,
+        check_hostname=settings.ssl_endpoint_identification_algorithm == "https",
+    )
 
 
-@dataclass(frozen=True, repr=False)
-class TokenLogin:
-    source: ClientCredentials | Any
-    """Anything else is a provider, or the name of one."""
-    refresh_factor: float
-    extensions: Mapping[str, str] = field(default_factory=dict)
+def _has_certificate(settings: SecuritySettings) -> bool:
+    """Whether brokers that ask for a certificate get one, as far as the settings say."""
+    return any(
+        value is not None
+        for value in (
+            settings.ssl_context,
+            settings.ssl_keystore_location,
+            settings.ssl_keystore_key,
+        )
+    )
 
 
-def login_of(settings: SecuritySettings) -> PasswordLogin | TokenLogin:
+def login_of(settings: SecuritySettings) -> Login:
     """The login of a client whose protocol has one."""
     mechanism = settings.sasl_mechanism
     known = ", ".join((*_WITH_PASSWORD, _OAUTHBEARER))
@@ -105,7 +135,7 @@ def _with_token(settings: SecuritySettings, jaas: LoginModule | None) -> TokenLo
     )
     if (provider is None) == (url is None):
         raise ConfigError(
-            f"sasl.mechanism={_OAUTHBEARER} needs sasl.oauthbearer.token.provider or {_ENDPOINT}"
+            f"sasl.mechanism={_OAUTHBEARER} needs {_PROVIDER} or {_ENDPOINT}"
             + (", not both" if url is not None else "")
         )
     if url is None:

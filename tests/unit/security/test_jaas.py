@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.security.jaas import parse_jaas
 from moldau.config.option import ConfigError
+from moldau.security.jaas import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

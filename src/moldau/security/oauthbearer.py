@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.client.security.mechanism import login_failed
+from moldau.security.mechanism import login_failed
 
 _SEPARATOR: Final = "\x01"
 _TOKEN: Final = re.compile(r"[-A-Za-z0-9._~+/]+=*")

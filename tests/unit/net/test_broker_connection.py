@@ -9,19 +9,15 @@ from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterResponse
 
-from moldau.client.cluster import Cluster
-from moldau.client.connection import BrokerConnection
 from moldau.client.errors import (
-    ClosedError,
     ConnectionLostError,
-    NoBrokersError,
     SslAuthenticationError,
     TimedOutError,
     UnsupportedApiError,
 )
-from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode
 from moldau.machine.real import this_machine
+from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.headers import read_request_header
 from moldau.wire.make import make
@@ -182,18 +178,3 @@ async def test_no_answer_in_time_is_said_and_closes_the_connection() -> None:
         with pytest.raises(TimedOutError):
             await connection.request(ApiKey.DESCRIBE_CLUSTER, request)
         await connection.close()
-
-
-async def test_every_bootstrap_server_that_fails_is_named() -> None:
-    async with serving(lambda *_: None) as port:
-        cluster = Cluster(CommonSettings(bootstrap_servers=f"127.0.0.1:1,127.0.0.1:{port}"))
-        with pytest.raises(NoBrokersError, match=rf"127\.0\.0\.1:1: Connection refused; .*{port}"):
-            await cluster.start()
-        await cluster.close()
-
-
-async def test_a_closed_cluster_opens_nothing() -> None:
-    cluster = Cluster(CommonSettings(bootstrap_servers="127.0.0.1:1"))
-    await cluster.close()
-    with pytest.raises(ClosedError, match="client is closed"):
-        await cluster.start()

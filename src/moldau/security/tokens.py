@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from moldau.client.errors import ConnectionLostError
-from moldau.client.security.mechanism import login_failed
 from moldau.errors import KafkaError
+from moldau.machine import RunInThread
+from moldau.request_errors import ConnectionLostError
+from moldau.security.mechanism import login_failed
 
 
 class Token:
@@ -25,14 +25,15 @@ class Token:
 
 
 class Tokens:
-    """``get`` gives the token for a login. Use it from one event loop."""
+    """``get`` returns the token for a login. Use it from one event loop."""
 
     def __init__(
         self,
         fetch: Callable[[], Awaitable[Token]],
         refresh_factor: float,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
+        """``now`` gives seconds since 1970."""
         self._fetch = fetch
         self._factor = refresh_factor
         self._now = now
@@ -65,16 +66,16 @@ class Tokens:
         return token.expires_at is not None and self._now() < token.expires_at
 
 
-def from_provider(provider: Any) -> Callable[[], Awaitable[Token]]:
+def from_provider(provider: Any, run_in_thread: RunInThread) -> Callable[[], Awaitable[Token]]:
     """What a program gave, a function or an object with ``token()``, as a coroutine function."""
     call = getattr(provider, "token", provider)
 
     async def fetch() -> Token:
         try:
             # It may well ask a server, and nothing else may wait for that.
-            given = call() if inspect.iscoroutinefunction(call) else await asyncio.to_thread(call)
-            if inspect.isawaitable(given):
-                given = await given
+            token = call() if inspect.iscoroutinefunction(call) else await run_in_thread(call)
+            if inspect.isawaitable(token):
+                token = await token
         except KafkaError:
             raise
         except OSError as error:
@@ -83,18 +84,18 @@ def from_provider(provider: Any) -> Callable[[], Awaitable[Token]]:
             raise login_failed(
                 f"The token provider failed: {type(error).__name__}: {error}"
             ) from error
-        return _token(given)
+        return _token(token)
 
     return fetch
 
 
-def _token(given: object) -> Token:
-    match given:
+def _token(provided: object) -> Token:
+    match provided:
         case str():
-            return Token(given)
+            return Token(provided)
         case (str() as value, int() | float() as expires_at):
             return Token(value, float(expires_at))
     raise login_failed(
         "The token provider must give a token, or a pair of it and the time when it expires, not "
-        f"{type(given).__name__}"
+        f"{type(provided).__name__}"
     )

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from moldau.client.security.login_settings import (
-    ClientCredentials,
-    PasswordLogin,
-    TokenLogin,
-    login_of,
-)
+from moldau.client.security import login_of
 from moldau.client.settings import CommonSettings, ConfigError, ProducerSettings
+from moldau.security.logins import ClientCredentials, PasswordLogin, TokenLogin
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}

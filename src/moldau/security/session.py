@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final, Protocol
 
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from moldau.client.errors import AuthenticationError, error_of
-from moldau.client.security.mechanism import Mechanism
 from moldau.errors import ErrorCode, KafkaError
+from moldau.request_errors import AuthenticationError, error_of
+from moldau.security.mechanism import Mechanism
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
-
-if TYPE_CHECKING:
-    from moldau.client.connection import BrokerConnection
 
 logger: Final = logging.getLogger(__name__)
 
@@ -31,15 +28,43 @@ _LATEST: Final = 0.95
 """When to log in anew, as a part of the login's life: Java's figures; not all at the same time."""
 
 
+class LoginConnection(Protocol):
+    """What a login needs of the connection that it is for."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def ended(self) -> asyncio.Future[Exception | None]:
+        """Done with the end of the connection."""
+        ...
+
+    async def request_ahead(self, api: ApiKey, message: Any, *, within: float) -> Any:
+        """Send a request that waits for none that are held; returns the answer."""
+        ...
+
+    def hold(self) -> None:
+        """Keep other requests back until ``release``."""
+        ...
+
+    def release(self) -> None: ...
+
+    def abandon(self) -> None:
+        """Close without waiting for the end."""
+        ...
+
+
 class SaslSession:
     """Lives as long as its connection."""
 
     def __init__(
         self,
-        connection: BrokerConnection,
+        connection: LoginConnection,
         new_mechanism: Callable[[], Awaitable[Mechanism]],
         within: float,
+        random: Random,
     ) -> None:
+        self._random = random
         self._connection = connection
         self._new_mechanism = new_mechanism
         self._within = within
@@ -90,7 +115,7 @@ class SaslSession:
 
     def _arm(self, lifetime: float) -> None:
         if lifetime > 0:
-            part = random.uniform(_EARLIEST, _LATEST)  # noqa: S311 - spreads, no secret
+            part = self._random.uniform(_EARLIEST, _LATEST)
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(lifetime * part, self._renew)
 
@@ -99,7 +124,7 @@ class SaslSession:
 
     async def _log_in_again(self) -> None:
         connection = self._connection
-        held = connection.hold()
+        connection.hold()
         try:
             await self._log_in()
             logger.debug("logged in to %s anew", connection)
@@ -108,7 +133,7 @@ class SaslSession:
                 logger.warning("cannot log in to %s anew: %s", connection, error.message)
                 connection.abandon()
         finally:
-            connection.release(held)
+            connection.release()
 
     def _stop(self, _ended: object) -> None:
         if self._timer is not None:

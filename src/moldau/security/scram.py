@@ -11,11 +11,10 @@ import base64
 import binascii
 import hashlib
 import hmac
-import secrets
 from enum import Enum
 from typing import Final
 
-from moldau.client.security.mechanism import login_failed
+from moldau.security.mechanism import login_failed
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -42,16 +41,18 @@ class Scram:
         name: str,
         username: str,
         password: str,
+        nonce: str,
         *,
         token: bool = False,
-        nonce: str | None = None,
     ) -> None:
-        """``token`` says that name and password are of a delegation token (KIP-48)."""
+        """``nonce`` is for this login alone; ``token`` says that name and password are of a
+        delegation token (KIP-48).
+        """
         self.name = name
         self.state = State.START
         self._hash = HASHES[name]
         self._password = password.encode()
-        self._nonce = nonce or secrets.token_urlsafe(24)
+        self._nonce = nonce
         escaped = username.replace("=", "=3D").replace(",", "=2C")
         self._first = f"n={escaped},r={self._nonce}" + (",tokenauth=true" if token else "")
         self._signature = b""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.client.address import parse_bootstrap, show
+from moldau.net.address import parse_bootstrap, show
 
 
 @pytest.mark.parametrize(
