@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 import uvloop
 
+from moldau.machine import outgoing
 from moldau.machine.network import Part
 from moldau.machine.real.clock import SystemClock
-from moldau.machine import outgoing
 from moldau.machine.real.sockets import transport
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.machine.real.sockets.stream import StreamTransport

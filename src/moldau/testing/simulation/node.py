@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
@@ -66,7 +65,7 @@ class Node:
         self._network = network
         self._recorder = recorder
         self._random = random
-        self._lives = count(1)
+        self._lives: list[Process] = []
         network.host_is(name, up=True)
 
     def __repr__(self) -> str:
@@ -82,7 +81,9 @@ class Node:
         """Begin a new life; returns the machine for whatever is to run in it."""
         if self.is_running:
             raise RuntimeError(f"{self.name} is running")
-        process = self.process = Process(f"{self.name}#{next(self._lives)}", self._loop.requeue)
+        process = Process(f"{self.name}#{len(self._lives) + 1}", self._loop.requeue)
+        self.process = process
+        self._lives.append(process)
         self._network.host_is(self.name, up=True)
         self.disk.guard = self._guard
         self._recorder.record(self.name, "starts", process.name)
@@ -174,6 +175,14 @@ class Node:
         assert self.process is not None
         self.process.operations_left = operations
         self.process.on_last_operation = self.power_cut if power else self.kill
+
+    def bury(self) -> None:
+        """Let go of all that ever ran here, at the end of the world."""
+        for process in self._lives:
+            process.end()
+        for process in self._lives:
+            process.bury()
+        self._lives.clear()
 
     def tell(self, kind: str, *details: object) -> None:
         """Note something for the reader of the timeline."""

@@ -54,10 +54,9 @@ class Simulation:
 
     def close(self) -> None:
         """The end of the world."""
-        for node in self.nodes.values():
-            if node.process is not None:
-                node.process.end()
         self.loop.close()
+        for node in self.nodes.values():
+            node.bury()
 
     def __enter__(self) -> Self:
         # A collection in the middle would close what nobody holds any more at a moment that has

@@ -41,7 +41,7 @@ class ListeningActor(Actor):
         )
         running = asyncio.ensure_future(listener.run())
         while not self.stopping and not running.done():
-            await asyncio.sleep(0.1)
+            await asyncio.wait([running], timeout=0.1)
         listener.stop()
         await running
 
