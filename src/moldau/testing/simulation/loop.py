@@ -36,18 +36,11 @@ MOST_CALLBACKS_AT_ONCE: Final = 200_000
 class SimulatedHandle:
     """A callback that is due at some time; holds on to nothing once it has run or is cancelled."""
 
-    __slots__ = ("args", "callback", "context", "number", "process", "when")
+    __slots__ = ("args", "callback", "context", "process")
 
     def __init__(
-        self,
-        when: float,
-        number: int,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: Context,
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
-        self.when = when
-        self.number = number
         self.callback: Callable[..., object] | None = callback
         self.args = args
         self.context = context
@@ -60,11 +53,6 @@ class SimulatedHandle:
     def cancelled(self) -> bool:
         return self.callback is None
 
-    def __lt__(self, other: SimulatedHandle) -> bool:
-        if self.when != other.when:
-            return self.when < other.when
-        return self.number < other.number
-
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """One loop for all simulated processes of a world."""
@@ -73,7 +61,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._now = 0.0
         self._made = 0
         self._ready: deque[SimulatedHandle] = deque()
-        self._timers: list[SimulatedHandle] = []
+        self._timers: list[tuple[float, int, SimulatedHandle]] = []
+        """A heap; the number keeps those of one time in the order of their making."""
         self._stopping = False
         self._closed = False
         self.callbacks = 0
@@ -93,8 +82,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # a handle of our own
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> SimulatedHandle:
-        self._made += 1
-        handle = SimulatedHandle(self._now, self._made, callback, args, _given(context))
+        handle = SimulatedHandle(callback, args, _given(context))
         self._ready.append(handle)
         return handle
 
@@ -108,8 +96,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._made += 1
         # As with a real clock, some time passes before a timer fires, however little was left.
         when = max(when, self._now + RESOLUTION)
-        handle = SimulatedHandle(when, self._made, callback, args, _given(context))
-        heapq.heappush(self._timers, handle)
+        handle = SimulatedHandle(callback, args, _given(context))
+        heapq.heappush(self._timers, (when, self._made, handle))
         return handle
 
     def call_later(  # type: ignore[override]
@@ -152,13 +140,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Run one callback, letting time pass if need be; False if nothing is left."""
         ready, timers = self._ready, self._timers
         if not ready:
-            while timers and timers[0].callback is None:
+            while timers and timers[0][2].callback is None:
                 heapq.heappop(timers)
             if not timers:
                 return False
-            self._let_time_pass(timers[0].when)
-        while timers and timers[0].when <= self._now:
-            handle = heapq.heappop(timers)
+            self._let_time_pass(timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            handle = heapq.heappop(timers)[2]
             if handle.callback is not None:
                 ready.append(handle)
         self._run(ready.popleft())
@@ -251,7 +239,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.on_error(context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.on_error(context)
+        if not isinstance(context.get("exception"), ProcessEnded):
+            self.on_error(context)
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         self.create_task(generator.aclose())

@@ -7,14 +7,13 @@ import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
+from typing import ClassVar
 
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.history import Crash, History
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.load.actor import Actor
 from moldau.testing.simulation.simulation import Simulation
-
-Trouble = Callable[[], Awaitable[None]]
 
 
 class Nemesis:
@@ -34,34 +33,18 @@ class Nemesis:
         self._actors = actors
         broker.node.on_crash = self._crashed
         self._random: Random = simulation.new_random("nemesis")
-        self.troubles: dict[str, tuple[int, Trouble]] = {
-            "kill": (4, self.kill),
-            "power cut": (2, self.power_cut),
-            "crash at an operation": (4, self.crash_at_operation),
-            "clean restart": (2, self.restart),
-            "pause": (3, self.pause),
-            "slow disk": (2, self.slow_disk),
-            "full disk": (1, self.full_disk),
-            "failing disk": (1, self.failing_disk),
-            "cut": (3, self.cut),
-            "reset": (3, self.reset),
-            "slow network": (2, self.slow_network),
-            "kill a client": (3, self.kill_client),
-            "pause a client": (2, self.pause_client),
-            "clock": (1, self.set_clock),
-        }
-        """Name, how often compared with the others, and what is done."""
 
-    async def trouble(self, seconds: float) -> None:
-        """Make trouble, one after the other, for so long."""
+    TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
+    """All that may be done, by name."""
+
+    async def trouble(self, seconds: float, names: Sequence[str]) -> None:
+        """Make these troubles, one after the other, for so long."""
         end = self._simulation.time + seconds
-        names = list(self.troubles)
-        weights = [self.troubles[name][0] for name in names]
         while self._simulation.time < end:
-            await asyncio.sleep(self._random.random() * 4)
-            (name,) = self._random.choices(names, weights)
+            await asyncio.sleep(self._random.random() * 3)
+            name = self._random.choice(names)
             self._simulation.recorder.record("nemesis", "does", name)
-            await self.troubles[name][1]()
+            await self.TROUBLES[name](self)
 
     async def heal(self) -> None:
         """From now on everything works."""
@@ -198,3 +181,23 @@ class Nemesis:
 
     async def set_clock(self) -> None:
         self._broker.node.clock.ahead_ms += self._random.randrange(-5_000, 5_000)
+
+
+Nemesis.TROUBLES.update(
+    {
+        "kill": Nemesis.kill,
+        "power cut": Nemesis.power_cut,
+        "crash at an operation": Nemesis.crash_at_operation,
+        "clean restart": Nemesis.restart,
+        "pause": Nemesis.pause,
+        "slow disk": Nemesis.slow_disk,
+        "full disk": Nemesis.full_disk,
+        "failing disk": Nemesis.failing_disk,
+        "cut": Nemesis.cut,
+        "reset": Nemesis.reset,
+        "slow network": Nemesis.slow_network,
+        "kill a client": Nemesis.kill_client,
+        "pause a client": Nemesis.pause_client,
+        "clock": Nemesis.set_clock,
+    }
+)

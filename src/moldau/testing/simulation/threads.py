@@ -40,5 +40,9 @@ class SimulatedThreads:
         self._loop.call_later(self._random.random() * self._slowest(), work)
         return await result
 
+    def daemons(self, most: int, name: str) -> SimulatedThreads:
+        del most, name
+        return self
+
     def close(self) -> None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from moldau.model import TopicPartition
@@ -81,12 +81,10 @@ def _unread(history: History) -> Iterator[Violation]:
         offsets = [offset for offset, _ in log.records]
         given: set[int] = set()
         first_missing = 0
-        upcoming = iter(sights[group, partition])
-        sight = next(upcoming, None)
+        upcoming = deque(sights[group, partition])
         for answer in answers:
-            while sight is not None and sight.at <= answer.told_at:
-                given.add(sight.offset)
-                sight = next(upcoming, None)
+            while upcoming and upcoming[0].at <= answer.told_at:
+                given.add(upcoming.popleft().offset)
             while first_missing < len(offsets) and offsets[first_missing] in given:
                 first_missing += 1
             if first_missing < len(offsets) and answer.offset > offsets[first_missing]:

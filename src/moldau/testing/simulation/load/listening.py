@@ -46,11 +46,12 @@ class ListeningActor(Actor):
         await running
 
     async def _handle(self, record: ConsumerRecord) -> None:
-        began = self.history.now()
         await asyncio.sleep(self.random.random() * 0.02)
         if self.random.random() < 0.01:
             raise ValueError("the handler does not like this record today")
         partition = TopicPartition(record.topic, record.partition)
+        identity = decode(record.value, partition)
+        send = None if identity is None else self.history.sends.get(identity)
         self.history.sights.append(
             Sight(
                 self.history.now(),
@@ -58,7 +59,8 @@ class ListeningActor(Actor):
                 self.group,
                 partition,
                 record.offset,
-                decode(record.value, partition),
-                began,
+                identity,
+                # It may have waited for its handler since before the last crash.
+                0.0 if send is None else send.at,
             )
         )

@@ -1,0 +1,94 @@
+"""What a life is like, drawn from its seed.
+
+Each life has a few of all possible clients and a few of all possible troubles: what goes wrong
+together differs from life to life, and none is so full of everything that nothing gets done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Any
+
+from moldau.client.listener import AckMode
+
+
+class Role(Enum):
+    """Who reads."""
+
+    CLASSIC = "classic"
+    """Members of a classic group that commit what they were given."""
+    AUTOMATIC = "automatic"
+    """Members of a classic group whose offsets are committed by the consumer's timer."""
+    MODERN = "modern"
+    """Members of a group under the consumer protocol (KIP-848)."""
+    LISTENER = "listeners"
+    """A listener with a handler that takes its time."""
+    READER = "reader"
+    """A reader without a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seconds: float
+    """How long there is trouble."""
+    partitions: int
+    synced: bool
+    """Whether the broker syncs before it acknowledges."""
+    broker_settings: dict[str, object]
+    topic_settings: dict[str, str]
+    producers: list[dict[str, Any]]
+    roles: list[Role]
+    strategy: str
+    """How classic groups divide their partitions."""
+    ack_mode: AckMode
+    administrates: bool
+    """Whether other topics come and go."""
+    troubles: list[str]
+
+
+def draw(random: Random, troubles: list[str]) -> Plan:
+    """Returns the plan of a life."""
+    synced = random.random() < 0.5
+    return Plan(
+        seconds=5 + random.random() * 15,
+        partitions=random.randrange(1, 4),
+        synced=synced,
+        broker_settings={
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": random.randrange(1, 4),
+            "group.initial.rebalance.delay.ms": random.choice([0, 100]),
+            "group.min.session.timeout.ms": 1_000,
+            "group.consumer.session.timeout.ms": 4_000,
+            "group.consumer.min.session.timeout.ms": 4_000,
+            "group.consumer.heartbeat.interval.ms": 1_000,
+            "group.consumer.min.heartbeat.interval.ms": 1_000,
+            "log.flush.interval.messages": 1 if synced else 2**63 - 1,
+            "log.flush.offset.checkpoint.interval.ms": random.choice([500, 5_000, 60_000]),
+            "log.flush.start.offset.checkpoint.interval.ms": random.choice([500, 60_000]),
+            "log.cleaner.backoff.ms": 1_000,
+        },
+        topic_settings={
+            "internal.segment.bytes": str(random.choice([2_000, 10_000, 1_000_000])),
+            "index.interval.bytes": str(random.choice([1, 200, 4096])),
+        },
+        producers=[_producer(random) for _ in range(random.randrange(1, 3))],
+        roles=random.sample(list(Role), 2),
+        strategy=random.choice(["range", "roundrobin", "sticky", "cooperative-sticky"]),
+        ack_mode=random.choice([AckMode.RECORD, AckMode.BATCH]),
+        administrates=random.random() < 0.5,
+        troubles=random.sample(troubles, random.randrange(1, 5)),
+    )
+
+
+def _producer(random: Random) -> dict[str, Any]:
+    idempotent = random.random() < 0.7
+    return {
+        "enable_idempotence": idempotent,
+        "acks": -1 if idempotent else random.choice([1, -1]),
+        "max_in_flight_requests_per_connection": random.choice([1, 5]),
+        "linger_ms": random.choice([0, 5, 50]),
+        "batch_size": random.choice([500, 16_384]),
+        "compression_type": random.choice(["none", "none", "lz4", "gzip"]),
+    }
