@@ -265,6 +265,10 @@ class MemoryDisk:
         self.life += 1
         self.locked.clear()
 
+    def unsynced(self) -> list[tuple[str, int]]:
+        """Files with content that a power cut may take, and how many bytes of it there are."""
+        return list(_unsynced(self._root, ""))
+
     def flip_bit(self, path: str, position: int, bit: int) -> None:
         """Damage a file, on the disk and in the cache alike."""
         node = self._file(path)
@@ -482,6 +486,14 @@ def _sync_tree(node: _Node) -> None:
     if isinstance(node, _DirNode):
         for child in node.entries.values():
             _sync_tree(child)
+
+
+def _unsynced(directory: _DirNode, path: str) -> Iterator[tuple[str, int]]:
+    for name, node in directory.entries.items():
+        if isinstance(node, _DirNode):
+            yield from _unsynced(node, f"{path}/{name}")
+        elif node.pending:
+            yield f"{path}/{name}", sum(len(data) for _, data in node.pending)
 
 
 def _parts(path: str) -> list[str]:

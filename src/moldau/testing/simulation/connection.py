@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.machine import Part, Receiver
 from moldau.machine.outgoing import Outgoing, read_exactly
+from moldau.testing.simulation.eavesdropper import Conversation
 from moldau.testing.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class SimulatedEnd:
         self.peer = peer
         self.peer_host = peer.rpartition(":")[0]
         self.other: SimulatedEnd
+        self.conversation = Conversation()
+        self.is_client = True
+        """Whether this end has connected to the other."""
         self.state = EndState.OPEN
         self._network = network
         self._loop = network.loop

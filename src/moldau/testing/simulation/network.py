@@ -90,8 +90,12 @@ class SimulatedNetwork:
         self._held[end] = None
 
     def delivered(self, end: SimulatedEnd, segment: Segment) -> None:
+        """Something has got through."""
         size = len(segment) if isinstance(segment, bytes) else segment.name
         self.recorder.record(end.host, "→", end.other.host, size)
+        if self.recorder.keeps and isinstance(segment, bytes):
+            for words in end.conversation.hear(segment, from_client=end.is_client):
+                self.recorder.tell(end.host, "says", f"to {end.peer}:", words)
 
     def _ends_of(self, host: str) -> list[SimulatedEnd]:
         self._ends = {
@@ -135,6 +139,8 @@ class SimulatedNetwork:
         ours = SimulatedEnd(self, source, process, f"{host}:{port}")
         theirs = SimulatedEnd(self, host, acceptor.process, name)
         ours.other, theirs.other = theirs, ours
+        theirs.conversation = ours.conversation
+        theirs.is_client = False
         self._ends[ours] = self._ends[theirs] = None
         self.recorder.record(source, "connected", "to", f"{host}:{port}")
         ours.attach(receiver)

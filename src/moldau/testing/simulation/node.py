@@ -155,6 +155,8 @@ class Node:
 
     def power_cut(self) -> None:
         """End everything: what was not synced may be lost, and no peer is told."""
+        for path, size in self.disk.unsynced():
+            self.tell("unsynced", f"{size} bytes of {path}")
         self._network.power_lost(self.name)
         self._crash("power cut", power=True)
         self.disk = self.disk.power_cut()

@@ -55,6 +55,7 @@ class Sight(NamedTuple):
     """A record that a reader was given."""
 
     at: float
+    """When the program got it, or was done with it; it may have been fetched long before."""
     reader: str
     group: str
     """Empty for a reader without one."""
@@ -62,8 +63,6 @@ class Sight(NamedTuple):
     offset: int
     id: RecordId | None
     """None if the content is nothing that anybody sent."""
-    fetched_by: float
-    """It had come from the broker by then; ``at`` may be when the program was done with it."""
 
 
 @dataclass(slots=True)

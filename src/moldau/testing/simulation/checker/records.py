@@ -136,8 +136,10 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
     for sight in sights:
         if sight.id is None or sight.offset < log.start_offset:
             continue
+        send = history.sends.get(sight.id)
+        fetched_after = 0.0 if send is None else send.at
         if at.get(sight.offset) != sight.id and not _may_have_gone(
-            history, log, sight.offset, sight.fetched_by
+            history, log, sight.offset, fetched_after
         ):
             yield Violation(
                 GONE,

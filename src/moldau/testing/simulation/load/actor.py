@@ -10,7 +10,10 @@ from typing import Any
 
 from moldau.errors import KafkaError
 from moldau.machine import Machine
-from moldau.testing.simulation.checker.history import History
+from moldau.model import TopicPartition
+from moldau.records.consumer_record import ConsumerRecord
+from moldau.testing.simulation.checker.history import History, Sight
+from moldau.testing.simulation.load.values import decode
 from moldau.testing.simulation.node import Node
 from moldau.testing.simulation.simulation import Simulation
 
@@ -54,6 +57,14 @@ class Actor(ABC):
                 self.history.errors.append((self.history.now(), self.name, frames))
                 self.done = True
         self.node.exit()
+
+    def saw(self, record: ConsumerRecord, reader: str, group: str = "") -> None:
+        """Note a record that the program was given, or is done with."""
+        partition = TopicPartition(record.topic, record.partition)
+        identity = decode(record.value, partition)
+        self.history.sights.append(
+            Sight(self.history.now(), reader, group, partition, record.offset, identity)
+        )
 
     @abstractmethod
     async def run(self, machine: Machine) -> None:

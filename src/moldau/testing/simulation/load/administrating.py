@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from moldau.client.admin import (
@@ -25,14 +26,6 @@ from moldau.testing.simulation.checker.history import (
 from moldau.testing.simulation.load.actor import Actor
 
 SETTING = "retention.bytes"
-_NOT_DONE = frozenset(
-    {
-        ErrorCode.TOPIC_ALREADY_EXISTS,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.INVALID_PARTITIONS,
-    }
-)
-"""Answers that say that the request has changed nothing."""
 
 
 class AdministratingActor(Actor):
@@ -65,27 +58,18 @@ class AdministratingActor(Actor):
             value = size + 1 if action is TopicAction.GROW else self.random.randrange(1, 1000)
         change = TopicChange(action, topic, value, self.history.now())
         self.history.topic_changes.append(change)
-        try:
-            code = await self._carry_out(admin, change)
-        except KafkaError as error:
-            code = (
-                error.code if error.code is not ErrorCode.NONE else ErrorCode.UNKNOWN_SERVER_ERROR
-            )
-        if code is ErrorCode.NONE:
+        # No error says that nothing has happened: the client tries again by itself, and what the
+        # second attempt finds done already may be the work of the first.
+        with suppress(KafkaError):
+            await self._carry_out(admin, change)
             change.fate = Fate.DONE
-        elif code in _NOT_DONE and not self._may_be_a_second_attempt(change):
-            change.fate = Fate.REFUSED
         change.settled_at = self.history.now()
         if action is TopicAction.DELETE:
             self._sizes.pop(topic, None)
         elif action in (TopicAction.CREATE, TopicAction.GROW):
             self._sizes[topic] = value
 
-    def _may_be_a_second_attempt(self, change: TopicChange) -> bool:
-        """The client tries again by itself; the first attempt may have done it."""
-        return self.history.now() - change.at > 0.5
-
-    async def _carry_out(self, admin: AsyncAdmin, change: TopicChange) -> ErrorCode:
+    async def _carry_out(self, admin: AsyncAdmin, change: TopicChange) -> None:
         if change.action is TopicAction.CREATE:
             outcomes: Sequence[Any] = await admin.create_topics(
                 [NewTopic(change.topic, change.value)]
@@ -99,8 +83,7 @@ class AdministratingActor(Actor):
             outcomes = await admin.alter_configs(
                 {resource: [ConfigChange(SETTING, str(change.value))]}
             )
-        error = outcomes[0].error
-        return ErrorCode.NONE if error is None else error.code
+        outcomes[0].get()
 
     async def _look_at_topic(self, admin: AsyncAdmin, topic: str) -> None:
         asked_at = self.history.now()

@@ -11,9 +11,8 @@ from moldau.client.errors import CommitFailedError
 from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.model import TopicPartition
-from moldau.testing.simulation.checker.history import Commit, Fate, Ownership, Sight
+from moldau.testing.simulation.checker.history import Commit, Fate, Ownership
 from moldau.testing.simulation.load.actor import Actor
-from moldau.testing.simulation.load.values import decode
 
 READER_SETTINGS: dict[str, Any] = {
     "auto_offset_reset": "earliest",
@@ -54,22 +53,10 @@ class MemberActor(Actor):
 
     async def _poll(self, consumer: AsyncConsumer, member: _Member) -> None:
         records = await consumer.poll(timeout=0.5)
-        now = self.history.now()
         member.note_generation()
         for record in records.records():
-            partition = TopicPartition(record.topic, record.partition)
-            member.next_offsets[partition] = record.offset + 1
-            self.history.sights.append(
-                Sight(
-                    now,
-                    member.name,
-                    self.group,
-                    partition,
-                    record.offset,
-                    decode(record.value, partition),
-                    now,
-                )
-            )
+            member.next_offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
+            self.saw(record, member.name, self.group)
         if records and self.random.random() < 0.2:
             await asyncio.sleep(self.random.random() * 0.2)
         if records and self._commits and self.random.random() < 0.5:
@@ -150,17 +137,5 @@ class ReadingActor(Actor):
         async with AsyncConsumer(machine=machine, **self.common, **READER_SETTINGS) as consumer:
             consumer.assign(self._partitions)
             while not self.stopping:
-                now = self.history.now()
                 for record in (await consumer.poll(timeout=0.5)).records():
-                    partition = TopicPartition(record.topic, record.partition)
-                    self.history.sights.append(
-                        Sight(
-                            now,
-                            self.name,
-                            "",
-                            partition,
-                            record.offset,
-                            decode(record.value, partition),
-                            now,
-                        )
-                    )
+                    self.saw(record, self.name)

@@ -7,12 +7,9 @@ from typing import Any
 
 from moldau.client.listener import AckMode, AsyncListener, Retries
 from moldau.machine import Machine
-from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
-from moldau.testing.simulation.checker.history import Sight
 from moldau.testing.simulation.load.actor import Actor
 from moldau.testing.simulation.load.consuming import READER_SETTINGS
-from moldau.testing.simulation.load.values import decode
 
 
 class ListeningActor(Actor):
@@ -49,18 +46,4 @@ class ListeningActor(Actor):
         await asyncio.sleep(self.random.random() * 0.02)
         if self.random.random() < 0.01:
             raise ValueError("the handler does not like this record today")
-        partition = TopicPartition(record.topic, record.partition)
-        identity = decode(record.value, partition)
-        send = None if identity is None else self.history.sends.get(identity)
-        self.history.sights.append(
-            Sight(
-                self.history.now(),
-                f"{self.name}.{self.lives}",
-                self.group,
-                partition,
-                record.offset,
-                identity,
-                # It may have waited for its handler since before the last crash.
-                0.0 if send is None else send.at,
-            )
-        )
+        self.saw(record, f"{self.name}.{self.lives}", self.group)

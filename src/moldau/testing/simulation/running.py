@@ -1,0 +1,117 @@
+"""Many lives, on all cores, with a progress bar; and the story of one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from moldau.testing.simulation.lives.one_broker import OneBrokerLife
+from moldau.testing.simulation.lives.outcome import Outcome
+from moldau.testing.simulation.timeline import tell
+
+REPLAY: Final = "python -m moldau.testing.simulation --replay"
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of many lives."""
+
+    lives: int = 0
+    seconds: float = 0.0
+    """Of virtual time."""
+    acknowledged: int = 0
+    crashes: int = 0
+    took: float = 0.0
+    """Real seconds."""
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.lives += 1
+        self.seconds += outcome.seconds
+        self.acknowledged += outcome.acknowledged
+        self.crashes += outcome.crashes
+        if outcome.violations:
+            self.failed.append(outcome)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.lives:,} lives, {self.seconds:,.0f} simulated seconds in {self.took:,.0f} s "
+            f"({self.seconds / max(self.took, 0.001):,.0f} a second), {self.crashes:,} crashes, "
+            f"{self.acknowledged:,} records acknowledged; {len(self.failed)} lives broke a promise"
+        )
+
+
+def live(seed: int) -> Outcome:
+    """One life, in a process of its own or here."""
+    return OneBrokerLife(seed).run()
+
+
+def run_lives(
+    first: int, lives: int, *, minutes: float | None = None, jobs: int | None = None
+) -> Summary:
+    """Run lives from a seed on; ``minutes`` overrides their number."""
+    console = Console()
+    summary = Summary()
+    started = time.monotonic()
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+    with progress:
+        bar = progress.add_task("lives", total=None if minutes is not None else lives)
+        deadline = None if minutes is None else started + minutes * 60
+        for outcome in _outcomes(first, lives, deadline, jobs or os.cpu_count() or 1):
+            summary.add(outcome)
+            progress.advance(bar)
+            if outcome.violations:
+                progress.console.print(
+                    f"seed {outcome.seed}: {outcome.violations[0]}", markup=False, highlight=False
+                )
+    summary.took = time.monotonic() - started
+    console.print(str(summary), highlight=False)
+    for outcome in summary.failed[:5]:
+        console.print(f"{REPLAY} {outcome.seed}", highlight=False)
+    return summary
+
+
+def _outcomes(first: int, lives: int, deadline: float | None, jobs: int) -> Iterator[Outcome]:
+    if jobs == 1:
+        seeds = count(first) if deadline is not None else iter(range(first, first + lives))
+        for seed in seeds:
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            yield live(seed)
+        return
+    # Spawned, not forked: no life inherits what another has imported or collected.
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
+        if deadline is None:
+            yield from pool.imap_unordered(live, range(first, first + lives))
+            return
+        seeds = count(first)
+        while time.monotonic() < deadline:
+            yield from pool.imap_unordered(live, list(islice(seeds, jobs * 10)))
+
+
+def replay(seed: int, *, everything: bool = False) -> int:
+    """Tell the story of one life; the exit code says whether it kept all promises."""
+    life = OneBrokerLife(seed, keep_events=True)
+    outcome = life.run()
+    console = Console(soft_wrap=True)
+    events = life.simulation.recorder.events
+    console.print(f"Seed {seed}: {life.plan}", markup=False, highlight=False)
+    lines = [str(event) for event in events] if everything else tell(outcome.violations, events)
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+    console.print(f"{outcome.seconds:.1f} simulated seconds, digest {outcome.digest}")
+    return 1 if outcome.violations else 0
