@@ -18,7 +18,7 @@ from tests.support.wire import WireClient
 from moldau.broker.app import BrokerServer
 from moldau.broker.context import Broker
 from moldau.broker.router import Router
-from moldau.config import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.log.disk import Disk
 from moldau.replication import Partition
 

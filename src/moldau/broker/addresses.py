@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from moldau.config import Endpoint
+from moldau.config.values.endpoints import Endpoint
 
 RESOLVE_TIMEOUT_S = 1.0
 # A documentation address (RFC 5737): a UDP socket "connected" to it sends nothing, but has to

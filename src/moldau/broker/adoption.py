@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import uuid4
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
 from moldau.controller.kraft import MetadataImage, metadata_values, replay
 from moldau.coordination.store import CoordinationStore

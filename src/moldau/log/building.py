@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from moldau.clock import Clock
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.disk import Disk
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import LogDirectory

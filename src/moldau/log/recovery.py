@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.disk import Disk
 from moldau.log.errors import (
     CorruptCheckpointError,

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.broker import addresses
 from moldau.broker.addresses import LOOPBACK, advertise, reachable_host
-from moldau.config import Endpoint
+from moldau.config.values.endpoints import Endpoint
 
 OURS = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (LOOPBACK, 0))
 # TEST-NET-3: never an address of this machine.

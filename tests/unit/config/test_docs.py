@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from moldau.config import BROKER_OPTIONS, TOPIC_OPTIONS
 from moldau.config.docs import configuration_page
-from moldau.config.ignored import IGNORED
+from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group import GroupOptions
+from moldau.config.options.ignored import ignored_names
+from moldau.config.options.topic import TopicOptions
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -22,7 +24,7 @@ def test_the_committed_page_is_current() -> None:
 def test_the_page_names_every_setting() -> None:
     page = configuration_page()
 
-    for name in {*BROKER_OPTIONS, *TOPIC_OPTIONS, *IGNORED}:
+    for name in {*BrokerOptions.table, *TopicOptions.table, *GroupOptions.table, *ignored_names()}:
         assert f"`{name}`" in page
 
 

@@ -15,7 +15,8 @@ import pytest
 from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches
 
 from moldau.clock import Timer
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.log.checkpoints import read_offsets

@@ -19,7 +19,6 @@ from typing import cast
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchContext, SessionPartition
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
-from moldau.config import FETCH_MAX_BYTES
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogSlice
 from moldau.net import Part, Pending, ServerConnection
@@ -105,7 +104,7 @@ class _Fetch:
     def read(self) -> tuple[Found, int, bool]:
         """What is there, its size, and whether waiting would be pointless."""
         request = self._request
-        room = min(request.max_bytes, self._broker.config[FETCH_MAX_BYTES])
+        room = min(request.max_bytes, self._broker.config.fetch_max_bytes)
         found: Found = []
         total = unknown = 0
         settled = self._context.error != 0
