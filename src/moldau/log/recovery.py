@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
+from moldau.config.options.transactions import TransactionOptions
 from moldau.config.values.topic import TopicConfig
 from moldau.log.disk import Disk
 from moldau.log.errors import (
@@ -45,7 +46,7 @@ from moldau.records.errors import CorruptRecordError
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_EXPIRATION_MS = 86_400_000
+DEFAULT_EXPIRATION_MS = TransactionOptions.producer_id_expiration_ms.default
 
 
 class RecoveryStats:

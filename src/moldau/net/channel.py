@@ -12,6 +12,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from moldau.clock import Clock, SystemClock, Timer
+from moldau.config.options.coordination import CoordinationOptions
+from moldau.config.options.network import NetworkOptions
 from moldau.net.errors import ChannelClosedError, RequestTimeoutError, TlsHandshakeError
 from moldau.net.frames import BufferPool, FrameReader
 from moldau.net.interfaces import Part, Transport
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 # A response is as large as the client asked for, so this is only the limit of the size prefix.
+CONNECT_TIMEOUT: Final = NetworkOptions.socket_connection_setup_timeout_ms.default / 1000
+REQUEST_TIMEOUT: Final = CoordinationOptions.request_timeout_ms.default / 1000
 MAX_RESPONSE_BYTES: Final = 2**31 - 1
 
 # How long the end of a TLS connection may wait for the other side's goodbye.
@@ -52,7 +56,7 @@ class Channel:
         self,
         *,
         clock: Clock | None = None,
-        request_timeout: float = 30.0,
+        request_timeout: float = REQUEST_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         pool: BufferPool | None = None,
     ) -> None:
@@ -78,8 +82,8 @@ class Channel:
         host: str,
         port: int,
         *,
-        connect_timeout: float = 10.0,
-        request_timeout: float = 30.0,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        request_timeout: float = REQUEST_TIMEOUT,
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.clock import Clock, Timer
+from moldau.config.options.network import NetworkOptions
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.log_limiter import LogLimiter
@@ -46,10 +47,10 @@ class ListenerSettings:
     send_buffer_bytes: int = -1
     """``socket.send.buffer.bytes``; -1 leaves it to the operating system."""
 
-    backlog: int = 50
+    backlog: int = NetworkOptions.socket_listen_backlog_size.default
     """``socket.listen.backlog.size``"""
 
-    max_idle_ms: int = 600_000
+    max_idle_ms: int = NetworkOptions.connections_max_idle_ms.default
     """``connections.max.idle.ms``; negative: idle connections stay."""
 
 

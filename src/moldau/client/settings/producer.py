@@ -13,7 +13,8 @@ from moldau.config.types import MAX_INT, ConfigType
 from moldau.config.validators import OneOf
 
 ALL_REPLICAS: Final = -1
-_MOST_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
+MOST_IN_FLIGHT: Final = 5
+"""Of an idempotent producer: brokers remember this many batches of one in a partition."""
 _ACKS: Final = {"all": ALL_REPLICAS, "-1": ALL_REPLICAS, "0": 0, "1": 1}
 
 
@@ -156,6 +157,6 @@ def _contradiction(values: dict[str, Any]) -> str:
         return "acks=all"
     if values["retries"] == 0:
         return "retries above 0"
-    if values["max_in_flight_requests_per_connection"] > _MOST_IN_FLIGHT_WITH_IDEMPOTENCE:
-        return "max.in.flight.requests.per.connection of at most 5"
+    if values["max_in_flight_requests_per_connection"] > MOST_IN_FLIGHT:
+        return f"max.in.flight.requests.per.connection of at most {MOST_IN_FLIGHT}"
     return ""

@@ -115,9 +115,11 @@ class BrokerConfig(BrokerOptions):
     def _set_static(self) -> None:
         """Take the values of the file and the defaults."""
         values = vars(self)
-        for option in self.table.values():
-            text = self.static.get(option.name)
-            values[option.attribute] = option.default if text is None else option.parse(text)
+        values.update((option.attribute, option.default) for option in self.table.values())
+        for name, text in self.static.items():  # in this order, so that the first error is told
+            option = self.table.get(name)
+            if option is not None:
+                values[option.attribute] = option.parse(text)
 
     def _set_dynamic(self, name: str, text: str, *, strict: bool) -> None:
         option = self.table.get(name)

@@ -124,6 +124,7 @@ async def connect(broker: Broker) -> BrokerConnection:
         broker.port,
         client_id="test",
         connect_timeout=60.0,
+        request_timeout=60.0,
         security=Security(settings),
     )
 
