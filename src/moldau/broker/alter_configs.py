@@ -16,7 +16,7 @@ from moldau.config.option import AnyOption
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.group import GroupOptions
 from moldau.config.options.topic import TopicOptions
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 

@@ -75,9 +75,8 @@ def _parts() -> Iterator[str]:
         "These keys load without a warning and change nothing. Keys that begin with\n"
         "`listener.name.` (settings for one listener) are accepted in the same way.\n"
     )
-    for family in families():
-        names = ", ".join(f"`{name}`" for name in family.names)
-        yield f"\n**{family.title}.** {family.reason}\n{names}\n"
+    for title, reason, names in families():
+        yield f"\n**{title}.** {reason}\n{', '.join(f'`{name}`' for name in names)}\n"
     yield "\n## Replaced long ago\n\nThese keys give a warning that names their successor.\n\n"
     yield "".join(f"- `{old}`: write {new} instead\n" for old, new in replacements().items())
 

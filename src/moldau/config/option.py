@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 from moldau.config.types import ConfigType, format_value
@@ -191,7 +190,7 @@ class Options:
 
     title: ClassVar[str] = ""
     """The section's heading."""
-    table: ClassVar[Mapping[str, AnyOption]] = MappingProxyType({})
+    table: ClassVar[Mapping[str, AnyOption]] = {}
     """The options by Kafka's names."""
 
     def __init_subclass__(cls) -> None:
@@ -202,4 +201,4 @@ class Options:
         table.update(
             (value.name, value) for value in vars(cls).values() if isinstance(value, Option)
         )
-        cls.table = MappingProxyType(table)
+        cls.table = table

@@ -1,4 +1,7 @@
-"""The types of settings: how each is read from text, and printed, as Kafka does both."""
+"""The types of settings: how each is read from text, and printed, as Kafka does both.
+
+Also the types of what has settings.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,17 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class ResourceType(IntEnum):
+    """What settings belong to, numbered as the config APIs send it."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 def parse_boolean(text: str) -> bool:

@@ -22,7 +22,7 @@ from moldau.config.describing.broker import describe_broker, describe_cluster_de
 from moldau.config.describing.entry import ConfigEntry
 from moldau.config.describing.group import describe_group
 from moldau.config.describing.topic import describe_topic
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 

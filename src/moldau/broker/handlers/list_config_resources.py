@@ -15,7 +15,7 @@ from kio.schema.list_config_resources.v1.response import (
 )
 
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.wire.make import make
 

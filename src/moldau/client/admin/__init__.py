@@ -38,8 +38,7 @@ from moldau.client.admin.types import (
 from moldau.client.offsets import OffsetSpec
 from moldau.config.altering.operations import AlterOperation
 from moldau.config.describing.entry import ConfigEntry, ConfigSource
-from moldau.config.resource import ResourceType
-from moldau.config.types import ConfigType
+from moldau.config.types import ConfigType, ResourceType
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp
 
 __all__ = [

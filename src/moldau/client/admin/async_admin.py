@@ -37,7 +37,7 @@ from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicInfo
 from moldau.config.describing.entry import ConfigEntry
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import ConfigChange, ConfigResource, Outcome
 from moldau.client.errors import check, error_of
 from moldau.config.describing.entry import ConfigEntry, ConfigSource, ConfigSynonym
-from moldau.config.resource import ResourceType
-from moldau.config.types import ConfigType
+from moldau.config.types import ConfigType, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from moldau.config.altering.operations import AlterOperation
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import KafkaError
 from moldau.model import Node, TopicPartition
 

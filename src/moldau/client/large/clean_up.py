@@ -18,7 +18,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.client.large.claim_check import ClaimCheck, Storage, address_of
 from moldau.client.offsets import OffsetSpec
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 

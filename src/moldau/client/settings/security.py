@@ -16,7 +16,7 @@ from moldau.config.declare import (
     string,
 )
 from moldau.config.option import ConfigError
-from moldau.config.options.security_protocol import PLAINTEXT, SECURITY_PROTOCOLS
+from moldau.config.options.listeners import PLAINTEXT, SECURITY_PROTOCOLS
 from moldau.config.validators import OneOf, SomeOf
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

@@ -58,14 +58,14 @@ def broker_synonyms(config: BrokerConfig, name: str) -> Iterator[ConfigSynonym]:
     """The places from which a broker's setting could come, the winning one first."""
     option = BrokerOptions.table.get(name)
     if option is None:
-        for setting in config.settings_of(name):
-            yield ConfigSynonym(name, None if _hidden(name) else setting.text, setting.source)
+        for text, source in config.settings_of(name):
+            yield ConfigSynonym(name, None if _hidden(name) else text, source)
         return
     family = _ALIASES.get(name, (option,))
     synonyms = [
-        ConfigSynonym(member.name, shown(member, setting.text), setting.source)
+        ConfigSynonym(member.name, shown(member, text), source)
         for member in family
-        for setting in config.settings_of(member.name)
+        for text, source in config.settings_of(member.name)
     ]
     synonyms += [
         ConfigSynonym(member.name, member.format(member.default), ConfigSource.DEFAULT)

@@ -37,6 +37,6 @@ def _synonyms(config: BrokerConfig, option: AnyOption, own: str | None) -> Itera
         yield ConfigSynonym(option.name, own, ConfigSource.GROUP)
     name = option.synonyms[0].option.name if option.synonyms else option.name
     if option.synonyms:
-        for setting in config.settings_of(name):
-            yield ConfigSynonym(name, shown(option, setting.text), setting.source)
+        for text, source in config.settings_of(name):
+            yield ConfigSynonym(name, shown(option, text), source)
     yield ConfigSynonym(name, option.format(option.default), ConfigSource.DEFAULT)

@@ -40,9 +40,8 @@ def describe_new_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> li
 
 def _true_source(config: BrokerConfig, option: AnyOption) -> ConfigSource:
     for synonym in option.synonyms:
-        setting = next(config.settings_of(synonym.option.name), None)
-        if setting is not None:
-            return setting.source
+        for _, source in config.settings_of(synonym.option.name):
+            return source
     return ConfigSource.DEFAULT
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from moldau.config.properties import parse_properties
 
@@ -25,28 +25,24 @@ _SECRET_ENDINGS: Final = (
 )
 
 
-class Family(NamedTuple):
-    """Settings without effect, for one common reason."""
-
-    title: str
-    reason: str
-    names: tuple[str, ...]
+Family = tuple[str, str, list[str]]
+"""Title, reason and names of settings without effect."""
 
 
 def families() -> list[Family]:
-    blocks: list[tuple[str, str, list[str]]] = []
+    blocks: list[Family] = []
     for line in _data("ignored.txt").splitlines():
         if line.startswith(" "):
             blocks[-1][2].append(line.strip())
         elif line and not line.startswith("#"):
             title, _, reason = line.partition(": ")
             blocks.append((title, reason, []))
-    return [Family(title, reason, tuple(names)) for title, reason, names in blocks]
+    return blocks
 
 
 @cache
 def ignored_names() -> frozenset[str]:
-    return frozenset(name for family in families() for name in family.names)
+    return frozenset(name for _, _, names in families() for name in names)
 
 
 def is_ignored(name: str) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.config.declare import names, optional_names, optional_string, string
 from moldau.config.option import Options
-from moldau.config.options.security_protocol import PLAINTEXT, SECURITY_PROTOCOLS
 from moldau.config.validators import OneOf
+
+PLAINTEXT: Final = "PLAINTEXT"
+SECURITY_PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class ListenerOptions(Options):

@@ -7,8 +7,7 @@ from typing import Final
 from moldau.config.declare import boolean, following, long, names, optional_integer
 from moldau.config.option import Options, Synonym
 from moldau.config.options.cleaner import CleanerOptions
-from moldau.config.options.flushing import FlushOptions
-from moldau.config.options.log import LogOptions
+from moldau.config.options.log import FlushOptions, LogOptions
 from moldau.config.options.replication import ReplicationOptions
 from moldau.config.validators import ThrottledReplicas
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from moldau.config.describing.entry import ConfigSource
 from moldau.config.option import AnyOption, ConfigError, Option, Update
@@ -36,13 +36,6 @@ from moldau.config.values.topic import TopicConfig
 T = TypeVar("T")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-class SourcedText(NamedTuple):
-    """A text that somebody gave for a setting, and who."""
-
-    text: str
-    source: ConfigSource
 
 
 class BrokerConfig(BrokerOptions):
@@ -144,17 +137,17 @@ class BrokerConfig(BrokerOptions):
         """Whether anybody set the option, rather than leaving its default."""
         return next(self.settings_of(option.name), None) is not None
 
-    def settings_of(self, name: str) -> Iterator[SourcedText]:
-        """Who set what for this key, the winning one first."""
+    def settings_of(self, name: str) -> Iterator[tuple[str, ConfigSource]]:
+        """The texts that were set for this key and where, the winning one first."""
         text = self.broker_dynamic.get(name)
         if text is not None:
-            yield SourcedText(text, ConfigSource.BROKER)
+            yield text, ConfigSource.BROKER
         text = self.cluster_dynamic.get(name)
         if text is not None:
-            yield SourcedText(text, ConfigSource.CLUSTER_DEFAULT)
+            yield text, ConfigSource.CLUSTER_DEFAULT
         text = self.static.get(name)
         if text is not None:
-            yield SourcedText(text, ConfigSource.SERVER_PROPERTIES)
+            yield text, ConfigSource.SERVER_PROPERTIES
 
     @property
     def log_directories(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.config.option import AnyOption, ConfigError, Option
 from moldau.config.options.broker import BrokerOptions
-from moldau.config.options.security_protocol import PLAINTEXT
+from moldau.config.options.listeners import PLAINTEXT
 from moldau.config.options.topic import TopicOptions
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from moldau.config.option import invalid_value
 from moldau.config.options.broker import BrokerOptions
-from moldau.config.options.security_protocol import PLAINTEXT, SECURITY_PROTOCOLS
+from moldau.config.options.listeners import PLAINTEXT, SECURITY_PROTOCOLS
 from moldau.config.validators import is_digits
 
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound

@@ -53,8 +53,9 @@ def value_or_default(broker: BrokerConfig, option: AnyOption) -> Any:
     """The value of a broker's option, also of one that is accepted without effect."""
     if option.name in BrokerOptions.table:
         return broker.value(option)
-    setting = next(broker.settings_of(option.name), None)
-    try:
-        return option.default if setting is None else option.parse(setting.text)
-    except ConfigError:  # nobody has checked a setting that has no effect
-        return option.default
+    for text, _ in broker.settings_of(option.name):
+        try:
+            return option.parse(text)
+        except ConfigError:  # nobody has checked a setting that has no effect
+            break
+    return option.default

@@ -26,7 +26,7 @@ from moldau.client.errors import (
 from moldau.client.offsets import OffsetSpec
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.settings import CommonSettings, ProducerSettings
-from moldau.config.resource import ResourceType
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.spark.exactly_once.decision import Decision, QueryName, decode, encode
