@@ -163,6 +163,7 @@ soak: test-tools ## The long runs: every crash round, and more examples of every
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages
 	@$(BIN)/python -m moldau.config.docs > docs/configuration.md
+	@$(BIN)/python -m moldau.client.settings.docs > docs/client-settings.md
 	@$(BIN)/pytest tests/compat --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@$(BIN)/python tools/compat_table.py $(COMPAT_REPORT)
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.partition_log import PartitionLog
 from moldau.log.recovery import load_log
 from moldau.machine.disk import Buffer

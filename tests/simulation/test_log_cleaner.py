@@ -21,7 +21,8 @@ from uuid import uuid4
 
 import pytest
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, LogManager, PartitionLog
 from moldau.log.cleaner.direct import DirectRunner

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import PartitionLog
 from moldau.log.recovery import load_log

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.log.make import NOW_MS, make_batch, read_batches
 from tests.unit.log.test_manager import A0, TOPIC_ID, Broker, run_here, settle
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, PartitionLog
 from moldau.testing.disk import MemoryDisk

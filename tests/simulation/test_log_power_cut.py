@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin, PartitionLog, index_file
 from moldau.log.flush import FlushJob
 from moldau.log.producer_state import ProducerState, apply_batch

@@ -20,7 +20,7 @@ from moldau.broker.app import BrokerServer
 from moldau.broker.context import Broker
 from moldau.broker.ports import Ports
 from moldau.broker.router import Router
-from moldau.config import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.machine import Disk, Machine
 from moldau.machine.real import real_machine
 from moldau.replication import Partition

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
 from moldau.controller.kraft import MetadataImage, metadata_values, replay
 from moldau.coordination.store import CoordinationStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.config import Endpoint
+from moldau.config.values.endpoints import Endpoint
 from moldau.machine import Network
 
 

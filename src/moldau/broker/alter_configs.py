@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from moldau.broker.config_resources import ResourceType, check_broker_name, check_topic_name
+from moldau.broker.config_resources import check_broker_name, check_topic_name
 from moldau.broker.context import Broker
-from moldau.config import (
-    BROKER_OPTIONS,
-    GROUP_OPTIONS,
-    TOPIC_OPTIONS,
+from moldau.config.altering.validation import (
     validate_broker_update,
     validate_group_configs,
     validate_topic_configs,
 )
 from moldau.config.option import AnyOption
+from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group import GroupOptions
+from moldau.config.options.topic import TopicOptions
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
@@ -88,7 +89,7 @@ async def _alter_topic(broker: Broker, name: str, change: Change, validate_only:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
         )
-    settings = change(TOPIC_OPTIONS, broker.configs.topic_overrides(name))
+    settings = change(TopicOptions.table, broker.configs.topic_overrides(name))
     validate_topic_configs(settings, broker.config)
     if not validate_only:
         await broker.controller.alter_topic_configs(name, settings)
@@ -99,7 +100,7 @@ async def _alter_broker(broker: Broker, name: str, change: Change, validate_only
         check_broker_name(broker.node_id, name)
     config = broker.config
     stored = config.broker_dynamic if name else config.cluster_dynamic
-    settings = change(BROKER_OPTIONS, stored)
+    settings = change(BrokerOptions.table, stored)
     validate_broker_update(config, settings, per_broker=bool(name))
     if not validate_only:
         await broker.controller.alter_broker_configs(name, settings)
@@ -108,7 +109,7 @@ async def _alter_broker(broker: Broker, name: str, change: Change, validate_only
 async def _alter_group(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    settings = change(GROUP_OPTIONS, broker.configs.group_overrides(name))
+    settings = change(GroupOptions.table, broker.configs.group_overrides(name))
     validate_group_configs(settings, broker.config)
     if not validate_only:
         await broker.controller.alter_group_configs(name, settings)

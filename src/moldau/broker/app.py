@@ -25,26 +25,11 @@ from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
-from moldau.config import (
-    BROKER_RACK,
-    CONNECTIONS_MAX_IDLE_MS,
-    DEFAULT_REPLICATION_FACTOR,
-    DELETE_TOPIC_ENABLE,
-    MAX_CONNECTIONS,
-    MAX_CONNECTIONS_PER_IP,
-    MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
-    NUM_PARTITIONS,
-    SOCKET_LISTEN_BACKLOG_SIZE,
-    SOCKET_RECEIVE_BUFFER_BYTES,
-    SOCKET_REQUEST_MAX_BYTES,
-    SOCKET_SEND_BUFFER_BYTES,
-    UNCLEAN_LEADER_ELECTION_ENABLE,
-    BrokerConfig,
-    Option,
-    TopicConfig,
-    validate_topic_configs,
-)
-from moldau.config.listeners import Endpoint as ConfigEndpoint
+from moldau.config.altering.validation import validate_topic_configs
+from moldau.config.option import Option
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.endpoints import Endpoint as ConfigEndpoint
+from moldau.config.values.topic import TopicConfig
 from moldau.controller import Controller, ControllerSettings
 from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
@@ -123,7 +108,7 @@ class BrokerServer:
         self._undo.callback(self._machine.threads.close)
 
         configs = Configs(config)
-        log_dirs = _absolute(config.log_dirs)
+        log_dirs = _absolute(config.log_directories)
         machine = self._machine
         disk, run_in_thread = machine.disk, machine.threads.run
         with _in_plain_words():
@@ -182,7 +167,7 @@ class BrokerServer:
         self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
-        metrics = config.metrics_listener()
+        metrics = config.metrics_endpoint
         if metrics is not None:
             self._serve_metrics(metrics, broker)
 
@@ -230,7 +215,7 @@ class BrokerServer:
             metadata=MetadataCache(),
             producer_ids=ProducerIds(lambda: broker.controller.next_producer_id_block()),
             fetch_sessions=FetchSessions(
-                config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
+                config.max_incremental_fetch_session_cache_slots,
                 FETCH_SESSION_EVICTION_MS,
                 randomness=self._machine.secrets,
             ),
@@ -254,14 +239,14 @@ class BrokerServer:
             lambda changed: quotas.set_limits(*_connection_limits(changed))
         )
         settings = ListenerSettings(
-            limits=ConnectionLimits(max_request_bytes=config[SOCKET_REQUEST_MAX_BYTES]),
-            receive_buffer_bytes=_if_set(config, SOCKET_RECEIVE_BUFFER_BYTES),
-            send_buffer_bytes=_if_set(config, SOCKET_SEND_BUFFER_BYTES),
-            backlog=config[SOCKET_LISTEN_BACKLOG_SIZE],
-            max_idle_ms=config[CONNECTIONS_MAX_IDLE_MS],
+            limits=ConnectionLimits(max_request_bytes=config.socket_request_max_bytes),
+            receive_buffer_bytes=_if_set(config, BrokerConfig.socket_receive_buffer_bytes),
+            send_buffer_bytes=_if_set(config, BrokerConfig.socket_send_buffer_bytes),
+            backlog=config.socket_listen_backlog_size,
+            max_idle_ms=config.connections_max_idle_ms,
         )
         pool = BufferPool()
-        for endpoint in config.listeners():
+        for endpoint in config.endpoints:
             listener = Listener(
                 endpoint.name,
                 endpoint.host,
@@ -279,13 +264,15 @@ class BrokerServer:
     async def _registration(self) -> BrokerRegistration:
         """This broker as the others and the clients will know it."""
         ports = {listener.name: listener.port for listener in self._listeners}
-        advertised = await advertise(self._machine.network, self._config.advertised(), ports)
+        advertised = await advertise(
+            self._machine.network, self._config.advertised_endpoints, ports
+        )
         return BrokerRegistration(
             id=self._config.node_id,
             endpoints=tuple(
                 Endpoint(one.name, one.host, one.port, one.protocol) for one in advertised
             ),
-            rack=self._config[BROKER_RACK],
+            rack=self._config.broker_rack,
         )
 
     def _raise_open_files_limit(self) -> None:
@@ -312,14 +299,14 @@ def _if_set(config: BrokerConfig, option: Option[int]) -> int:
     Kafka's default of 100 KB turns off the system's own tuning, which doubles the CPU time of
     large requests (docs/adr/0001-own-transport-and-sendfile.md).
     """
-    return config[option] if config.is_set(option) else -1
+    return config.value(option) if config.is_set(option) else -1
 
 
 def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int]]:
     return (
-        config[MAX_CONNECTIONS],
-        config[MAX_CONNECTIONS_PER_IP],
-        config.max_connections_per_ip_overrides(),
+        config.max_connections,
+        config.max_connections_per_ip,
+        config.max_connections_by_ip(),
     )
 
 
@@ -330,10 +317,10 @@ def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettin
         validate_topic_configs(overrides, configs.broker)
 
     return ControllerSettings(
-        num_partitions=config[NUM_PARTITIONS],
-        default_replication_factor=config[DEFAULT_REPLICATION_FACTOR],
-        delete_topic_enable=config[DELETE_TOPIC_ENABLE],
-        unclean_leader_election_enable=config[UNCLEAN_LEADER_ELECTION_ENABLE],
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        delete_topic_enable=config.delete_topic_enable,
+        unclean_leader_election_enable=config.unclean_leader_election_enable,
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
         validate_topic_config=validate,
     )

@@ -1,20 +1,9 @@
-"""What settings belong to: topics, brokers and groups, as the config APIs name them."""
+"""Names of the topics and brokers that settings belong to, checked as the config APIs do."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 def check_topic_name(name: str) -> None:

@@ -9,14 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from moldau.config import (
-    BrokerConfig,
-    ConfigError,
-    GroupConfig,
-    TopicConfig,
-    group_config,
-    topic_config,
-)
+from moldau.config.option import ConfigError
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.group import GroupConfig, group_config
+from moldau.config.values.topic import TopicConfig
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +45,7 @@ class Configs:
 
     def _build(self, name: str, overrides: Mapping[str, str]) -> TopicConfig:
         try:
-            return topic_config(self.broker, overrides)
+            return self.broker.topic_defaults.override(overrides)
         except ConfigError as error:
             # Refused at the door, so this came from stored data: serve the topic rather than fail.
             log.warning("topic %s uses the broker's settings: %s", name, error)

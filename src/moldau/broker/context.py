@@ -14,7 +14,7 @@ from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.tasks import Tasks
 from moldau.broker.traffic import Traffic
-from moldau.config import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.controller import Controller
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import ClientInfo

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.exit_codes import CommandError, UsageError
 
 if TYPE_CHECKING:
-    from moldau.config import BrokerConfig
+    from moldau.config.values.broker import BrokerConfig
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
@@ -85,7 +85,7 @@ def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str
     }
 
     def on_ready(config: BrokerConfig, addresses: list[str]) -> None:
-        print(_banner(addresses, config.log_dirs), file=sys.stderr, flush=True)
+        print(_banner(addresses, config.log_directories), file=sys.stderr, flush=True)
 
     return _serve(settings, override, log_level, on_ready)
 
@@ -105,7 +105,7 @@ def _serve(
 ) -> int:
     overrides = _parse_overrides(override)
     _configure_logging(log_level)
-    from moldau.config import BrokerConfig
+    from moldau.config.values.broker import BrokerConfig
 
     settings = BrokerConfig.load(source, overrides)
     from moldau.broker.app import run

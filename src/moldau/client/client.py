@@ -19,23 +19,15 @@ class Client(AsyncClosing):
         self,
         bootstrap_servers: str,
         *,
-        connect_timeout: float = 10.0,
-        request_timeout: float = 30.0,
+        request_timeout: float | None = None,
         config: Mapping[str, object] | None = None,
         machine: Machine | None = None,
     ) -> None:
         """``config`` has further settings, under Kafka's names."""
-        self.cluster = Cluster(
-            CommonSettings(
-                {
-                    **(config or {}),
-                    "bootstrap.servers": bootstrap_servers,
-                    "socket.connection.setup.timeout.ms": round(connect_timeout * 1000),
-                    "request.timeout.ms": round(request_timeout * 1000),
-                }
-            ),
-            machine,
-        )
+        settings: dict[str, object] = {**(config or {}), "bootstrap.servers": bootstrap_servers}
+        if request_timeout is not None:
+            settings["request.timeout.ms"] = round(request_timeout * 1000)
+        self.cluster = Cluster(CommonSettings(settings), machine)
         self.admin = AsyncAdmin.over(self.cluster)
 
     async def start(self) -> None:

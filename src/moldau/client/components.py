@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from moldau.config.option import ConfigError
+from moldau.config.option import invalid_value
 
 
 def load(value: Any, setting: str) -> Any:
@@ -19,10 +19,8 @@ def load(value: Any, setting: str) -> Any:
     try:
         return found()
     except TypeError as error:
-        raise ConfigError(
-            f"Invalid value {value!r} for {setting}: cannot be made without arguments ({error}); "
-            "give an instance instead"
-        ) from error
+        reason = f"cannot be made without arguments ({error}); give an instance instead"
+        raise invalid_value(setting, value, reason) from error
 
 
 def _import(path: str, setting: str) -> Any:
@@ -30,14 +28,16 @@ def _import(path: str, setting: str) -> Any:
     if not colon:
         module, _, name = path.rpartition(".")
     if not module or not name:
-        raise ConfigError(
-            f"Invalid value {path!r} for {setting}: there is nothing of this name here; "
-            "code of your own is package.module:Name, or the object itself"
+        raise invalid_value(
+            setting,
+            path,
+            "there is nothing of this name here; code of your own is package.module:Name, or the "
+            "object itself",
         )
     try:
         found = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"Invalid value {path!r} for {setting}: {error}") from error
+        raise invalid_value(setting, path, str(error)) from error
     return found

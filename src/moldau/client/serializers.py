@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from moldau.client.components import load
-from moldau.config.option import ConfigError
+from moldau.config.option import invalid_value
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ def serializer_of(setting: Any, name: str) -> Serialize | None:
         return found.serialize
     if callable(found):
         return lambda _topic, value: found(value)
-    raise ConfigError(f"Invalid value {setting!r} for {name}: it has no serialize()")
+    raise invalid_value(name, setting, "it has no serialize()")
 
 
 def deserializer_of(setting: Any, name: str) -> Deserialize | None:
@@ -64,7 +64,7 @@ def deserializer_of(setting: Any, name: str) -> Deserialize | None:
         return found.deserialize
     if callable(found):
         return lambda _topic, data: found(data)
-    raise ConfigError(f"Invalid value {setting!r} for {name}: it has no deserialize()")
+    raise invalid_value(name, setting, "it has no deserialize()")
 
 
 def _encode_text(_topic: str, value: Any) -> bytes:

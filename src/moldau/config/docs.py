@@ -6,20 +6,14 @@ A test compares the committed page with this output, so the page cannot fall beh
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from moldau.config.ignored import FAMILIES, REPLACED
-from moldau.config.option import (
-    MAX_INT,
-    MAX_LONG,
-    AnyOption,
-    Area,
-    ConfigType,
-    format_value,
-)
-from moldau.config.per_group_options import PER_GROUP, broker_setting
-from moldau.config.tables import BROKER_AREAS
-from moldau.config.topic_options import TOPIC, TOPIC_SYNONYMS
+from moldau.config.markdown import Column, option_table
+from moldau.config.option import AnyOption, Options
+from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group import GroupOptions
+from moldau.config.options.ignored import families, replacements
+from moldau.config.options.topic import TopicOptions
 
 _INTRO = """\
 # Settings
@@ -72,106 +66,28 @@ def configuration_page() -> str:
 def _parts() -> Iterator[str]:
     yield _INTRO
     yield f"\n{_ALIASES}"
-    for area in BROKER_AREAS:
-        yield _section(area, _broker_columns, ("Type", "Default", "Allowed", "Change", "Meaning"))
-    yield _section(
-        TOPIC, _topic_columns, ("Type", "Default", "Allowed", "Broker setting", "Meaning")
-    )
-    yield _section(
-        PER_GROUP, _group_columns, ("Type", "Default", "Allowed", "Broker setting", "Meaning")
-    )
+    for section in BrokerOptions.__bases__:
+        yield _section(section, {"Change": lambda option: option.update.value})
+    for options in (TopicOptions, GroupOptions):
+        yield _section(options, {"Broker setting": _behind})
     yield "\n## Accepted without effect\n\n"
     yield (
         "These keys load without a warning and change nothing. Keys that begin with\n"
         "`listener.name.` (settings for one listener) are accepted in the same way.\n"
     )
-    for family in FAMILIES:
-        names = ", ".join(f"`{name}`" for name in family.names)
-        yield f"\n**{family.title}.** {family.reason}\n{names}\n"
+    for title, reason, names in families():
+        yield f"\n**{title}.** {reason}\n{', '.join(f'`{name}`' for name in names)}\n"
     yield "\n## Replaced long ago\n\nThese keys give a warning that names their successor.\n\n"
-    yield "".join(f"- `{name}`: {hint}\n" for name, hint in REPLACED.items())
+    yield "".join(f"- `{old}`: write {new} instead\n" for old, new in replacements().items())
 
 
-def _section(
-    area: Area, columns: Callable[[AnyOption], tuple[str, ...]], titles: tuple[str, ...]
-) -> str:
-    lines = [f"\n## {area.title}\n", f"{area.intro}\n"]
-    lines.append(f"| Name | {' | '.join(titles)} |")
-    lines.append("|---|" + "---|" * len(titles))
-    for option in sorted(area.options, key=lambda option: option.name):
-        mark = " †" if option.inert else ""
-        lines.append(f"| `{option.name}`{mark} | {' | '.join(columns(option))} |")
-    return "\n".join(lines) + "\n"
+def _section(options: type[Options], more: dict[str, Column]) -> str:
+    intro = " ".join((options.__doc__ or "").split())
+    return f"\n## {options.title}\n\n{intro}\n\n{option_table(options.table.values(), more)}"
 
 
-def _broker_columns(option: AnyOption) -> tuple[str, ...]:
-    return (
-        option.type.name.lower(),
-        _default(option),
-        _allowed(option),
-        option.update.value,
-        _meaning(option),
-    )
-
-
-def _topic_columns(option: AnyOption) -> tuple[str, ...]:
-    synonyms = TOPIC_SYNONYMS.get(option.name, ())
-    brokers = ", ".join(f"`{synonym.option.name}`" for synonym in synonyms)
-    return (
-        option.type.name.lower(), _default(option), _allowed(option), brokers, _meaning(option)
-    )  # fmt: skip
-
-
-def _group_columns(option: AnyOption) -> tuple[str, ...]:
-    broker = broker_setting(option.name)
-    return (
-        option.type.name.lower(),
-        _default(option),
-        _allowed(option),
-        "" if broker is None else f"`{broker}`",
-        _meaning(option),
-    )
-
-
-def _meaning(option: AnyOption) -> str:
-    return f"{option.doc} Internal: for tests." if option.internal else option.doc
-
-
-def _allowed(option: AnyOption) -> str:
-    if option.allowed is not None:
-        return option.allowed.text
-    return "true, false" if option.type is ConfigType.BOOLEAN else ""
-
-
-def _default(option: AnyOption) -> str:
-    value = option.default
-    if value is None:
-        return "not set"
-    text = format_value(value)
-    if not text:
-        return "empty"
-    note = (
-        "" if isinstance(value, bool) or not isinstance(value, int) else _size(option.name, value)
-    )
-    return f"`{text.replace(',', ', ')}`{note}"
-
-
-def _size(name: str, value: int) -> str:
-    """The number in units that people think in."""
-    if value in (MAX_INT, MAX_LONG):
-        return " (no limit)"
-    if name.endswith(("bytes", "buffer.size")):
-        return _in_units(value, (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)))
-    if name.endswith(".ms"):
-        return _in_units(value, (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)))
-    return ""
-
-
-def _in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
-    for unit, size in units:
-        if value >= size and value % size == 0:
-            return f" ({value // size} {unit})"
-    return ""
+def _behind(option: AnyOption) -> str:
+    return ", ".join(f"`{synonym.option.name}`" for synonym in option.synonyms)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from moldau.durations import parse_iso_duration_ms
-
 
 class Validator(Protocol):
     """Decides whether a parsed value is allowed."""
@@ -66,7 +64,7 @@ class OneOf:
 
     @property
     def text(self) -> str:
-        return ", ".join(self.words)
+        return ", ".join(word or "empty" for word in self.words)
 
     def reason(self, value: str) -> str | None:
         known = value in self.words
@@ -112,16 +110,24 @@ class ThrottledReplicas:
 
 
 class OffsetReset:
-    """Where a group begins: a word, or how long ago as an ISO 8601 duration."""
+    """Where reading begins: a word, or how long ago as an ISO 8601 duration (KIP-1106)."""
 
-    __slots__ = ()
+    __slots__ = ("words",)
 
-    text = "earliest, latest, or by_duration: with an ISO 8601 duration such as PT1H"
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    @property
+    def text(self) -> str:
+        words = ", ".join(self.words)
+        return f"{words}, or by_duration: with an ISO 8601 duration such as PT1H"
 
     def reason(self, value: str) -> str | None:
         kind, colon, duration = value.partition(":")
-        if not colon and kind in ("earliest", "latest"):
+        if not colon and kind in self.words:
             return None
+        from moldau.durations import parse_iso_duration_ms  # rarely needed, and start-up counts
+
         try:
             if kind == "by_duration":
                 parse_iso_duration_ms(duration)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from moldau.config.options.replication import ReplicationOptions
+from moldau.config.options.topic_creation import TopicCreationOptions
+
 
 def _accept(_overrides: Mapping[str, str]) -> None:
     return None
@@ -14,10 +17,10 @@ def _accept(_overrides: Mapping[str, str]) -> None:
 class ControllerSettings:
     """Attributes may be replaced while the controller runs (dynamic settings)."""
 
-    num_partitions: int = 1
-    default_replication_factor: int = 1
-    delete_topic_enable: bool = True
-    unclean_leader_election_enable: bool = False
+    num_partitions: int = TopicCreationOptions.num_partitions.default
+    default_replication_factor: int = TopicCreationOptions.default_replication_factor.default
+    delete_topic_enable: bool = TopicCreationOptions.delete_topic_enable.default
+    unclean_leader_election_enable: bool = ReplicationOptions.unclean_leader_election_enable.default
     """What the broker's file says; settings made at run time win, see ``ActiveController``."""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""

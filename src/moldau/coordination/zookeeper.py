@@ -19,6 +19,7 @@ from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
+from moldau.config.options.coordination import CoordinationOptions
 from moldau.coordination import ensure
 from moldau.coordination.errors import (
     CoordinationError,
@@ -44,7 +45,7 @@ from moldau.coordination.tree import check_path
 
 logger = logging.getLogger(__name__)
 
-SESSION_TIMEOUT_MS = 18_000
+SESSION_TIMEOUT_MS = CoordinationOptions.zookeeper_session_timeout_ms.default
 """The default of Kafka's ``zookeeper.session.timeout.ms``."""
 IN_FLIGHT = 128
 """How many requests may be under way. Kazoo wakes its thread with a byte in a socket pair for each;

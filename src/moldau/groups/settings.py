@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from moldau.config import group_options as options
-from moldau.config.broker import BrokerConfig
-from moldau.config.group import GroupConfig
+from moldau.config.options.group_coordinator import GroupCoordinatorOptions as Options
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.group import GroupConfig
 
 _MINUTE_MS = 60_000
 
@@ -36,31 +37,34 @@ class MigrationPolicy(Enum):
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
+_DEFAULT_POLICY = MigrationPolicy(Options.group_consumer_migration_policy.default)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    group_min_session_timeout_ms: int = 6000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_initial_rebalance_delay_ms: int = 3000
-    group_max_size: int = 2**31 - 1
-    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
+    group_min_session_timeout_ms: int = Options.group_min_session_timeout_ms.default
+    group_max_session_timeout_ms: int = Options.group_max_session_timeout_ms.default
+    group_initial_rebalance_delay_ms: int = Options.group_initial_rebalance_delay_ms.default
+    group_max_size: int = Options.group_max_size.default
+    group_coordinator_rebalance_protocols: tuple[str, ...] = (
+        Options.group_coordinator_rebalance_protocols.default
+    )
 
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_min_session_timeout_ms: int = 45_000
-    group_consumer_max_session_timeout_ms: int = 60_000
-    group_consumer_heartbeat_interval_ms: int = 5000
-    group_consumer_min_heartbeat_interval_ms: int = 5000
-    group_consumer_max_heartbeat_interval_ms: int = 15_000
-    group_consumer_max_size: int = 2**31 - 1
-    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    group_consumer_assignment_interval_ms: int = 1000
-    group_consumer_min_assignment_interval_ms: int = 0
-    group_consumer_max_assignment_interval_ms: int = 15_000
-    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = Options.group_consumer_session_timeout_ms.default
+    group_consumer_heartbeat_interval_ms: int = Options.group_consumer_heartbeat_interval_ms.default
+    group_consumer_max_size: int = Options.group_consumer_max_size.default
+    group_consumer_assignors: tuple[str, ...] = Options.group_consumer_assignors.default
+    group_consumer_migration_policy: MigrationPolicy = _DEFAULT_POLICY
+    group_consumer_assignment_interval_ms: int = (
+        Options.group_consumer_assignment_interval_ms.default
+    )
+    group_consumer_regex_refresh_interval_ms: int = (
+        Options.group_consumer_regex_refresh_interval_ms.default
+    )
 
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_ms: int = 10_080 * _MINUTE_MS
-    offsets_retention_check_interval_ms: int = 600_000
+    offset_metadata_max_bytes: int = Options.offset_metadata_max_bytes.default
+    offsets_retention_ms: int = Options.offsets_retention_minutes.default * _MINUTE_MS
+    offsets_retention_check_interval_ms: int = Options.offsets_retention_check_interval_ms.default
 
     group_config: Callable[[str], GroupConfig] | None = None
     """What holds for one group, asked anew each time: it may change while the group lives."""
@@ -79,49 +83,12 @@ class GroupSettings:
     def from_config(
         cls, config: BrokerConfig, group_config: Callable[[str], GroupConfig] | None = None
     ) -> GroupSettings:
-        return cls(
-            group_min_session_timeout_ms=config[options.GROUP_MIN_SESSION_TIMEOUT_MS],
-            group_max_session_timeout_ms=config[options.GROUP_MAX_SESSION_TIMEOUT_MS],
-            group_initial_rebalance_delay_ms=config[options.GROUP_INITIAL_REBALANCE_DELAY_MS],
-            group_max_size=config[options.GROUP_MAX_SIZE],
-            group_coordinator_rebalance_protocols=tuple(
-                config[options.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
-            ),
-            group_consumer_session_timeout_ms=config[options.GROUP_CONSUMER_SESSION_TIMEOUT_MS],
-            group_consumer_min_session_timeout_ms=config[
-                options.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS
-            ],
-            group_consumer_max_session_timeout_ms=config[
-                options.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS
-            ],
-            group_consumer_heartbeat_interval_ms=config[
-                options.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS
-            ],
-            group_consumer_min_heartbeat_interval_ms=config[
-                options.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS
-            ],
-            group_consumer_max_heartbeat_interval_ms=config[
-                options.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS
-            ],
-            group_consumer_max_size=config[options.GROUP_CONSUMER_MAX_SIZE],
-            group_consumer_assignors=tuple(config[options.GROUP_CONSUMER_ASSIGNORS]),
-            group_consumer_migration_policy=MigrationPolicy(
-                config[options.GROUP_CONSUMER_MIGRATION_POLICY].lower()
-            ),
-            group_consumer_assignment_interval_ms=config[
-                options.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS
-            ],
-            group_consumer_min_assignment_interval_ms=config[
-                options.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS
-            ],
-            group_consumer_max_assignment_interval_ms=config[
-                options.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS
-            ],
-            group_consumer_regex_refresh_interval_ms=config[
-                options.GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS
-            ],
-            offset_metadata_max_bytes=config[options.OFFSET_METADATA_MAX_BYTES],
-            offsets_retention_ms=config[options.OFFSETS_RETENTION_MINUTES] * _MINUTE_MS,
-            offsets_retention_check_interval_ms=config[options.OFFSETS_RETENTION_CHECK_INTERVAL_MS],
-            group_config=group_config,
-        )
+        values: dict[str, Any] = {
+            option.attribute: config.value(option)
+            for option in Options.table.values()
+            if option.attribute in cls.__slots__
+        }
+        policy = config.group_consumer_migration_policy.lower()
+        values["group_consumer_migration_policy"] = MigrationPolicy(policy)
+        values["offsets_retention_ms"] = config.offsets_retention_minutes * _MINUTE_MS
+        return cls(**values, group_config=group_config)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from zlib import crc32
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.leader_epochs import LeaderEpochs

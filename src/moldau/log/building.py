@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import LogDirectory
 from moldau.log.names import PARTITION_METADATA, partition_dir_name

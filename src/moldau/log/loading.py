@@ -7,12 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from moldau.config import (
-    NUM_RECOVERY_THREADS_PER_DATA_DIR,
-    PRODUCER_ID_EXPIRATION_MS,
-    BrokerConfig,
-    TopicConfig,
-)
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.log_directory import DirectoryContent, LoadResult, LogDirectory
 from moldau.machine import RunInThread
 
@@ -60,7 +56,7 @@ async def load_partitions(
     ]
     # Opening a clean log is a few small system calls: threads would only fight for the lock of
     # the interpreter. Recovery reads and checks data, which runs beside other threads.
-    threads = 1 if content.clean else config[NUM_RECOVERY_THREADS_PER_DATA_DIR]
+    threads = 1 if content.clean else config.num_recovery_threads_per_data_dir
     free_threads = asyncio.Semaphore(threads)
 
     async def load(chunk: list[str]) -> None:
@@ -71,7 +67,7 @@ async def load_partitions(
                 content,
                 topic_config,
                 now_ms(),
-                config[PRODUCER_ID_EXPIRATION_MS],
+                config.producer_id_expiration_ms,
             )
         on_loaded(result)
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log.checkpoints import read_offsets, write_offsets
 from moldau.log.errors import CorruptCheckpointError

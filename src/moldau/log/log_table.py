@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from moldau.config import PRODUCER_ID_EXPIRATION_MS, BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.background import Background
 from moldau.log.base_log import BaseLog
 from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
@@ -44,8 +45,8 @@ class LogTable(ABC):
         self._clock = clock
         self._run_in_thread = run_in_thread
         self._directories = LogDirectories(disk, log_dirs)
-        self._directories.cordon(config.cordoned_log_dirs)
-        self._builder = LogBuilder(disk, clock, config[PRODUCER_ID_EXPIRATION_MS])
+        self._directories.cordon(config.cordoned_log_directories)
+        self._builder = LogBuilder(disk, clock, config.producer_id_expiration_ms)
         self._background = Background(clock)
         self._flusher = Flusher(clock, run_in_thread, self._background)
         self.logs: dict[TopicPartition, PartitionLog] = {}

@@ -11,19 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moldau.config import (
-    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
-    LOG_FLUSH_SCHEDULER_INTERVAL_MS,
-    LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
-    LOG_INITIAL_TASK_DELAY_MS,
-    LOG_RETENTION_CHECK_INTERVAL_MS,
-    PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
-    PRODUCER_ID_EXPIRATION_MS,
-    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
-    REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
-    BrokerConfig,
-    TopicConfig,
-)
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.base_log import BaseLog
 from moldau.log.checkpointer import Checkpointer
 from moldau.log.cleaner.log_cleaner import LogCleaner
@@ -160,34 +149,34 @@ class LogManager(MovableLogs):
 
     def _schedule(self) -> None:
         config, every = self._config, self._background.every
-        flush_check_ms = min(config[LOG_FLUSH_SCHEDULER_INTERVAL_MS], _FLUSH_CHECK_MS)
+        flush_check_ms = min(config.log_flush_scheduler_interval_ms, _FLUSH_CHECK_MS)
         every(flush_check_ms / 1000, self._flush_due_logs)
         every(
-            config[LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
+            config.log_flush_offset_checkpoint_interval_ms / 1000,
             self._checkpointer.recovery_points,
         )
         every(
-            config[LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
+            config.log_flush_start_offset_checkpoint_interval_ms / 1000,
             self._checkpointer.log_start_offsets,
         )
         every(
-            config[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000,
+            config.replica_high_watermark_checkpoint_interval_ms / 1000,
             self._checkpointer.write_high_watermarks,
         )
-        every(config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS] / 1000, self._expire_producers)
+        every(config.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
         every(
-            config[LOG_RETENTION_CHECK_INTERVAL_MS] / 1000,
+            config.log_retention_check_interval_ms / 1000,
             self._retention.run,
-            first=config[LOG_INITIAL_TASK_DELAY_MS] / 1000,
+            first=config.log_initial_task_delay_ms / 1000,
         )
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time."""
         self._config = config
-        self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
+        self._builder.producer_expiration_ms = config.producer_id_expiration_ms
         self.cleaner.config = config
-        self._directories.cordon(config.cordoned_log_dirs)
-        self._moves.set_rate(config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND])
+        self._directories.cordon(config.cordoned_log_directories)
+        self._moves.set_rate(config.replica_alter_log_dirs_io_max_bytes_per_second)
 
     def _hook_up(self, log: PartitionLog) -> None:
         log.on_roll = self._rolled
@@ -233,7 +222,7 @@ class LogManager(MovableLogs):
                 self._flusher.request(log, log.log_end_offset)
 
     async def _expire_producers(self) -> None:
-        oldest_ms = self._clock.now_ms() - self._config[PRODUCER_ID_EXPIRATION_MS]
+        oldest_ms = self._clock.now_ms() - self._config.producer_id_expiration_ms
         for log in self.logs.values():
             log.expire_producers(oldest_ms)
 

@@ -7,12 +7,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from moldau.config import (
-    NUM_REPLICA_ALTER_LOG_DIRS_THREADS,
-    PRODUCER_ID_EXPIRATION_MS,
-    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
-    BrokerConfig,
-)
+from moldau.config.values.broker import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import StorageError
 from moldau.log.log_directory import DirectoryContent, LogDirectory
@@ -51,8 +46,8 @@ class MovableLogs(LogTable):
             self._flusher,
             self._builder,
             self,
-            at_once=config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(log_dirs),
-            rate=config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+            at_once=config.num_replica_alter_log_dirs_threads or len(log_dirs),
+            rate=config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
         self._altering = asyncio.Lock()
         self.on_replaced: Callable[[PartitionLog], None] = _ignore
@@ -115,7 +110,7 @@ class MovableLogs(LogTable):
                 await self._moves.begin(log, home, directory)
 
     async def _resume_moves(self, contents: Mapping[str, DirectoryContent]) -> None:
-        expiration_ms = self._config[PRODUCER_ID_EXPIRATION_MS]
+        expiration_ms = self._config.producer_id_expiration_ms
         futures = Futures(self._disk, self._clock.now_ms(), expiration_ms)
         for path, content in contents.items():
             directory = self._directories[path]

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from moldau.config import TopicConfig
+from moldau.config.options.transactions import TransactionOptions
+from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
@@ -45,7 +46,7 @@ from moldau.records.errors import CorruptRecordError
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_EXPIRATION_MS = 86_400_000
+DEFAULT_EXPIRATION_MS = TransactionOptions.producer_id_expiration_ms.default
 
 
 class RecoveryStats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 
 
 class Aged(Protocol):

@@ -12,7 +12,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from crc32c import crc32c
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import RecordValidationError
 from moldau.records.batch import (

@@ -23,11 +23,11 @@ _MAX_REMEMBERED_KEYS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class GroupingRules:
-    window_ms: int = 60_000
+    window_ms: int
     """How long a mail collects alerts; 0 mails every alert alone."""
-    bypass: Severity | None = Severity.CRITICAL
+    bypass: Severity | None
     """Alerts of this severity and above do not wait for others."""
-    dedupe_window_ms: int = 600_000
+    dedupe_window_ms: int
 
 
 @dataclass(slots=True)

@@ -38,11 +38,11 @@ _LOOK_EVERY: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    first_delay_ms: int = 1_000
-    max_delay_ms: int = 300_000
-    max_attempts: int = 20
-    give_up_after_ms: int = 24 * 3_600_000
-    hold_uncertain: bool = False
+    first_delay_ms: int
+    max_delay_ms: int
+    max_attempts: int
+    give_up_after_ms: int
+    hold_uncertain: bool
 
     def delay_ms(self, attempts: int, chance: float) -> int:
         """Doubling, with some of it random: mails that failed together do not return together."""

@@ -22,17 +22,17 @@ _PERMANENT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class SmtpSettings:
-    host: str = "127.0.0.1"
-    port: int = 25
-    starttls: bool = False
-    tls: bool = False
+    host: str
+    port: int
+    starttls: bool
+    tls: bool
     """TLS from the first byte (port 465)."""
-    ca_file: str | None = None
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    sender: str = "moldau@localhost"
+    ca_file: str | None
+    username: str | None
+    password: str | None = field(repr=False)
+    sender: str
     """An address, or a name and an address: ``Alerts <alerts@example.org>``."""
-    timeout: float = 30.0
+    timeout: float
 
     @property
     def envelope_sender(self) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from moldau.config.options.coordination import CoordinationOptions
+from moldau.config.options.network import NetworkOptions
 from moldau.machine import Clock, Machine, Part, Timer, Transport
 from moldau.net.errors import ChannelClosedError, RequestTimeoutError
 from moldau.net.frames import BufferPool, FrameReader
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 # A response is as large as the client asked for, so this is only the limit of the size prefix.
+CONNECT_TIMEOUT: Final = NetworkOptions.socket_connection_setup_timeout_ms.default / 1000
+REQUEST_TIMEOUT: Final = CoordinationOptions.request_timeout_ms.default / 1000
 MAX_RESPONSE_BYTES: Final = 2**31 - 1
 
 _read_correlation_id = Struct(">i").unpack_from
@@ -45,7 +49,7 @@ class Channel:
         self,
         clock: Clock,
         *,
-        request_timeout: float = 30.0,
+        request_timeout: float = REQUEST_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         pool: BufferPool | None = None,
     ) -> None:
@@ -72,8 +76,8 @@ class Channel:
         host: str,
         port: int,
         *,
-        connect_timeout: float = 10.0,
-        request_timeout: float = 30.0,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        request_timeout: float = REQUEST_TIMEOUT,
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, Final, TypeAlias
 
+from moldau.config.options.network import NetworkOptions
 from moldau.machine.network import Part, Transport
 from moldau.net.errors import FrameSizeError
 from moldau.net.frames import BufferPool, FrameReader
@@ -45,7 +46,7 @@ outlives the call may hold on to it. Answers are whole frames, size prefix inclu
 class ConnectionLimits:
     """What one connection may cost."""
 
-    max_request_bytes: int = 100 * 1024 * 1024
+    max_request_bytes: int = NetworkOptions.socket_request_max_bytes.default
     """``socket.request.max.bytes``: a larger frame closes the connection before it is read."""
 
     max_in_flight: int = 256

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from moldau.config.options.network import NetworkOptions
 from moldau.machine import Acceptor, Clock, Incoming, Network, Timer
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
@@ -43,10 +44,10 @@ class ListenerSettings:
     send_buffer_bytes: int = -1
     """``socket.send.buffer.bytes``; -1 leaves it to the operating system."""
 
-    backlog: int = 50
+    backlog: int = NetworkOptions.socket_listen_backlog_size.default
     """``socket.listen.backlog.size``"""
 
-    max_idle_ms: int = 600_000
+    max_idle_ms: int = NetworkOptions.connections_max_idle_ms.default
     """``connections.max.idle.ms``; negative: idle connections stay."""
 
 

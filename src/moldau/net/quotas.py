@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-UNLIMITED = 2**31 - 1
+from moldau.config.options.network import NetworkOptions
 
 
 class ConnectionQuotas:
@@ -16,8 +16,8 @@ class ConnectionQuotas:
 
     def __init__(
         self,
-        max_connections: int = UNLIMITED,
-        max_per_ip: int = UNLIMITED,
+        max_connections: int = NetworkOptions.max_connections.default,
+        max_per_ip: int = NetworkOptions.max_connections_per_ip.default,
         overrides: Mapping[str, int] | None = None,
     ) -> None:
         """``overrides``: ``max.connections.per.ip.overrides``, address to limit."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import cramjam
 
+from moldau.config.options.compression import CompressionLevels
 from moldau.records.errors import InvalidRecordError
 
 DEFAULT_LIMIT: Final = 256 * 1024 * 1024
@@ -50,8 +51,13 @@ class Compression(IntEnum):
         raise ValueError(f"unknown compression type {label!r}")
 
 
-_DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+_DEFAULT_LEVELS: Final[dict[int, int]] = {
+    Compression.GZIP: CompressionLevels.compression_gzip_level.default,
+    Compression.LZ4: CompressionLevels.compression_lz4_level.default,
+    Compression.ZSTD: CompressionLevels.compression_zstd_level.default,
+}
 
+_GZIP_OWN_CHOICE: Final = 6
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 """Magic, version, and the oldest version that can read it."""
@@ -74,14 +80,16 @@ def compress(codec: int, data: bytes | bytearray | memoryview, level: int | None
     """``data`` under ``codec``, at a level as in Kafka's ``compression.*.level``."""
     if codec == Compression.NONE:
         return bytes(data)
+    if level is None:
+        level = _DEFAULT_LEVELS.get(codec)
     if codec == Compression.GZIP:
-        return bytes(cramjam.gzip.compress(data, 6 if level in (None, -1) else level))
+        return bytes(cramjam.gzip.compress(data, _GZIP_OWN_CHOICE if level == -1 else level))
     if codec == Compression.SNAPPY:
         return _compress_xerial(data)
     if codec == Compression.LZ4:
         return _compress_lz4(data, level)
     if codec == Compression.ZSTD:
-        return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
+        return bytes(cramjam.zstd.compress(data, level))
     raise InvalidRecordError(f"unknown compression type id {codec}")
 
 
@@ -113,10 +121,12 @@ def decompress(
 
 
 def _compress_lz4(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    # Kafka's default level 9 stands for the fast compressor, any other number for the thorough one.
+    # Kafka's default level stands for the fast compressor, any other number for the thorough one.
     # cramjam's lz4.compress() links its blocks, which the Java client cannot read.
     compressor = cramjam.lz4.Compressor(
-        level=1 if level in (None, 9) else level, content_checksum=False, block_linked=False
+        level=1 if level == _DEFAULT_LEVELS[Compression.LZ4] else level,
+        content_checksum=False,
+        block_linked=False,
     )
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError

@@ -119,19 +119,19 @@ class ReadOptions:
     subscription: Subscription
     starting: Where
     ending: Where
-    by_timestamp_strategy: Strategy = "error"
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    min_partitions: int | None = None
-    max_records_per_partition: int | None = None
-    max_offsets_per_trigger: int | None = None
-    min_offsets_per_trigger: int | None = None
-    max_trigger_delay: float = 900.0
-    poll_timeout: float = 120.0
-    key: Decoding = Decoding()
-    value: Decoding = Decoding()
-    on_bad_record: OnBadRecord = "fail"
-    dead_letter_topic: str | None = None
+    by_timestamp_strategy: Strategy
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+    poll_timeout: float
+    key: Decoding
+    value: Decoding
+    on_bad_record: OnBadRecord
+    dead_letter_topic: str | None
 
     @property
     def read_committed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.broker.advertising import advertise
-from moldau.config import Endpoint
+from moldau.config.values.endpoints import Endpoint
 from moldau.machine.real.sockets.network import SocketNetwork
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.configs import Configs
-from moldau.config import MESSAGE_MAX_BYTES, BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 
 
 def make_configs(**settings: str) -> Configs:
@@ -34,7 +34,7 @@ def test_settings_are_replaced_as_a_whole() -> None:
     configs.update({"t": {"max.message.bytes": "10", "retention.ms": "5"}}, {})
     configs.update({"t": {"retention.ms": "6"}}, {})
     assert configs.topic("t").retention_ms == 6
-    assert configs.topic("t").max_message_bytes == configs.broker[MESSAGE_MAX_BYTES]
+    assert configs.topic("t").max_message_bytes == configs.broker.message_max_bytes
     configs.update({"t": {}}, {})
     assert configs.topic("t") is configs.topic("u")
 
@@ -76,7 +76,7 @@ def test_settings_of_other_brokers_do_not_matter() -> None:
 def test_whoever_wants_to_know_is_told_of_new_broker_settings() -> None:
     configs = make_configs()
     told: list[int] = []
-    configs.on_broker_change.append(lambda config: told.append(config[MESSAGE_MAX_BYTES]))
+    configs.on_broker_change.append(lambda config: told.append(config.message_max_bytes))
     configs.update({}, {"1": {"message.max.bytes": "60"}})
     configs.update({}, {"": {}})
     assert told == [60, 60]

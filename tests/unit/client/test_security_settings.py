@@ -155,7 +155,7 @@ def test_client_credentials_come_from_jaas_or_from_settings() -> None:
         ),
         (
             {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"},
-            "must be https or empty",
+            "must be one of: https, empty",
         ),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, "TLSv1.2"),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": ""}, "must not be empty"),

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from moldau.config import BROKER_OPTIONS, TOPIC_OPTIONS
+import pytest
+
 from moldau.config.docs import configuration_page
-from moldau.config.ignored import IGNORED
+from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group import GroupOptions
+from moldau.config.options.ignored import ignored_names
+from moldau.config.options.topic import TopicOptions
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -22,7 +26,7 @@ def test_the_committed_page_is_current() -> None:
 def test_the_page_names_every_setting() -> None:
     page = configuration_page()
 
-    for name in {*BROKER_OPTIONS, *TOPIC_OPTIONS, *IGNORED}:
+    for name in {*BrokerOptions.table, *TopicOptions.table, *GroupOptions.table, *ignored_names()}:
         assert f"`{name}`" in page
 
 
@@ -46,10 +50,19 @@ def test_the_module_prints_the_page() -> None:
     assert run.stdout == configuration_page()
 
 
-def test_importing_settings_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; import moldau.config; "
-        "print(*{'asyncio', 'socket', 'kio', 'difflib', 'ssl', 'json'} & set(sys.modules))"
-    )
+HEAVY = {"asyncio", "socket", "kio", "difflib", "ssl", "json", "tomllib"}
+TABLES = {"moldau.config.options.log", "moldau.config.options.broker", "moldau.config.values"}
+
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        ("from moldau.config.values.broker import BrokerConfig; BrokerConfig.load()", HEAVY),
+        ("import moldau.client.settings", TABLES),
+        ("import moldau.client.admin", TABLES),
+    ],
+)
+def test_nobody_loads_what_he_does_not_need(code: str, unwanted: set[str]) -> None:
+    code = f"{code}; import sys; print(*{unwanted} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == ""
+    assert run.stdout.split() == []

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.config import ConfigError, parse_properties
-from moldau.config.properties import decode_properties
+from moldau.config.option import ConfigError
+from moldau.config.properties import decode_properties, parse_properties
 
 
 @pytest.mark.parametrize(

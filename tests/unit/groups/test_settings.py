@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 
 MINIMAL = {"process.roles": "broker,controller", "node.id": "1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.recovery import RecoveryStats, load_log
 from moldau.machine.disk import Disk

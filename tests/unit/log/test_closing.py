@@ -15,7 +15,7 @@ from tests.unit.log.make import (
     read_values,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.flush import FlushJob
 from moldau.machine.real.disk import OsDisk

@@ -14,7 +14,8 @@ from uuid import UUID, uuid4
 import pytest
 from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.log.checkpoints import read_offsets

@@ -16,7 +16,7 @@ from tests.unit.log.make import (
     read_batches,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.errors import UnexpectedOffsetError

@@ -18,7 +18,7 @@ from tests.unit.log.make import (
     read_batches,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.producer_snapshot import SnapshotEntry, encode_snapshot

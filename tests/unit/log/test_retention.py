@@ -18,7 +18,7 @@ from tests.unit.log.make import (
     read_values,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import PartitionLog
 from moldau.log.errors import StorageError

@@ -11,7 +11,8 @@ from tests.support.logs import records_of
 from tests.unit.log.make import NOW_MS, fill, make_batch
 from tests.unit.log.test_manager import A0, B0, TOPIC_ID, Broker, settle
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import LogManager, PartitionLog
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk

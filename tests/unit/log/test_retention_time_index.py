@@ -17,7 +17,7 @@ from tests.unit.log.make import (
     read_batches,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.dump_index import check_time_entries
 from moldau.records.batch import iter_headers

@@ -7,7 +7,7 @@ import struct
 import pytest
 from tests.unit.log.make import NOW_MS, make_batch
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import RecordValidationError
 from moldau.log.validation import BatchRules, check_batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
@@ -16,7 +17,7 @@ from moldau.client.admin import Admin, PartitionLag
 from moldau.config.option import ConfigError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity, check_address, decode_alert
-from moldau.mailalert.grouping import Grouper, GroupingRules
+from moldau.mailalert.grouping import Grouper
 from moldau.mailalert.lag import Lag, LagRule, LagState, LagWatch, QuietHours
 from moldau.mailalert.lag_watcher import LagWatcher
 from moldau.mailalert.outbox import Mail, Sample
@@ -143,7 +144,7 @@ def test_routes_are_asked_in_order() -> None:
 def test_no_mail_takes_alerts_beyond_its_window(
     events: list[tuple[str, Severity, str | None, int]],
 ) -> None:
-    grouper = Grouper(GroupingRules(window_ms=60_000, dedupe_window_ms=100_000))
+    grouper = Grouper(replace(Settings().grouping(), window_ms=60_000, dedupe_window_ms=100_000))
     now = 0
     made: dict[str, int] = {}
     for subject, severity, key, gap in events:

@@ -11,8 +11,8 @@ from tests.support.waiting import eventually
 
 from moldau.mailalert.alert import Alert
 from moldau.mailalert.database import Database
-from moldau.mailalert.grouping import GroupingRules
 from moldau.mailalert.intake import Drain, Progress
+from moldau.mailalert.settings_tables import Settings
 from moldau.mailalert.states import AlertState
 from moldau.mailalert.status import list_alerts
 from moldau.mailalert.store import AlertStore, Incoming
@@ -43,7 +43,7 @@ def draining(store: AlertStore, *batch: Incoming) -> Iterator[tuple[Drain, Progr
 def test_an_alert_that_cannot_be_stored_is_kept_as_invalid_and_stops_nobody(
     database: Database,
 ) -> None:
-    store = AlertStore(database, GroupingRules(), lambda _alert: ("ops@example.org",))
+    store = AlertStore(database, Settings().grouping(), lambda _alert: ("ops@example.org",))
     with draining(store, incoming(0), incoming(1, time_ms=2**70), incoming(2)) as (drain, progress):
         eventually(lambda: progress.to_commit([PLACE]) == {PLACE: 3})
     assert drain.failure is None
@@ -64,7 +64,7 @@ class ForgetfulStore(AlertStore):
 
 
 def test_alerts_wait_for_the_database(database: Database) -> None:
-    store = ForgetfulStore(database, GroupingRules(), lambda _alert: ("ops@example.org",))
+    store = ForgetfulStore(database, Settings().grouping(), lambda _alert: ("ops@example.org",))
     with draining(store, incoming(0), incoming(1)) as (_, progress):
         eventually(lambda: progress.to_commit([PLACE]) == {PLACE: 2})
     assert {row["state"] for row in list_alerts(database)} == {AlertState.RECEIVED}

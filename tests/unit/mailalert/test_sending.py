@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -14,17 +15,17 @@ from tests.support.waiting import eventually as wait_until
 
 from moldau.mailalert.alert import Alert, Severity
 from moldau.mailalert.database import Database
-from moldau.mailalert.grouping import GroupingRules
 from moldau.mailalert.limiter import RateLimiter
 from moldau.mailalert.outbox import Mail, Outbox
 from moldau.mailalert.rendering import Renderer
 from moldau.mailalert.sending import RetryRules, SendingPool
-from moldau.mailalert.smtp import SmtpSettings
+from moldau.mailalert.settings_tables import Settings
 from moldau.mailalert.states import MailState
 from moldau.mailalert.status import list_mails
 from moldau.mailalert.store import AlertStore, Incoming
 
-QUICK = RetryRules(first_delay_ms=20, max_delay_ms=100, max_attempts=4)
+SMTP = Settings().smtp()
+QUICK = replace(Settings().retries(), first_delay_ms=20, max_delay_ms=100, max_attempts=4)
 
 
 def now_ms() -> int:
@@ -49,7 +50,7 @@ def sending(
     pool = SendingPool(
         outbox or Outbox(database, domain="example.org", hold_uncertain=rules.hold_uncertain),
         Renderer("alerts@example.org"),
-        SmtpSettings(port=server.port, sender="alerts@example.org", timeout=60),
+        replace(SMTP, port=server.port, sender="alerts@example.org", timeout=60),
         limiter or RateLimiter(10_000),
         workers=4,
         samples=3,
@@ -64,7 +65,7 @@ def sending(
 
 
 def store(database: Database, count: int, *, to: tuple[str, ...] = ("ops@example.org",)) -> None:
-    at_once = GroupingRules(window_ms=0)
+    at_once = replace(Settings().grouping(), window_ms=0)
     batch = [
         Incoming("alerts", 0, n, Alert(f"subject {n}", f"body {n}", to, Severity.ERROR, None, 1))
         for n in range(count)
@@ -102,7 +103,7 @@ def test_a_mail_that_waits_too_long_is_a_dead_letter_and_can_be_revived(
 ) -> None:
     server.stop()
     store(database, 3)
-    rules = RetryRules(first_delay_ms=10, max_delay_ms=20, give_up_after_ms=300)
+    rules = replace(Settings().retries(), first_delay_ms=10, max_delay_ms=20, give_up_after_ms=300)
     with sending(database, server, rules):
         wait_until(lambda: states(database) == {MailState.FAILED})
     assert "refused" in (list_mails(database)[0].error or "")

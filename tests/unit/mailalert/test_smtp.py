@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -12,14 +13,15 @@ import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.support.smtp_server import SmtpServer
 
+from moldau.mailalert.settings_tables import Settings
 from moldau.mailalert.smtp import (
     AnswerLostError,
     Mailer,
     NotAcceptedError,
     ServerUnavailableError,
-    SmtpSettings,
 )
 
+SMTP = Settings().smtp()
 TO = ("ops@example.org", "dev@example.org")
 
 
@@ -31,7 +33,7 @@ def server() -> Iterator[SmtpServer]:
 
 @pytest.fixture
 def mailer(server: SmtpServer) -> Iterator[Mailer]:
-    made = Mailer(SmtpSettings(port=server.port, sender="alerts@example.org", timeout=60))
+    made = Mailer(replace(SMTP, port=server.port, sender="alerts@example.org", timeout=60))
     yield made
     made.close()
 
@@ -107,7 +109,7 @@ def test_nobody_listens() -> None:
     with SmtpServer() as gone:
         gone.stop()
         with pytest.raises(ServerUnavailableError, match="refused"):
-            Mailer(SmtpSettings(port=gone.port)).deliver(message(), TO, not_yet)
+            Mailer(replace(SMTP, port=gone.port)).deliver(message(), TO, not_yet)
 
 
 def test_the_server_says_that_it_shuts_down(server: SmtpServer, mailer: Mailer) -> None:
@@ -152,7 +154,7 @@ def test_whatever_fails_leaves_no_half_mail_behind(server: SmtpServer, mailer: M
 def test_addresses_beyond_ascii(international: bool) -> None:
     to = ("jürgen@exämple.org", "ops@exämple.org")
     with SmtpServer(enable_SMTPUTF8=international) as server:
-        mailer = Mailer(SmtpSettings(port=server.port, sender="Alerts <alerts@example.org>"))
+        mailer = Mailer(replace(SMTP, port=server.port, sender="Alerts <alerts@example.org>"))
         mail = message()
         mail["To"] = ", ".join(to)
         delivered = mailer.deliver(mail, to, lambda: None)
@@ -206,7 +208,8 @@ def test_starttls_and_login(certificate: Path) -> None:
         "auth_required": True,
     }
     with SmtpServer(**options) as server:
-        settings = SmtpSettings(
+        settings = replace(
+            SMTP,
             port=server.port,
             starttls=True,
             ca_file=f"{certificate}.crt",
@@ -217,7 +220,8 @@ def test_starttls_and_login(certificate: Path) -> None:
         mailer.deliver(message(), TO, lambda: None)
         mailer.close()
         assert len(server.inbox.messages) == 1
-        wrong = SmtpSettings(
+        wrong = replace(
+            SMTP,
             port=server.port,
             starttls=True,
             ca_file=f"{certificate}.crt",
@@ -226,7 +230,7 @@ def test_starttls_and_login(certificate: Path) -> None:
         )
         with pytest.raises(ServerUnavailableError, match="535"):
             Mailer(wrong).deliver(message(), TO, not_yet)
-        stranger = SmtpSettings(port=server.port, starttls=True)
+        stranger = replace(SMTP, port=server.port, starttls=True)
         with pytest.raises(ServerUnavailableError, match="certificate"):
             Mailer(stranger).deliver(message(), TO, not_yet)
         assert "secret" not in repr(settings)

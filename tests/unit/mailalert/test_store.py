@@ -12,16 +12,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity
 from moldau.mailalert.database import Database
-from moldau.mailalert.grouping import GroupingRules
 from moldau.mailalert.outbox import CLOSE_GRACE_MS, LEASE_MS, LeaseLostError, Mail, Outbox
 from moldau.mailalert.schema import alerts, mails, metadata
+from moldau.mailalert.settings_tables import Settings
 from moldau.mailalert.states import AlertState, MailState
 from moldau.mailalert.status import list_alerts, list_mails, read_status
 from moldau.mailalert.store import PURGE_AT_ONCE, AlertStore, Incoming, fingerprint, purge
 
 NOW = 1_800_000_000_000
 WINDOW = 60_000
-RULES = GroupingRules(window_ms=WINDOW, dedupe_window_ms=600_000)
+RULES = replace(Settings().grouping(), window_ms=WINDOW, dedupe_window_ms=600_000)
 EVERYBODY = ("ops@example.org",)
 
 

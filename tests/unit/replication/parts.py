@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.log import PartitionLog
 from moldau.log.recovery import load_log

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from tests.unit.replication.parts import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
 from moldau.log.names import HIGH_WATERMARK_CHECKPOINT

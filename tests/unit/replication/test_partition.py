@@ -22,7 +22,7 @@ from tests.unit.replication.parts import (
     state,
 )
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication import Partition
 from moldau.testing.disk import MemoryDisk

@@ -126,6 +126,7 @@ async def connect(broker: Broker) -> BrokerConnection:
         broker.port,
         client_id="test",
         connect_timeout=60.0,
+        request_timeout=60.0,
         security=security_of(settings, this_machine()),
     )
 

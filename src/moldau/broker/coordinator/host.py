@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.broker.coordinator.loading import load
 from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
+from moldau.config.options.group_coordinator import GroupCoordinatorOptions
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import Outcome, Record, Reply, append_error
 from moldau.log import AppendOrigin, PartitionLog
@@ -70,7 +71,7 @@ class ShardHost(Generic[S]):
         clock: Clock,
         *,
         compression: Compression = Compression.NONE,
-        commit_timeout_ms: int = 5000,
+        commit_timeout_ms: int = GroupCoordinatorOptions.offsets_commit_timeout_ms.default,
         flush: Flush | None = None,
     ) -> None:
         """``flush`` is what answers wait for once ``flush.messages`` is reached."""

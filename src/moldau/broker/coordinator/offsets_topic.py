@@ -7,12 +7,7 @@ import logging
 from collections.abc import Callable
 
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.config import BrokerConfig
-from moldau.config.group_options import (
-    OFFSETS_TOPIC_NUM_PARTITIONS,
-    OFFSETS_TOPIC_REPLICATION_FACTOR,
-    OFFSETS_TOPIC_SEGMENT_BYTES,
-)
+from moldau.config.values.broker import BrokerConfig
 from moldau.controller import Controller, NewTopic
 from moldau.errors import ErrorCode, KafkaError
 
@@ -45,7 +40,7 @@ class OffsetsTopic:
         topic = self._metadata.topics.get(OFFSETS_TOPIC)
         if topic is not None:
             return len(topic.partitions)
-        return self._config()[OFFSETS_TOPIC_NUM_PARTITIONS]
+        return self._config().offsets_topic_num_partitions
 
     async def create(self) -> None:
         """Create the topic if it is not there; COORDINATOR_NOT_AVAILABLE if that fails."""
@@ -61,12 +56,12 @@ class OffsetsTopic:
         config = self._config()
         return NewTopic(
             name=OFFSETS_TOPIC,
-            num_partitions=config[OFFSETS_TOPIC_NUM_PARTITIONS],
+            num_partitions=config.offsets_topic_num_partitions,
             replication_factor=self._replication_factor(config),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": str(config[OFFSETS_TOPIC_SEGMENT_BYTES]),
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
             },
         )
 
@@ -75,7 +70,7 @@ class OffsetsTopic:
 
         Kafka's sample configuration for a single broker sets it to 1 for the same reason.
         """
-        factor = config[OFFSETS_TOPIC_REPLICATION_FACTOR]
-        if OFFSETS_TOPIC_REPLICATION_FACTOR.name in config.explicit:
+        factor = config.offsets_topic_replication_factor
+        if BrokerConfig.offsets_topic_replication_factor.name in config.explicit:
             return factor
         return min(factor, max(len(self._metadata.brokers), 1))

@@ -17,11 +17,6 @@ from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingReque
 from moldau.broker.coordinator.topic_view import MetadataTopics
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.tasks import Tasks
-from moldau.config.group_options import (
-    OFFSETS_COMMIT_TIMEOUT_MS,
-    OFFSETS_LOAD_BUFFER_SIZE,
-    OFFSETS_TOPIC_COMPRESSION_CODEC,
-)
 from moldau.controller import Controller
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.outcome import Outcome
@@ -129,8 +124,8 @@ class GroupCoordinator:
             partition,
             GroupShard(self._settings, self._topics, self._machine.new_uuid),
             self._machine.clock,
-            compression=Compression(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
-            commit_timeout_ms=config[OFFSETS_COMMIT_TIMEOUT_MS],
+            compression=Compression(config.offsets_topic_compression_codec),
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
             flush=self._start_flush,
         )
 
@@ -160,4 +155,4 @@ class GroupCoordinator:
 
     async def _load(self, hosts: Iterable[GroupHost]) -> None:
         for host in hosts:
-            await host.load(self._configs.broker[OFFSETS_LOAD_BUFFER_SIZE])
+            await host.load(self._configs.broker.offsets_load_buffer_size)

@@ -17,7 +17,7 @@ from kio.schema.alter_configs.v2.response import (
 
 from moldau.broker.alter_configs import alter_each
 from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.config import apply_replacement
+from moldau.config.altering.operations import apply_replacement
 from moldau.config.option import AnyOption
 from moldau.wire.make import make
 

@@ -16,7 +16,7 @@ from kio.schema.create_topics.v7.response import (
 )
 
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.config import describe_new_topic
+from moldau.config.describing.topic import describe_new_topic
 from moldau.controller import CreateTopicResult, NewTopic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
@@ -75,7 +75,7 @@ def _answer(broker: Broker, result: CreateTopicResult) -> CreatableTopicResult:
                 value=entry.value,
                 read_only=entry.read_only,
                 config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
+                is_sensitive=entry.sensitive,
             )
             for entry in describe_new_topic(broker.config, result.configs)
         ),

@@ -16,15 +16,13 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsSynonym,
 )
 
-from moldau.broker.config_resources import ResourceType, check_broker_name, check_topic_name
+from moldau.broker.config_resources import check_broker_name, check_topic_name
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.config import (
-    ConfigEntry,
-    describe_broker,
-    describe_cluster_defaults,
-    describe_group,
-    describe_topic,
-)
+from moldau.config.describing.broker import describe_broker, describe_cluster_defaults
+from moldau.config.describing.entry import ConfigEntry
+from moldau.config.describing.group import describe_group
+from moldau.config.describing.topic import describe_topic
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
@@ -89,7 +87,7 @@ def _answer(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
-        is_sensitive=entry.is_sensitive,
+        is_sensitive=entry.sensitive,
         synonyms=tuple(
             make(
                 DescribeConfigsSynonym,

@@ -20,7 +20,6 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from moldau.broker.acl_operations import TOPIC_OPERATIONS
 from moldau.broker.context import NO_THROTTLE, RequestContext
 from moldau.broker.metadata_cache import MetadataCache, TopicMetadata
-from moldau.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode
 from moldau.wire.make import make
@@ -44,7 +43,7 @@ def handle(
         names = [name for name in names if name >= cursor_topic]
         if not names or names[0] != cursor_topic:
             first_partition = 0
-    limit = broker.config[MAX_REQUEST_PARTITION_SIZE_LIMIT]
+    limit = broker.config.max_request_partition_size_limit
     room = min(limit, request.response_partition_limit)
     room = max(room, 1)
 

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from moldau.broker.context import Broker
 from moldau.broker.fetch_sessions import FetchContext, SessionPartition
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
-from moldau.config import FETCH_MAX_BYTES
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import FileSlice, Part
 from moldau.net import Pending, ServerConnection
@@ -104,7 +103,7 @@ class _Fetch:
     def read(self) -> tuple[Found, int, bool]:
         """What is there, its size, and whether waiting would be pointless."""
         request = self._request
-        room = min(request.max_bytes, self._broker.config[FETCH_MAX_BYTES])
+        room = min(request.max_bytes, self._broker.config.fetch_max_bytes)
         found: Found = []
         total = unknown = 0
         settled = self._context.error != 0

@@ -21,7 +21,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 
 from moldau.broker.alter_configs import alter_each
 from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.config import Alteration, apply_incremental
+from moldau.config.altering.operations import Alteration, apply_incremental
 from moldau.config.option import AnyOption
 from moldau.wire.make import make
 

@@ -14,8 +14,8 @@ from kio.schema.list_config_resources.v1.response import (
     ListConfigResourcesResponse,
 )
 
-from moldau.broker.config_resources import ResourceType
 from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.wire.make import make
 

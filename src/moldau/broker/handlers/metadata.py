@@ -25,7 +25,6 @@ from moldau.broker.acl_operations import TOPIC_OPERATIONS
 from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
 from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
-from moldau.config import AUTO_CREATE_TOPICS_ENABLE
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
@@ -65,7 +64,7 @@ def wants_all_topics(request: MetadataRequest, version: int) -> bool:
 
 async def _create_missing(context: RequestContext, request: MetadataRequest) -> None:
     broker = context.broker
-    if not request.allow_auto_topic_creation or not broker.config[AUTO_CREATE_TOPICS_ENABLE]:
+    if not request.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
         return
     missing = [
         topic.name

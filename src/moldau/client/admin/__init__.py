@@ -13,13 +13,9 @@ from moldau.client.admin.group_types import (
     PartitionLag,
 )
 from moldau.client.admin.types import (
-    AlterOperation,
     ClusterDescription,
     ConfigChange,
-    ConfigEntry,
     ConfigResource,
-    ConfigSource,
-    ConfigType,
     CreatedTopic,
     ElectionType,
     FeatureLevels,
@@ -32,7 +28,6 @@ from moldau.client.admin.types import (
     QuorumReplica,
     Reassignment,
     Replica,
-    ResourceType,
     ScramCredential,
     ScramDeletion,
     ScramUpsertion,
@@ -41,6 +36,9 @@ from moldau.client.admin.types import (
     raise_first_error,
 )
 from moldau.client.offsets import OffsetSpec
+from moldau.config.altering.operations import AlterOperation
+from moldau.config.describing.entry import ConfigEntry, ConfigSource
+from moldau.config.types import ConfigType, ResourceType
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp
 
 __all__ = [

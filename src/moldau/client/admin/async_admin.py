@@ -15,7 +15,6 @@ from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import (
     ClusterDescription,
     ConfigChange,
-    ConfigEntry,
     ConfigResource,
     CreatedTopic,
     ElectionType,
@@ -28,7 +27,6 @@ from moldau.client.admin.types import (
     QuorumDescription,
     Reassignment,
     Replica,
-    ResourceType,
     ScramCredential,
     ScramDeletion,
     ScramUpsertion,
@@ -38,6 +36,8 @@ from moldau.client.admin.types import (
 from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicInfo
+from moldau.config.describing.entry import ConfigEntry
+from moldau.config.types import ResourceType
 from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 

@@ -15,15 +15,9 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
 from moldau.client.admin.calls import Caller
-from moldau.client.admin.types import (
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ConfigType,
-    Outcome,
-    ResourceType,
-)
+from moldau.client.admin.types import ConfigChange, ConfigResource, Outcome
+from moldau.config.describing.entry import ConfigEntry, ConfigSource, ConfigSynonym
+from moldau.config.types import ConfigType, ResourceType
 from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
@@ -141,7 +135,7 @@ def _read_entry(entry: Any) -> ConfigEntry:
         ConfigType(entry.config_type) if entry.config_type in _TYPES else ConfigType.UNKNOWN,
         entry.read_only,
         entry.is_sensitive,
-        tuple((s.name, s.value, _source(s.source)) for s in entry.synonyms),
+        tuple(ConfigSynonym(s.name, s.value, _source(s.source)) for s in entry.synonyms),
         entry.documentation,
     )
 

@@ -8,6 +8,8 @@ from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+from moldau.config.altering.operations import AlterOperation
+from moldau.config.types import ResourceType
 from moldau.errors import KafkaError
 from moldau.model import Node, TopicPartition
 
@@ -60,66 +62,10 @@ class CreatedTopic:
     replication_factor: int
 
 
-class ResourceType(IntEnum):
-    """Kinds of things that have settings."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class ConfigResource(NamedTuple):
     type: ResourceType
     name: str
     """A topic or group name or a broker id; the empty one is the default of all brokers."""
-
-
-class ConfigSource(IntEnum):
-    """Where a setting's value comes from."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    BROKER = 2
-    CLUSTER_DEFAULT = 3
-    SERVER_PROPERTIES = 4
-    DEFAULT = 5
-    BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class ConfigType(IntEnum):
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    name: str
-    value: str | None
-    source: ConfigSource
-    type: ConfigType
-    read_only: bool
-    sensitive: bool
-    synonyms: tuple[tuple[str, str | None, ConfigSource], ...] = ()
-    documentation: str | None = None
-
-
-class AlterOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class ConfigChange(NamedTuple):

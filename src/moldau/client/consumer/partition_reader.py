@@ -18,6 +18,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.metadata import TopicInfo
 from moldau.client.offsets import OffsetSpec, list_offsets
+from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -47,10 +48,10 @@ class PartitionRecords(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
     read_committed: bool = False
-    max_wait: float = 0.5
-    min_bytes: int = 1
+    max_wait: float = ConsumerSettings.fetch_max_wait_ms.default / 1000
+    min_bytes: int = ConsumerSettings.fetch_min_bytes.default
     max_bytes: int = 16 * 1024 * 1024
-    partition_max_bytes: int = 1024 * 1024
+    partition_max_bytes: int = ConsumerSettings.max_partition_fetch_bytes.default
     out_of_range: OutOfRange = "raise"
 
 

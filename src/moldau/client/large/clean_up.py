@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from moldau.client.admin.async_admin import AsyncAdmin
-from moldau.client.admin.types import ConfigResource, ResourceType
+from moldau.client.admin.types import ConfigResource
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.client.large.claim_check import ClaimCheck, Storage, address_of
 from moldau.client.offsets import OffsetSpec
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 

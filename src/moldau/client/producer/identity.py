@@ -19,11 +19,10 @@ from typing import Final
 
 from moldau.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from moldau.client.producer.queue import PartitionQueue
+from moldau.client.settings.producer import MOST_IN_FLIGHT
 from moldau.records.batch import MAX_SEQUENCE, patch_producer
 
 MAX_EPOCH: Final = 2**15 - 1
-MOST_IN_FLIGHT: Final = 5
-"""Brokers remember this many batches of a producer in a partition."""
 
 
 class ProducerIdentity:

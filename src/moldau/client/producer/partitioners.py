@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from moldau.client.components import load
 from moldau.client.metadata import TopicInfo
 from moldau.client.producer.record import ProducerRecord
-from moldau.config.option import ConfigError
+from moldau.config.option import invalid_value
 
 
 @runtime_checkable
@@ -53,5 +53,5 @@ def partitioner_of(setting: Any) -> Partitioner | None:
     known = _BUILT_IN.get(setting) if isinstance(setting, str) else None
     found = load(known or setting, "partitioner.class")
     if not isinstance(found, Partitioner):
-        raise ConfigError(f"Invalid value {setting!r} for partitioner.class: it has no partition()")
+        raise invalid_value("partitioner.class", setting, "it has no partition()")
     return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.client.settings.common import CommonSettings
-from moldau.client.settings.setting import integer, long
-from moldau.config.option import MAX_INT
+from moldau.config.declare import integer, long
+from moldau.config.types import MAX_INT
 
 
 class AdminSettings(CommonSettings):

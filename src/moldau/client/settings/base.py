@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar, Final, Self
 
-from moldau.client.settings.setting import REQUIRED, Setting
-from moldau.config.option import ConfigError
+from moldau.config.option import HIDDEN, REQUIRED, AnyOption, ConfigError, Options
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "sasl.kerberos.": "this client has no GSSAPI (Kerberos)",
@@ -42,32 +41,24 @@ _KINDS: Final[dict[str, type[Settings]]] = {}
 """All kinds of clients, for telling that a setting belongs to another one."""
 
 
-class Settings:
+class Settings(Options):
     """Frozen, typed settings. ``explicit`` has the names that were given, not left at default."""
 
     kind: ClassVar[str] = ""
     """What the client is called in messages: a producer, a consumer, an admin client."""
-    table: ClassVar[Mapping[str, Setting[Any]]] = {}
     explicit: frozenset[str]
     _given: Mapping[str, object]
 
     def __init_subclass__(cls) -> None:
-        found: dict[str, Setting[Any]] = {}
-        for ancestor in reversed(cls.__mro__):
-            for value in vars(ancestor).values():
-                if isinstance(value, Setting):
-                    found[value.name] = value
-        cls.table = found
+        super().__init_subclass__()
         if cls.kind:
             _KINDS[cls.kind] = cls
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
         given = dict(self._named(config, settings))
         values = {
-            setting.attribute: (
-                setting.read(given[name]) if name in given else self._default(setting)
-            )
-            for name, setting in self.table.items()
+            option.attribute: option.read(given[name]) if name in given else self._default(option)
+            for name, option in self.table.items()
         }
         values["explicit"] = frozenset(given)
         values["_given"] = given
@@ -90,16 +81,16 @@ class Settings:
         if not isinstance(other, Settings) or type(self) is not type(other):
             return False
         return all(
-            getattr(self, setting.attribute) == getattr(other, setting.attribute)
-            for setting in self.table.values()
+            getattr(self, option.attribute) == getattr(other, option.attribute)
+            for option in self.table.values()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{setting.attribute}={setting.show(getattr(self, setting.attribute))}"
-            for setting in (self.table[name] for name in sorted(self.explicit))
+            f"{option.attribute}={self._shown(option)}"
+            for option in (self.table[name] for name in sorted(self.explicit))
         )
         return f"{type(self).__name__}({shown})"
 
@@ -109,11 +100,15 @@ class Settings:
     def _check(self) -> None:
         """Refuse settings that contradict each other."""
 
-    def _default(self, setting: Setting[Any]) -> object:
-        if setting.default is REQUIRED:
+    def _shown(self, option: AnyOption) -> str:
+        value = getattr(self, option.attribute)
+        return HIDDEN if option.sensitive and value is not None else repr(value)
+
+    def _default(self, option: AnyOption) -> object:
+        if option.default is REQUIRED:
             what = self.kind or "a client"
-            raise ConfigError(f"{what.capitalize()} needs {setting.name}: {setting.doc}")
-        return setting.default
+            raise ConfigError(f"{what.capitalize()} needs {option.name}: {option.doc}")
+        return option.default
 
     def _named(
         self, config: Mapping[str, object] | None, settings: Mapping[str, object]

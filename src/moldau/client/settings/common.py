@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.client.settings.security import SecuritySettings
-from moldau.client.settings.setting import (
-    REQUIRED,
-    Setting,
-    boolean,
-    choice,
-    integer,
-    long,
-    string,
-)
+from moldau.config.declare import boolean, integer, long, string
+from moldau.config.option import REQUIRED, Option
+from moldau.config.types import ConfigType
+from moldau.config.validators import OneOf
 from moldau.net.address import parse_bootstrap, show
 
 Address = tuple[str, int]
 
 
-def _bootstrap_servers() -> Setting[tuple[Address, ...]]:
-    return Setting(
-        "list",
+def _bootstrap_servers() -> Option[tuple[Address, ...]]:
+    return Option(
+        ConfigType.LIST,
         lambda text: tuple(parse_bootstrap(text)),
         REQUIRED,
         "Some brokers of the cluster, as host:port; the others are found through them.",
@@ -36,28 +31,26 @@ class CommonSettings(SecuritySettings):
     client_rack = string(
         "", "Where this client stands; a consumer may then read from the nearest replica."
     )
-    client_dns_lookup = choice(
+    client_dns_lookup = string(
         "use_all_dns_ips",
         "Whether all addresses of a name are tried in turn. Only that is done.",
-        "use_all_dns_ips",
-        "resolve_canonical_bootstrap_servers_only",
+        allowed=OneOf("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     )
     connections_max_idle_ms = long(
         540_000, "A connection without traffic for so long is closed; -1 keeps it.", at_least=-1
     )
     enable_metrics_push = boolean(
-        True, "Taken, without effect: this client does not push its metrics to the cluster."
+        True, "This client does not push its metrics to the cluster.", inert=True
     )
     metadata_max_age_ms = long(
         300_000, "What is known about the cluster is asked for anew after so long.", at_least=0
     )
-    metadata_recovery_strategy = choice(
+    metadata_recovery_strategy = string(
         "rebootstrap",
         "When none of the known brokers can be reached: start over from bootstrap.servers, or "
         "keep trying the known ones.",
-        "rebootstrap",
-        "none",
-        any_case=True,
+        convert=str.lower,
+        allowed=OneOf("rebootstrap", "none"),
     )
     metadata_recovery_rebootstrap_trigger_ms = long(
         300_000,
@@ -65,8 +58,8 @@ class CommonSettings(SecuritySettings):
         at_least=0,
     )
     metrics_num_samples = integer(2, "How many windows a rate in metrics() looks back.", at_least=1)
-    metrics_recording_level = choice(
-        "INFO", "Taken, without effect: there is one level.", "INFO", "DEBUG", "TRACE"
+    metrics_recording_level = string(
+        "INFO", "There is one level.", allowed=OneOf("INFO", "DEBUG", "TRACE"), inert=True
     )
     metrics_sample_window_ms = long(
         30_000, "The length of a window of the rates in metrics().", at_least=0

@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from moldau.client.settings.common import CommonSettings
-from moldau.client.settings.setting import (
-    Setting,
-    boolean,
-    choice,
-    component,
-    components,
-    integer,
-    optional_string,
-)
+from moldau.client.settings.objects import component, components
+from moldau.config.declare import boolean, integer, optional_string, string
 from moldau.config.option import ConfigError
+from moldau.config.validators import OffsetReset, OneOf
 
 _CLASSIC_ONLY: Final = (
     "partition.assignment.strategy",
@@ -22,14 +16,6 @@ _CLASSIC_ONLY: Final = (
     "heartbeat.interval.ms",
 )
 """With the consumer protocol the broker decides these."""
-
-
-def _parse_reset(text: str) -> str:
-    if text in ("earliest", "latest", "none"):
-        return text
-    if text.startswith("by_duration:"):
-        return text
-    raise ValueError("must be one of: earliest, latest, none, by_duration:<ISO 8601 duration>")
 
 
 class ConsumerSettings(CommonSettings):
@@ -43,12 +29,11 @@ class ConsumerSettings(CommonSettings):
     auto_commit_interval_ms = integer(
         5000, "How often positions are committed with enable.auto.commit.", at_least=0
     )
-    auto_offset_reset: Setting[str] = Setting(
-        "string",
-        _parse_reset,
+    auto_offset_reset = string(
         "latest",
         "Where to start in a partition without a committed offset, or when it is out of range: "
         "earliest, latest, by_duration:PT1H (an hour ago), or none (an error).",
+        allowed=OffsetReset("earliest", "latest", "none"),
     )
     check_crcs = boolean(True, "Check the checksums of batches.")
     default_api_timeout_ms = integer(
@@ -71,12 +56,11 @@ class ConsumerSettings(CommonSettings):
     group_instance_id = optional_string(
         "A name of this member that lasts over restarts (static membership)."
     )
-    group_protocol = choice(
+    group_protocol = string(
         "classic",
         "The group protocol: classic, or consumer, where the broker assigns (KIP-848).",
-        "classic",
-        "consumer",
-        any_case=True,
+        convert=str.lower,
+        allowed=OneOf("classic", "consumer"),
     )
     group_remote_assignor = optional_string(
         "The broker's assignor to use with group.protocol=consumer: uniform or range."
@@ -85,12 +69,11 @@ class ConsumerSettings(CommonSettings):
     interceptor_classes = components(
         (), "Interceptors: objects or classes with on_consume and on_commit."
     )
-    isolation_level = choice(
+    isolation_level = string(
         "read_uncommitted",
         "Whether to read only records of committed transactions.",
-        "read_uncommitted",
-        "read_committed",
-        any_case=True,
+        convert=str.lower,
+        allowed=OneOf("read_uncommitted", "read_committed"),
     )
     key_deserializer = component(
         "bytes", "What makes keys of bytes: bytes, str, json, a function, or an object."

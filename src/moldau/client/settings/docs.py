@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from moldau.client.settings import (
     AdminSettings,
@@ -18,8 +17,8 @@ from moldau.client.settings import (
 )
 from moldau.client.settings.base import ALIASES, UNSUPPORTED
 from moldau.client.settings.security import SecuritySettings
-from moldau.client.settings.setting import REQUIRED, Setting
-from moldau.config.option import MAX_INT, MAX_LONG, format_value
+from moldau.config.markdown import option_table
+from moldau.config.option import AnyOption
 
 _INTRO = """\
 # Settings of clients
@@ -31,6 +30,7 @@ an entry of a dictionary with dots, and its value has its Python type or is text
     Producer({"bootstrap.servers": "localhost:9092", "linger.ms": "10"})
 
 A wrong name or value is a `ConfigError` when the client is made; nothing is ignored in silence.
+A dagger (†) marks settings of Kafka that are taken and checked but have no effect here.
 
 This page is generated from the settings themselves: `python -m moldau.client.settings.docs`.
 """
@@ -45,7 +45,7 @@ def _parts() -> Iterator[str]:
     yield _INTRO
     common = CommonSettings.table
     security = SecuritySettings.table
-    yield _section("All clients", [s for name, s in common.items() if name not in security])
+    yield _section("All clients", [one for name, one in common.items() if name not in security])
     yield _section("TLS and SASL, of all clients", security.values())
     yield "\nThe names of librdkafka mean the same:\n\n"
     for alias, name in ALIASES.items():
@@ -55,42 +55,15 @@ def _parts() -> Iterator[str]:
         ("Consumers", ConsumerSettings),
         ("Admin clients", AdminSettings),
     ):
-        own = [s for name, s in settings.table.items() if common.get(name) is not s]
+        own = [one for name, one in settings.table.items() if common.get(name) is not one]
         yield _section(title, own)
     yield "\n## Not supported\n\nThese are refused, with the reason:\n\n"
     for name, reason in UNSUPPORTED.items():
         yield f"- `{name}{'*' if name.endswith('.') else ''}`: {reason}.\n"
 
 
-def _section(title: str, settings: Iterable[Setting[Any]]) -> str:
-    lines = [
-        f"\n## {title}\n",
-        "| Name | Type | Default | Allowed | Meaning |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{s.name}` | {s.kind} | {_default(s)} | {_allowed(s)} | {s.doc} |"
-        for s in sorted(settings, key=lambda setting: setting.name)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _default(setting: Setting[Any]) -> str:
-    value = setting.default
-    if value is REQUIRED:
-        return "required"
-    if value is None:
-        return "not set"
-    if value in (MAX_INT, MAX_LONG):
-        return "no limit"
-    text = "all" if setting.name == "acks" else format_value(value)
-    return f"`{text.replace(',', ', ')}`" if text else "empty"
-
-
-def _allowed(setting: Setting[Any]) -> str:
-    if setting.allowed is not None:
-        return setting.allowed.text
-    return "true, false" if setting.kind == "boolean" else ""
+def _section(title: str, options: Iterable[AnyOption]) -> str:
+    return f"\n## {title}\n\n{option_table(options)}"
 
 
 if __name__ == "__main__":

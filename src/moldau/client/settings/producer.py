@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from moldau.client.settings.common import CommonSettings
-from moldau.client.settings.setting import (
-    Setting,
-    boolean,
-    choice,
-    component,
-    components,
-    integer,
-    long,
-    optional_string,
-)
-from moldau.config.option import MAX_INT
+from moldau.client.settings.objects import component, components
+from moldau.config.declare import boolean, integer, long, optional_string, string
+from moldau.config.option import Option
+from moldau.config.options.compression import CompressionLevels
+from moldau.config.types import MAX_INT, ConfigType
+from moldau.config.validators import OneOf
 
 ALL_REPLICAS: Final = -1
-_MOST_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
+MOST_IN_FLIGHT: Final = 5
+"""Of an idempotent producer: brokers remember this many batches of one in a partition."""
 _ACKS: Final = {"all": ALL_REPLICAS, "-1": ALL_REPLICAS, "0": 0, "1": 1}
 
 
@@ -29,13 +25,18 @@ def _parse_acks(text: str) -> int:
         raise ValueError("must be one of: all, -1, 0, 1") from None
 
 
-class ProducerSettings(CommonSettings):
+class _Acks(Option[int]):
+    def format(self, value: object) -> str | None:
+        return "all" if value == ALL_REPLICAS else super().format(value)
+
+
+class ProducerSettings(CommonSettings, CompressionLevels):
     """``Producer`` and ``AsyncProducer``."""
 
     kind = "a producer"
 
-    acks: Setting[int] = Setting(
-        "string",
+    acks = _Acks(
+        ConfigType.STRING,
         _parse_acks,
         ALL_REPLICAS,
         "Who must have stored a record before it is acknowledged: all in-sync replicas (all or "
@@ -45,15 +46,8 @@ class ProducerSettings(CommonSettings):
     buffer_memory = long(
         33_554_432, "Bytes of records that may wait to be sent before send() blocks.", at_least=0
     )
-    compression_type = choice(
-        "none", "The codec of batches.", "none", "gzip", "snappy", "lz4", "zstd"
-    )
-    compression_gzip_level = integer(
-        -1, "Level of gzip, 1 to 9; -1 is its default.", at_least=-1, at_most=9
-    )
-    compression_lz4_level = integer(9, "Level of lz4, 1 to 17.", at_least=1, at_most=17)
-    compression_zstd_level = integer(
-        3, "Level of zstd, -131072 to 22.", at_least=-131_072, at_most=22
+    compression_type = string(
+        "none", "The codec of batches.", allowed=OneOf("none", "gzip", "snappy", "lz4", "zstd")
     )
     delivery_timeout_ms = integer(
         120_000,
@@ -96,7 +90,7 @@ class ProducerSettings(CommonSettings):
         True, "Give partitions of slow brokers fewer of the records without a key."
     )
     partitioner_availability_timeout_ms = long(
-        0, "Taken, without effect: partitions with long queues get less anyway.", at_least=0
+        0, "Partitions with long queues get less anyway.", at_least=0, inert=True
     )
     partitioner_ignore_keys = boolean(False, "Choose partitions as if records had no keys.")
     receive_buffer_bytes = integer(
@@ -142,9 +136,6 @@ class ProducerSettings(CommonSettings):
             "delivery.timeout.ms must be at least linger.ms plus request.timeout.ms",
         )
         self._require(
-            self.compression_gzip_level != 0, "compression.gzip.level must be -1, or 1 to 9"
-        )
-        self._require(
             not self.transaction_two_phase_commit_enable,
             "transaction.two.phase.commit.enable is not supported",
         )
@@ -166,6 +157,6 @@ def _contradiction(values: dict[str, Any]) -> str:
         return "acks=all"
     if values["retries"] == 0:
         return "retries above 0"
-    if values["max_in_flight_requests_per_connection"] > _MOST_IN_FLIGHT_WITH_IDEMPOTENCE:
-        return "max.in.flight.requests.per.connection of at most 5"
+    if values["max_in_flight_requests_per_connection"] > MOST_IN_FLIGHT:
+        return f"max.in.flight.requests.per.connection of at most {MOST_IN_FLIGHT}"
     return ""

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.client.settings.base import Settings
-from moldau.client.settings.setting import (
-    Setting,
-    component,
+from moldau.client.settings.objects import component, python_object
+from moldau.config.declare import (
     double,
     integer,
     names,
-    optional_choice,
+    optional_class,
     optional_string,
     password,
-    python_object,
-    upper_choice,
+    string,
 )
 from moldau.config.option import ConfigError
-from moldau.config.validators import OneOf
+from moldau.config.options.listeners import PLAINTEXT, SECURITY_PROTOCOLS
+from moldau.config.validators import OneOf, SomeOf
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -26,51 +25,43 @@ _JAVA_OIDC: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _STORES: Final = "PEM", "PKCS12", "JKS"
 _LOGINS: Final = ("sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.")
-
-
-def _parse_identification(text: str) -> str:
-    if text.lower() in ("https", ""):
-        return text.lower()
-    raise ValueError("must be https or empty")
 
 
 class SecuritySettings(Settings):
     """Who this client is, and how it makes sure of whom it talks to."""
 
-    security_protocol = upper_choice(
-        "PLAINTEXT",
+    security_protocol = string(
+        PLAINTEXT,
         "How to talk to brokers: with TLS (SSL), with a login (SASL_PLAINTEXT), with both "
         "(SASL_SSL), or with neither.",
-        "PLAINTEXT",
-        "SSL",
-        "SASL_PLAINTEXT",
-        "SASL_SSL",
+        convert=str.upper,
+        allowed=OneOf(*SECURITY_PROTOCOLS),
     )
 
     ssl_context = python_object(
         "An ssl.SSLContext to use as it is, instead of all other ssl settings."
     )
     ssl_enabled_protocols = names(
-        ("TLSv1.2", "TLSv1.3"), "The versions of TLS to use.", "TLSv1.2", "TLSv1.3"
+        _TLS_VERSIONS, "The versions of TLS to use.", allowed=SomeOf(*_TLS_VERSIONS)
     )
-    ssl_endpoint_identification_algorithm: Setting[str] = Setting(
-        "string",
-        _parse_identification,
+    ssl_endpoint_identification_algorithm = string(
         "https",
-        "Whether a broker's certificate must be for the host that was asked for: https, or "
-        "empty for no.",
+        "Whether a broker's certificate must be for the host that was asked for.",
+        convert=str.lower,
+        allowed=OneOf("https", ""),
     )
     ssl_truststore_location = optional_string(
         "A file with the certificates of authorities to trust, or a folder of such files; those "
         "of the operating system by default."
     )
     ssl_truststore_certificates = password("The same as PEM text.")
-    ssl_truststore_type = optional_choice(
+    ssl_truststore_type = optional_string(
         "The format of the file: PEM, or PKCS12 (which needs moldau[tls]); by default what it "
         "looks like.",
-        *_STORES,
+        allowed=OneOf(*_STORES),
     )
     ssl_truststore_password = password("Opens a PKCS12 file.")
     ssl_keystore_location = optional_string(
@@ -79,17 +70,16 @@ class SecuritySettings(Settings):
     )
     ssl_keystore_certificate_chain = password("The certificate chain as PEM text.")
     ssl_keystore_key = password("The private key as PEM text.")
-    ssl_keystore_type = optional_choice("As ssl.truststore.type.", *_STORES)
+    ssl_keystore_type = optional_string("As ssl.truststore.type.", allowed=OneOf(*_STORES))
     ssl_keystore_password = password("Opens a PKCS12 file.")
     ssl_key_location = optional_string("The file with the private key, if it is another one.")
     ssl_key_password = password("Decrypts the private key.")
 
-    sasl_mechanism: Setting[str] = Setting(
-        "string",
-        str.upper,
+    sasl_mechanism = string(
         "GSSAPI",
         f"How to log in: {', '.join(MECHANISMS)}. Kafka's default, GSSAPI, is not supported, so "
         "SASL needs this.",
+        convert=str.upper,
     )
     sasl_jaas_config = password(
         "User name and password, or OAUTHBEARER's options, as Java's clients have them: "
@@ -108,15 +98,15 @@ class SecuritySettings(Settings):
     sasl_oauthbearer_client_credentials_client_id = optional_string("The client id for it.")
     sasl_oauthbearer_client_credentials_client_secret = password("The secret for it.")
     sasl_oauthbearer_scope = optional_string("The scope to ask for.")
-    sasl_oauthbearer_method = optional_choice(
-        "Taken, without effect: sasl.oauthbearer.token.endpoint.url says it.", "default", "oidc"
+    sasl_oauthbearer_method = optional_string(
+        "sasl.oauthbearer.token.endpoint.url is enough by itself.",
+        allowed=OneOf("default", "oidc"),
+        inert=True,
     )
-    sasl_login_callback_handler_class: Setting[str | None] = Setting(
-        "class",
-        str,
-        None,
-        "Taken, without effect, if it is the Java class for sasl.oauthbearer.token.endpoint.url.",
+    sasl_login_callback_handler_class = optional_class(
+        "Java's class for sasl.oauthbearer.token.endpoint.url, which is enough by itself.",
         allowed=OneOf(*_JAVA_OIDC),
+        inert=True,
     )
     sasl_login_read_timeout_ms = integer(
         10_000, "How long the token endpoint may take to answer.", at_least=1

@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from moldau.client.settings import CommonSettings
-from moldau.client.settings.setting import (
-    REQUIRED,
-    Setting,
-    boolean,
-    choice,
-    integer,
-    optional_string,
-)
+from moldau.config.declare import boolean, integer, optional_string, string
+from moldau.config.option import REQUIRED
+from moldau.config.validators import OneOf
 
 _RESETS: Final[dict[str, Literal["earliest", "latest"]]] = {
     "smallest": "earliest",
@@ -22,10 +17,6 @@ _RESETS: Final[dict[str, Literal["earliest", "latest"]]] = {
 }
 
 
-def _required(doc: str) -> Setting[str]:
-    return Setting("string", str, REQUIRED, doc)
-
-
 class ZooKeeperConsumerSettings(CommonSettings):
     """``ZooKeeperConsumer`` and ``AsyncZooKeeperConsumer``."""
 
@@ -33,11 +24,11 @@ class ZooKeeperConsumerSettings(CommonSettings):
     auto_commit_interval_ms = integer(
         60_000, "How often that happens, besides every rebalance.", at_least=1
     )
-    auto_offset_reset = choice(
+    auto_offset_reset = string(
         "largest",
         "Where to start in a partition without a stored offset, or when it is out of range: "
         "smallest (the first record) or largest (the end).",
-        *_RESETS,
+        allowed=OneOf(*_RESETS),
     )
     consumer_id = optional_string("A name of this consumer, instead of one that is made up.")
     fetch_message_max_bytes = integer(
@@ -47,14 +38,14 @@ class ZooKeeperConsumerSettings(CommonSettings):
     fetch_wait_max_ms = integer(
         100, "How long a broker waits for fetch.min.bytes to be there.", at_least=0
     )
-    group_id = _required("the group that shares the partitions and the stored offsets.")
+    group_id = string(REQUIRED, "the group that shares the partitions and the stored offsets.")
     rebalance_backoff_ms = integer(
         2000, "How long to wait for partitions that others have not given up yet.", at_least=0
     )
     rebalance_max_retries = integer(
         4, "How often to wait so, before poll() says that the rebalance failed.", at_least=0
     )
-    zookeeper_connect = _required("the ensemble, as host:port,host:port/chroot.")
+    zookeeper_connect = string(REQUIRED, "the ensemble, as host:port,host:port/chroot.")
     zookeeper_connection_timeout_ms = integer(
         6000, "How long to try to reach the ensemble.", at_least=1
     )

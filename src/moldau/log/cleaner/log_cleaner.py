@@ -14,12 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
-from moldau.config import (
-    LOG_CLEANER_BACKOFF_MS,
-    LOG_CLEANER_ENABLE,
-    LOG_CLEANER_THREADS,
-    BrokerConfig,
-)
+from moldau.config.values.broker import BrokerConfig
 from moldau.errors import KafkaError
 from moldau.log.background import Background
 from moldau.log.cleaner.checkpoint import CleanerCheckpoints
@@ -102,12 +97,12 @@ class LogCleaner:
         """Read where the last cleanings ended, by log directory, and begin to clean."""
         for directory, there in partitions.items():
             await self.checkpoints.load(directory, there)
-        if self.config[LOG_CLEANER_ENABLE] and self._new_runner is not None:
+        if self.config.log_cleaner_enable and self._new_runner is not None:
             self._schedule()
 
     def _schedule(self) -> None:
         # Not the fixed rhythm of ``Background.every``: the back-off may change at any time.
-        backoff_ms = max(self.config[LOG_CLEANER_BACKOFF_MS], _SHORTEST_BACKOFF_MS)
+        backoff_ms = max(self.config.log_cleaner_backoff_ms, _SHORTEST_BACKOFF_MS)
         self._background.later(backoff_ms / 1000, self._run)
 
     async def _run(self) -> None:
@@ -126,7 +121,7 @@ class LogCleaner:
         """Clean whatever is due, with as many cleaners as the settings say."""
         if self._new_runner is None:
             return
-        threads = max(self.config[LOG_CLEANER_THREADS], 1)
+        threads = max(self.config.log_cleaner_threads, 1)
         while len(self._runners) < threads:
             self._runners.append(self._new_runner())
         runners = self._runners[:threads]
@@ -262,7 +257,7 @@ class LogCleaner:
         """Try again later, each time later: others should have their turn."""
         doublings = min(self._failures[partition], _MAX_DOUBLINGS)
         self._failures[partition] += 1
-        wait_s = self.config[LOG_CLEANER_BACKOFF_MS] / 1000 * 2**doublings
+        wait_s = self.config.log_cleaner_backoff_ms / 1000 * 2**doublings
         self._not_before[partition] = self._clock.monotonic() + wait_s
         _log.warning("%s was not cleaned, next try in %g s: %s", partition, wait_s, reason)
 

@@ -44,10 +44,10 @@ class CleanTask(msgspec.Struct, frozen=True, kw_only=True):
     aborted: list[tuple[int, int, int, int]] = []
     """The aborted transactions with data in the segments, as the transaction index has them."""
     last_records: dict[int, LastRecord] = {}
-    dedupe_buffer_bytes: int = 128 * 1024 * 1024
-    load_factor: float = 0.9
-    read_bytes: int = 262_144
-    max_bytes_per_second: float = float("inf")
+    dedupe_buffer_bytes: int
+    load_factor: float
+    read_bytes: int
+    max_bytes_per_second: float
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.config import (
-    LOG_CLEANER_DEDUPE_BUFFER_SIZE,
-    LOG_CLEANER_IO_BUFFER_LOAD_FACTOR,
-    LOG_CLEANER_IO_BUFFER_SIZE,
-    LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
-    BrokerConfig,
-)
+from moldau.config.values.broker import BrokerConfig
 from moldau.log.cleaner.cleanable import Cleanable
 from moldau.log.cleaner.messages import CleanTask, LastRecord, SourceSegment
 from moldau.log.partition_log import PartitionLog
@@ -34,10 +28,10 @@ def make_task(cleanable: Cleanable, config: BrokerConfig, cleaners: int, now_ms:
         index_interval_bytes=topic.index_interval_bytes,
         aborted=_aborted(log, cleanable.first_uncleanable_offset),
         last_records=_last_records(log),
-        dedupe_buffer_bytes=config[LOG_CLEANER_DEDUPE_BUFFER_SIZE] // cleaners,
-        load_factor=min(max(config[LOG_CLEANER_IO_BUFFER_LOAD_FACTOR], 0.01), 1.0),
-        read_bytes=max(config[LOG_CLEANER_IO_BUFFER_SIZE] // cleaners // 2, _READ_BYTES_MIN),
-        max_bytes_per_second=max(config[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / cleaners, 1.0),
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size // cleaners,
+        load_factor=min(max(config.log_cleaner_io_buffer_load_factor, 0.01), 1.0),
+        read_bytes=max(config.log_cleaner_io_buffer_size // cleaners // 2, _READ_BYTES_MIN),
+        max_bytes_per_second=max(config.log_cleaner_io_max_bytes_per_second / cleaners, 1.0),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log.log_directory import DirectoryContent, LogDirectory
 from moldau.log.moving.copying import while_copied

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log.partition_log import PartitionLog
 from moldau.machine import FileSlice
 from moldau.records.batch import iter_headers

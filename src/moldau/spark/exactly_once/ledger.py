@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.client.admin.async_admin import AsyncAdmin
-from moldau.client.admin.types import ConfigResource, NewTopic, ResourceType
+from moldau.client.admin.types import ConfigResource, NewTopic
 from moldau.client.consumer.async_consumer import AsyncConsumer
 from moldau.client.errors import (
     AuthorizationError,
@@ -26,6 +26,7 @@ from moldau.client.errors import (
 from moldau.client.offsets import OffsetSpec
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.settings import CommonSettings, ProducerSettings
+from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.spark.exactly_once.decision import Decision, QueryName, decode, encode

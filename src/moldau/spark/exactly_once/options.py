@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from moldau.client.settings import ProducerSettings
 from moldau.config.option import ConfigError
+from moldau.config.options.transactions import TransactionOptions
 from moldau.spark.options import OptionError, WriteOptions, parse_duration
 
 OnLost = Literal["fail", "replay"]
@@ -18,7 +19,7 @@ OPTIONS: Final = ("transactionalIdPrefix", "transactionTimeout", "margin", "topi
                   "onLostTransaction")  # fmt: skip
 DEFAULT_PREFIX: Final = "moldau-spark"
 DEFAULT_TOPIC: Final = "__moldau_spark_transactions"
-DEFAULT_TIMEOUT: Final = 900.0
+DEFAULT_TIMEOUT: Final = TransactionOptions.transaction_max_timeout_ms.default / 1000
 """The default of the brokers' transaction.max.timeout.ms."""
 _LONGEST_MARGIN: Final = 30.0
 _ON_LOST: Final[dict[str, OnLost]] = {"fail": "fail", "replay": "replay"}
@@ -27,15 +28,15 @@ _ON_LOST: Final[dict[str, OnLost]] = {"fail": "fail", "replay": "replay"}
 @dataclass(frozen=True)
 class ExactlyOnceOptions:
     write: WriteOptions
-    prefix: str = DEFAULT_PREFIX
+    prefix: str
     """What all transactional ids begin with."""
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float
     """Seconds from the first row of a task to the commit of the batch."""
-    margin: float = _LONGEST_MARGIN
+    margin: float
     """Seconds that must be left of ``timeout`` when a batch is decided."""
-    topic: str = DEFAULT_TOPIC
+    topic: str
     """Of decisions."""
-    on_lost: OnLost = "fail"
+    on_lost: OnLost
 
     @property
     def client(self) -> Mapping[str, str]:

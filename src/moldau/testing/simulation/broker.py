@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from moldau.broker.app import BrokerServer
 from moldau.broker.ports import OpenCoordination, Ports, open_embedded
-from moldau.config import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.testing.simulation.node import Node
 from moldau.testing.simulation.simulation import Simulation
 

@@ -20,7 +20,7 @@ from tests.unit.replication.parts import (
 
 from moldau.broker.coordinator.host import HostState, ShardHost
 from moldau.broker.coordinator.requests import PendingRequest
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.groups.outcome import Outcome, Record, Reply
 from moldau.records.builder import build_batch

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.groups.migration import scenario
 from tests.unit.groups.migration.runner import ShardRunner, VirtualCaller
 
-from moldau.config.broker import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.groups.settings import GroupSettings
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.make import NOW_MS, make_batch, open_log
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.testing.disk import MemoryDisk

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.make import DIRECTORY, NOW_MS, make_batch, open_log, read_batches
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.cleaner.cleanable import find_cleanable
 from moldau.log.cleaner.compaction import Compaction

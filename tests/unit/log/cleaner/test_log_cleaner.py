@@ -14,7 +14,8 @@ import msgspec
 import pytest
 from tests.unit.log.make import NOW_MS, make_batch, read_batches
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import LogManager, PartitionLog
 from moldau.log.checkpoints import read_offsets
 from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from tests.unit.log.make import NOW_MS, PARTITION, make_batch
 
-from moldau.config import BrokerConfig, TopicConfig
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.cleaner.cleanable import find_cleanable
 from moldau.log.cleaner.direct import DirectRunner

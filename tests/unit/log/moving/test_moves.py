@@ -12,7 +12,7 @@ import pytest
 from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches, read_values
 from tests.unit.log.test_manager import A0, A1, CONFIG, TOPIC_ID, Broker, settle
 
-from moldau.config import BrokerConfig
+from moldau.config.values.broker import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, PartitionLog
 from moldau.log.checkpoints import read_offsets

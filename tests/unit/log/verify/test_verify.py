@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from tests.unit.log.make import NOW_MS, close_cleanly, make_batch, open_log
 
-from moldau.config import TopicConfig
+from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin
 from moldau.log.partition_metadata import encode_partition_metadata
 from moldau.log.verify import DirectoryInUseError, Finding, Level, Verification

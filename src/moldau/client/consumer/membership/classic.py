@@ -30,6 +30,7 @@ from moldau.client.consumer.membership.actions import (
 )
 from moldau.client.consumer.membership.member import NEVER, Member
 from moldau.client.consumer.membership.states import CLASSIC_PREDECESSORS, ClassicState
+from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 
@@ -58,9 +59,9 @@ _BEATING = {
 class ClassicOptions:
     """In seconds."""
 
-    heartbeat_interval: float = 3.0
-    max_poll_interval: float = 300.0
-    retry_backoff: float = 0.1
+    heartbeat_interval: float = ConsumerSettings.heartbeat_interval_ms.default / 1000
+    max_poll_interval: float = ConsumerSettings.max_poll_interval_ms.default / 1000
+    retry_backoff: float = ConsumerSettings.retry_backoff_ms.default / 1000
     instance_id: str | None = None
     rack: str | None = None
 

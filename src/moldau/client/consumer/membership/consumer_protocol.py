@@ -20,6 +20,7 @@ from moldau.client.consumer.membership.actions import (
 )
 from moldau.client.consumer.membership.member import NEVER, Member
 from moldau.client.consumer.membership.states import CONSUMER_PREDECESSORS, ConsumerState
+from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 
@@ -49,8 +50,8 @@ class ConsumerOptions:
     """In seconds."""
 
     member_id: str
-    max_poll_interval: float = 300.0
-    retry_backoff: float = 0.1
+    max_poll_interval: float = ConsumerSettings.max_poll_interval_ms.default / 1000
+    retry_backoff: float = ConsumerSettings.retry_backoff_ms.default / 1000
     static: bool = False
 
 

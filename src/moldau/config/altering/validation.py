@@ -1,0 +1,102 @@
+"""Whether settings may be stored for a broker, a topic or a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.config.option import ConfigError, Update, invalid_value
+from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group import BOUNDS, GroupOptions
+from moldau.config.options.ignored import ignored_names
+from moldau.config.options.topic import TopicOptions
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.group import broker_value, value_or_default
+from moldau.errors import ErrorCode, KafkaError
+
+
+def validate_broker_update(
+    config: BrokerConfig, settings: Mapping[str, str], *, per_broker: bool
+) -> None:
+    """Raise ``KafkaError`` (INVALID_REQUEST, as Kafka) unless these may be stored.
+
+    ``settings`` are all that would be stored for this broker (``per_broker``) or for all brokers.
+    An unknown name passes, as in Kafka, where it may belong to a plug-in.
+    """
+    fixed = [name for name in settings if _is_fixed(name)]
+    if fixed:
+        raise _invalid_request(f"Cannot update these configs dynamically: {', '.join(fixed)}")
+    if not per_broker:
+        local = [name for name in settings if _is_local(name)]
+        if local:
+            raise _invalid_request(
+                "Cannot update these configs for all brokers at once, a broker id must be given: "
+                f"{', '.join(local)}"
+            )
+    try:
+        if per_broker:
+            config.with_dynamic(config.cluster_dynamic, settings, strict=True)
+        else:
+            config.with_dynamic(settings, config.broker_dynamic, strict=True)
+    except ConfigError as error:
+        raise _invalid_request(error.message) from None
+
+
+def validate_topic_configs(
+    overrides: Mapping[str, str | None], broker: BrokerConfig | None = None
+) -> None:
+    """Raise ``ConfigError`` unless these may be a topic's settings.
+
+    ``broker`` supplies what the topic leaves open, for the rules that tie two settings together;
+    without it, defaults do.
+    """
+    settings: dict[str, str] = {}
+    for name, text in overrides.items():
+        option = TopicOptions.table.get(name)
+        if option is None:
+            raise ConfigError(f"Unknown topic config name: {name}")
+        if text is None:
+            raise ConfigError(f"Null value not supported for topic configs: {name}")
+        value = option.parse(text)
+        if option is TopicOptions.remote_storage_enable and value:
+            raise invalid_value(name, "true", "tiered storage is not served; must be false")
+        settings[name] = text
+    config = (BrokerConfig({}) if broker is None else broker).topic_defaults.override(settings)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            f"min.compaction.lag.ms={config.min_compaction_lag_ms} must not exceed "
+            f"max.compaction.lag.ms={config.max_compaction_lag_ms}"
+        )
+
+
+def validate_group_configs(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Raise ``ConfigError`` unless these may be a group's settings."""
+    for name in overrides:
+        if name not in GroupOptions.table:
+            raise ConfigError(f"Unknown group config name: {name}")
+    values = {
+        name: option.parse(overrides[name]) if name in overrides else broker_value(broker, option)
+        for name, option in GroupOptions.table.items()
+    }
+    for name, (low, high) in BOUNDS.items():
+        if low is not None and values[name] < value_or_default(broker, low):
+            raise ConfigError(f"{name} must be greater than or equal to {low.name}")
+        if values[name] > value_or_default(broker, high):
+            raise ConfigError(f"{name} must be less than or equal to {high.name}")
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if values[session] <= values[heartbeat]:
+            raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def _is_fixed(name: str) -> bool:
+    option = BrokerOptions.table.get(name)
+    return name in ignored_names() if option is None else option.update is Update.READ_ONLY
+
+
+def _is_local(name: str) -> bool:
+    option = BrokerOptions.table.get(name)
+    return option is not None and option.update is Update.PER_BROKER
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

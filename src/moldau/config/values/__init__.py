@@ -1,0 +1,1 @@
+"""What holds: settings parsed, in layers, checked against each other."""
