@@ -18,7 +18,7 @@ from tests.support.groups import (
 from tests.support.in_process import InProcessBroker, eventually
 from tests.support.wire import WireClient
 
-from moldau.broker.coordinator.host import HostState
+from moldau.coordinators.host import HostState
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 

@@ -1,26 +1,8 @@
-"""What settings belong to: topics, brokers and groups, as the config APIs name them."""
+"""Whose settings a broker can speak of."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-def check_topic_name(name: str) -> None:
-    reason = invalid_reason(name)
-    if reason is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def check_broker_name(node_id: int, name: str) -> None:

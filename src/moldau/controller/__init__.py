@@ -15,11 +15,15 @@ from moldau.controller.link import (
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionResult,
+    ConfigAlteration,
+    ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
     NewTopic,
-    ProducerIds,
+    ProducerIdBlock,
+    ResourceType,
+    TopicReference,
     TopicResult,
 )
 from moldau.controller.settings import ControllerSettings
@@ -30,6 +34,8 @@ __all__ = [
     "AlterPartitionResult",
     "BrokerLink",
     "BrokerUpdate",
+    "ConfigAlteration",
+    "ConfigResult",
     "Controller",
     "ControllerFence",
     "ControllerSettings",
@@ -39,9 +45,11 @@ __all__ = [
     "MetadataUpdate",
     "NewPartitions",
     "NewTopic",
-    "ProducerIds",
+    "ProducerIdBlock",
     "RemovedTopic",
     "ReplicaError",
+    "ResourceType",
     "StopReplica",
+    "TopicReference",
     "TopicResult",
 ]

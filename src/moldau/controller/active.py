@@ -20,7 +20,7 @@ from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import elect_offline, without_replicas
 from moldau.controller.link import BrokerLink, LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
-from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIds
+from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIdBlock
 from moldau.controller.sender import Delivery, Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
@@ -381,7 +381,7 @@ class ActiveController:
 
     # Producer ids
 
-    async def next_producer_ids(self, broker: int) -> ProducerIds:
+    async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """The next block of ids, recorded in the store before it is handed out."""
         data, stat = await self.store.get(paths.PRODUCER_ID_BLOCK)
         first = znodes.decode_producer_id_block(data).block_end + 1 if data else 0
@@ -394,7 +394,7 @@ class ActiveController:
             SetData(paths.PRODUCER_ID_BLOCK, block, stat.version),
         ]
         self.raise_errors(await self.write([write]))
-        return ProducerIds(first, PRODUCER_ID_BLOCK_SIZE)
+        return ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
 
     # Writing
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 
-def _accept(_overrides: Mapping[str, str]) -> None:
+def _accept(*_config: str | Mapping[str, str]) -> None:
     return None
 
 
@@ -23,3 +23,6 @@ class ControllerSettings:
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
+    validate_broker_config: Callable[[str, Mapping[str, str]], None] = _accept
+    """The same for what is set at run time for this broker (its id) or for all (empty string)."""
+    validate_group_config: Callable[[Mapping[str, str]], None] = _accept

@@ -15,6 +15,7 @@ later one is there), or be torn at a sector; the operations on a directory survi
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import random
 from collections import Counter
@@ -200,7 +201,7 @@ class MemoryMapping:
     __slots__ = ("buffer", "capacity")
 
     def __init__(self, buffer: bytearray, capacity: int) -> None:
-        self.buffer = buffer
+        self.buffer: bytearray | mmap.mmap = buffer
         self.capacity = capacity
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.replication.parts import (
+from tests.support.partitions import (
     LOCAL,
     PLENTY,
     SECOND,
@@ -18,11 +18,10 @@ from tests.unit.replication.parts import (
     state,
 )
 
-from moldau.broker.coordinator.host import HostState, ShardHost
-from moldau.broker.coordinator.requests import PendingRequest
 from moldau.config import TopicConfig
-from moldau.errors import ErrorCode
-from moldau.groups.outcome import Outcome, Record, Reply
+from moldau.coordinators import HostState, PendingRequest, ShardHost
+from moldau.errors import ErrorCode, KafkaError
+from moldau.outcome import Outcome, Record, Reply
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.reader import read_records
@@ -74,12 +73,16 @@ class Notes:
         return Outcome([Record(key, b"v")], [Reply(token, ("noted", key))], undo)
 
 
-def error(code: ErrorCode) -> Any:
-    return "error", code
+def error(failure: KafkaError) -> Any:
+    return "error", failure.code
+
+
+def no_effects(_work: object) -> None:
+    raise AssertionError("nothing here has effects")
 
 
 def make_host(partition: Partition, clock: ManualClock | None = None) -> ShardHost[Notes]:
-    return ShardHost(partition, Notes(), clock or ManualClock())
+    return ShardHost(partition, Notes(), clock or ManualClock(), no_effects)
 
 
 def active_host(partition: Partition, clock: ManualClock | None = None) -> ShardHost[Notes]:
@@ -215,6 +218,7 @@ async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> N
         Partition(LOCAL, log, state()),
         Notes(),
         ManualClock(),
+        no_effects,
         flush=lambda _log, done: flushes.append(done),
     )
     host.activate()
@@ -229,7 +233,7 @@ async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> N
 def test_background_work_may_be_larger_than_a_batch() -> None:
     host = active_host(make_partition(LOCAL))
     records = [Record(b"%d" % number, b"x" * 1000) for number in range(3000)]
-    host.run(lambda _now: Outcome(list(records)))
+    host.run(lambda _shard, _now: Outcome(list(records)))
     assert host.partition.log.log_end_offset == 3000
     assert len(host.shard.table) == 3000
 
