@@ -258,7 +258,7 @@ class BrokerServer:
         )
         broker.coordinators = CoordinatorRuntime(
             RuntimePorts(
-                replicas=replicas,
+                replicas=lambda topic: replicas.topics.get(topic, {}),
                 clock=self._machine.clock,
                 spawn=broker.tasks.spawn,
                 flush=logs.flush,

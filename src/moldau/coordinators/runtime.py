@@ -7,7 +7,7 @@ them when leadership comes, and sends everybody away when it goes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +22,7 @@ from moldau.log import PartitionLog
 from moldau.machine.clock import Clock
 from moldau.outcome import Outcome
 from moldau.records.compression import Compression
-from moldau.replication import Partition, ReplicaManager
+from moldau.replication import Partition
 
 S = TypeVar("S", bound=Shard)
 
@@ -45,7 +45,8 @@ class CoordinatorSpec(Generic[S]):
 class RuntimePorts:
     """What all coordinators take from the broker."""
 
-    replicas: ReplicaManager
+    replicas: Callable[[str], Mapping[int, Partition]]
+    """The partitions of a topic that have a replica here."""
     clock: Clock
     spawn: Spawn
     flush: Callable[[PartitionLog], Awaitable[object]]
@@ -125,7 +126,7 @@ class Coordinator(Generic[S]):
             return
         led = {
             index: partition
-            for index, partition in self._ports.replicas.topics.get(self._spec.topic, {}).items()
+            for index, partition in self._ports.replicas(self._spec.topic).items()
             if partition.is_leader
         }
         for index, host in tuple(self._hosts.items()):
