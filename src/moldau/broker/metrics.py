@@ -119,7 +119,9 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         return chain.from_iterable(there.values() for there in list(replicas.topics.values()))
 
     def leading(condition: Callable[[Partition], bool]) -> Callable[[], int]:
-        return lambda: sum(one.is_leader and condition(one) for one in partitions())
+        return lambda: sum(
+            partition.is_leader and condition(partition) for partition in partitions()
+        )
 
     for name, doc, read in (
         (
@@ -136,17 +138,17 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         (
             "UnderReplicatedPartitions",
             "Partitions led from here with fewer in-sync replicas than replicas.",
-            leading(lambda one: len(one.isr) < len(one.replicas)),
+            leading(lambda partition: len(partition.isr) < len(partition.replicas)),
         ),
         (
             "UnderMinIsrPartitionCount",
             "Partitions led from here that take no acks=all: too few replicas are in sync.",
-            leading(lambda one: one.is_under_min_isr),
+            leading(lambda partition: partition.is_under_min_isr),
         ),
         (
             "ProducerIdCount",
             "Producers whose sequence numbers are remembered.",
-            lambda: sum(len(one.log.producers.producers) for one in partitions()),
+            lambda: sum(len(partition.log.producers.producers) for partition in partitions()),
         ),
     ):
         registry.gauge(f"kafka.server:type=ReplicaManager,name={name}", doc, read)

@@ -185,9 +185,9 @@ class TopicDeletion:
         succeeded: list[tuple[str, int, int]] = []
         failed: list[tuple[str, int, int]] = []
         for broker, stopped in stops.items():
-            for one in stopped:
-                key = (one.topic, one.partition, broker)
-                bad = delivery.has_failed(broker, one.topic, one.partition)
+            for stop in stopped:
+                key = (stop.topic, stop.partition, broker)
+                bad = delivery.has_failed(broker, stop.topic, stop.partition)
                 (failed if bad else succeeded).append(key)
         self._context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
         self._context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)

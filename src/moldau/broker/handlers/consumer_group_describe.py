@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v1.response import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from kio.static.primitive import i32
 
 from moldau.broker.acls import GROUP_OPERATIONS, NOT_REQUESTED
 from moldau.broker.broker import Broker
@@ -28,7 +28,7 @@ from moldau.wire.make import make
 
 def handle(request: Request[ConsumerGroupDescribeRequest]) -> Answer:
     wants_operations = request.body.include_authorized_operations
-    operations = i32(GROUP_OPERATIONS if wants_operations else NOT_REQUESTED)
+    operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
     def combine(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         return _response(

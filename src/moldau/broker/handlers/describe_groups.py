@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribeGroupsResponse
-from kio.static.primitive import i32
 
 from moldau.broker.acls import GROUP_OPERATIONS, NOT_REQUESTED
 from moldau.broker.request import Request
@@ -24,7 +24,7 @@ from moldau.wire.make import make
 
 def handle(request: Request[DescribeGroupsRequest]) -> Answer:
     wants_operations = request.body.include_authorized_operations
-    operations = i32(GROUP_OPERATIONS if wants_operations else NOT_REQUESTED)
+    operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
     def combine(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
         return _response(
