@@ -2,7 +2,8 @@
 
 Behaviour: the count is the new total and may only grow; assignments, if given, are for the new
 partitions only.
-Known deviations: none.
+Known deviations: Kafka counts the request's timeout until its controller begins; here it is over
+when the answer is not there by then. Without one (0 or less) Kafka refuses at once.
 """
 
 from __future__ import annotations

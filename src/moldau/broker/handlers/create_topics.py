@@ -3,7 +3,8 @@
 Behaviour: each topic succeeds or fails alone. The answer comes when the topics can be used. From
 version 5 on it carries the number of partitions, the replication factor and every effective setting
 (KIP-525), from 7 on the id.
-Known deviations: none.
+Known deviations: Kafka counts the request's timeout until its controller begins; here it is over
+when the answer is not there by then. Without one (0 or less) Kafka refuses at once.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Behaviour: a deleted topic is gone from the metadata when the answer comes; its logs are renamed at
 once and their files removed after ``file.delete.delay.ms``. ``delete.topic.enable=false`` refuses
 with TOPIC_DELETION_DISABLED.
-Known deviations: none.
+Known deviations: Kafka counts the request's timeout until its controller begins; here it is over
+when the answer is not there by then. Without one (0 or less) Kafka refuses at once.
 """
 
 from __future__ import annotations
