@@ -58,8 +58,8 @@ class ShardHost(Generic[S]):
         clock: Clock,
         spawn: Spawn,
         *,
-        compression: Compression = Compression.NONE,
-        commit_timeout_ms: int = 5000,
+        compression: Compression,
+        commit_timeout_ms: int,
         flush: Flush | None = None,
     ) -> None:
         """``flush`` is what answers wait for once ``flush.messages`` is reached."""

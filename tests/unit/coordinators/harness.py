@@ -8,8 +8,11 @@ from typing import Any
 from moldau.coordinators import ShardHost
 from moldau.errors import ErrorCode, KafkaError
 from moldau.outcome import Effect, Outcome, Record, Reply
+from moldau.records.compression import Compression
 from moldau.replication import Partition
 from moldau.testing.clock import ManualClock
+
+COMMIT_TIMEOUT_MS = 5000
 
 
 class Notes:
@@ -64,8 +67,12 @@ def no_tasks(_work: Coroutine[Any, Any, None]) -> None:
 def make_host(
     partition: Partition, clock: ManualClock | None = None, **settings: Any
 ) -> ShardHost[Notes]:
-    settings = {"spawn": no_tasks, **settings}
-    return ShardHost(partition, Notes(), clock or ManualClock(), **settings)
+    defaults = {
+        "spawn": no_tasks,
+        "compression": Compression.NONE,
+        "commit_timeout_ms": COMMIT_TIMEOUT_MS,
+    }
+    return ShardHost(partition, Notes(), clock or ManualClock(), **(defaults | settings))
 
 
 def active_host(
