@@ -1,4 +1,4 @@
-"""Small value types that every layer speaks: partitions, nodes, topic ids."""
+"""Small value types that every layer speaks: partitions, nodes, principals, topic ids."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+
+
+class Principal(NamedTuple):
+    """Who is at the other end of a connection."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+"""Whoever did not say who they are."""
 
 
 class OffsetAndMetadata(NamedTuple):

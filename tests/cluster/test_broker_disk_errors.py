@@ -279,7 +279,7 @@ async def test_a_directory_whose_checkpoints_fail_goes_offline_as_a_whole(
 async def test_a_topic_on_a_failed_disk_can_be_deleted(disks: Disks, client: WireClient) -> None:
     disks.disk.fail("append", disks.home("bad"), errno.EIO)
     await client.produce("bad", one_batch(b"x"))
-    answer = await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "bad"}], timeout=1000)
+    answer = await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "bad"}], timeout=60_000)
     assert answer.responses[0].error_code == 0
     produced = await client.produce("bad", one_batch(b"v"))
     assert produced.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -156,7 +156,7 @@ async def test_deleting_a_topic_ends_the_waits_for_it(
         asyncio.create_task(by_id.fetch(topic_id, max_wait_ms=LONG_MS)),
     ]
     await parked(broker, count=2)
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
     codes = {ErrorCode((await one).error_code) for one in waiting}
     assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
@@ -513,7 +513,7 @@ async def test_without_room_for_a_session_fetches_are_still_served(
 async def test_a_session_tells_of_a_topic_that_was_deleted_under_it(client: WireClient) -> None:
     topic_id = await client.create_topic("t")
     session = (await client.fetch_all({topic_id: {0: 0}}, version=17, session_epoch=0)).session_id
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
     step = await client.fetch_all(
         {}, version=17, session_id=session, session_epoch=1, max_wait_ms=LONG_MS
     )

@@ -153,7 +153,7 @@ async def test_topics_settings_ids_and_data_survive(tmp_path: Path, how: str) ->
             await client.create_topic("gone")
             for n in range(10):
                 await client.produce("plain", one_batch(b"%d" % n), partition=n % 3)
-            await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "gone"}], timeout=1000)
+            await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "gone"}], timeout=60_000)
             before = await cluster_state(client)
         assert await asyncio.to_thread(getattr(broker, how)) == (0 if how == "terminate" else -9)
         await asyncio.to_thread(broker.start)
@@ -171,7 +171,7 @@ async def test_files_left_of_deleted_topics_are_removed_at_the_next_start(
 ) -> None:
     client = await broker.connect()
     await client.create_topic("t")
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
     assert list(broker.data_dir.glob("t-0.*-delete"))
     await broker.restart()
     await eventually(lambda: not list(broker.data_dir.glob("t-*")), "removal of the leftovers")

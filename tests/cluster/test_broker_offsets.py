@@ -56,7 +56,7 @@ async def delete_records(
     answer = await client.call(
         ApiKey.DELETE_RECORDS,
         topics=[{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
-        timeout=5000,
+        timeout=60_000,
     )
     ((found,),) = [t.partitions for t in answer.topics]
     return ErrorCode(found.error_code), found.low_watermark

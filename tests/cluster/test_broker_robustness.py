@@ -426,3 +426,16 @@ async def test_a_flood_of_requests_behind_a_long_poll_is_bounded(process: Moldau
             assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
         assert resident(process) - before < 30 * MIB
         flooding.abort()
+
+
+async def test_a_client_that_left_before_its_answer_bothers_nobody(
+    broker: InProcessBroker, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.create_topic("t")
+    for _ in range(20):
+        hasty = await broker.connect()
+        hasty.send(ApiKey.METADATA, topics=None)
+        hasty.send(ApiKey.CREATE_PARTITIONS, topics=[{"name": "t", "count": 1}])
+        hasty.abort()
+    await eventually(lambda: broker.connections == 1)
+    assert not [record for record in caplog.records if record.exc_info]

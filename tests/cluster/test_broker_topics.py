@@ -20,7 +20,7 @@ UNKNOWN_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 async def create(client: WireClient, *topics: dict[str, Any], **how: Any) -> dict[str, Any]:
     """Answers by topic name."""
     listed = [{"num_partitions": 1, "replication_factor": 1, **topic} for topic in topics]
-    answer = await client.call(ApiKey.CREATE_TOPICS, topics=listed, timeout=5000, **how)
+    answer = await client.call(ApiKey.CREATE_TOPICS, topics=listed, timeout=60_000, **how)
     return {topic.name: topic for topic in answer.topics}
 
 
@@ -31,7 +31,7 @@ async def metadata(client: WireClient, *names: str, **how: Any) -> dict[str, Any
 
 
 async def delete(client: WireClient, *topics: dict[str, Any], version: int = 6) -> list[ErrorCode]:
-    answer = await client.call(ApiKey.DELETE_TOPICS, version, topics=list(topics), timeout=5000)
+    answer = await client.call(ApiKey.DELETE_TOPICS, version, topics=list(topics), timeout=60_000)
     return [ErrorCode(one.error_code) for one in answer.responses]
 
 
@@ -138,7 +138,7 @@ async def test_a_name_twice_in_one_request_is_refused(client: WireClient) -> Non
     answer = await client.call(
         ApiKey.CREATE_TOPICS,
         topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}] * 2,
-        timeout=5000,
+        timeout=60_000,
     )
     assert {one.error_code for one in answer.topics} == {ErrorCode.INVALID_REQUEST}
     assert await metadata(client) == {}
@@ -216,7 +216,7 @@ async def test_metadata_is_never_out_of_date(client: WireClient) -> None:
     await client.call(
         ApiKey.CREATE_PARTITIONS,
         topics=[{"name": "t1", "count": 4, "assignments": None}],
-        timeout=5000,
+        timeout=60_000,
     )
     assert len((await metadata(client))["t1"].partitions) == 4
     await delete(client, {"name": "t2"})
@@ -298,7 +298,7 @@ async def grow(client: WireClient, **topic: Any) -> ErrorCode:
         ApiKey.CREATE_PARTITIONS,
         topics=[{"assignments": None, **{k: v for k, v in topic.items() if k != "validate_only"}}],
         validate_only=topic.get("validate_only", False),
-        timeout=5000,
+        timeout=60_000,
     )
     (result,) = answer.results
     return ErrorCode(result.error_code)

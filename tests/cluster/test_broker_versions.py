@@ -16,7 +16,7 @@ from moldau.wire.headers import encode_request_header
 from moldau.wire.messages import decode_response
 
 TOPIC, BROKER = 2, 4
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 60_000
 
 
 def requests(version: int) -> dict[ApiKey, dict[str, Any]]:

@@ -18,7 +18,7 @@ from tests.support.groups import (
 from tests.support.in_process import InProcessBroker, eventually
 from tests.support.wire import WireClient
 
-from moldau.broker.coordinator.host import HostState
+from moldau.coordinators.host import HostState
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 
@@ -194,7 +194,7 @@ async def test_deleting_the_offsets_topic_sends_members_away(
     broker: InProcessBroker, client: WireClient
 ) -> None:
     member = await lone_member(client)
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": OFFSETS_TOPIC}], timeout=5000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": OFFSETS_TOPIC}], timeout=60_000)
     assert await member.heartbeat() is ErrorCode.NOT_COORDINATOR
     await find_coordinator(client, GROUP)
     assert await member.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
@@ -242,7 +242,7 @@ async def test_commits_for_topics_that_do_not_exist_fail_alone(client: WireClien
 async def test_an_unknown_topic_id_is_told_so(client: WireClient) -> None:
     topic_id = await client.create_topic("t")
     await find_coordinator(client, GROUP)
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=5000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
     answer = await commit(client, GROUP, topic_id, {0: 1}, version=10)
     assert answer.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_ID
     answer = await client.call(
@@ -276,7 +276,7 @@ async def test_offsets_go_with_their_topic(client: WireClient) -> None:
     await find_coordinator(client, GROUP)
     for name in ("t", "other"):
         await commit(client, GROUP, name, {0: 5})
-    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=5000)
+    await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
     assert await committed(client, GROUP, None) == {("other", 0): 5}
     await client.create_topic("t")
     assert await committed(client, GROUP, "t") == {("t", 0): -1}
@@ -393,7 +393,7 @@ async def test_a_member_under_the_consumer_protocol_gets_new_partitions(
     await client.call(
         ApiKey.CREATE_PARTITIONS,
         topics=[{"name": "t", "count": 3, "assignments": None}],
-        timeout=5000,
+        timeout=60_000,
     )
     epoch = joined.member_epoch
     async with asyncio.timeout(60):

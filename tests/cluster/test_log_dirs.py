@@ -145,7 +145,7 @@ async def test_deleting_a_topic_makes_room_for_the_others(tmp_path: Path, mount:
             result = await small.client.produce("bulky", one_batch(os.urandom(VALUE_BYTES)))
             assert result.error_code == 0
         await small.fill_up()
-        await small.client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "bulky"}], timeout=1000)
+        await small.client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "bulky"}], timeout=60_000)
         await eventually(lambda: not list(small.path.glob("bulky*")))
         for _ in range(5):
             assert await small.produce() is not None

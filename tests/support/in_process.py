@@ -17,7 +17,7 @@ from tests.support.process import NO_RETENTION
 from tests.support.wire import WireClient
 
 from moldau.broker.app import BrokerServer
-from moldau.broker.context import Broker
+from moldau.broker.broker import Broker
 from moldau.broker.ports import Ports
 from moldau.broker.router import Router
 from moldau.config.values.broker import BrokerConfig
@@ -51,11 +51,15 @@ class InProcessBroker:
         return self.server.addresses[0]
 
     @property
-    def parts(self) -> Broker:
-        """The parts of the running broker."""
+    def router(self) -> Router:
         router = self.server._listeners[0]._handler
         assert isinstance(router, Router)
-        return router._broker
+        return router
+
+    @property
+    def parts(self) -> Broker:
+        """The parts of the running broker."""
+        return self.router._broker
 
     @property
     def connections(self) -> int:

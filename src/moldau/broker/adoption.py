@@ -36,7 +36,7 @@ async def adopt_directories(
         return
     image = await machine.threads.run(_read_image, machine.disk, log_dirs)
     plan = plan_adoption(
-        [_found(one) for one in logs.logs.values()],
+        [_found(partition) for partition in logs.logs.values()],
         node_id,
         machine.new_uuid,
         image=image,
@@ -64,7 +64,8 @@ def _found(partition: PartitionLog) -> FoundPartition:
 
 
 def _next_producer_id(partitions: Iterable[PartitionLog]) -> int:
-    return max((max(one.producers.producers, default=-1) for one in partitions), default=-1) + 1
+    largest = (max(partition.producers.producers, default=-1) for partition in partitions)
+    return max(largest, default=-1) + 1
 
 
 def _read_image(disk: Disk, log_dirs: Sequence[str]) -> MetadataImage | None:

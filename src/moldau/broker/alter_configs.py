@@ -1,28 +1,24 @@
-"""Changing settings of topics, brokers and groups: what both ways of altering have in common."""
+"""Changing settings of topics, brokers and groups: what both ways of altering have in common.
+
+The controller decides. A broker's own settings are checked here first, by the one that knows what
+its file says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from moldau.broker.config_resources import check_broker_name, check_topic_name
-from moldau.broker.context import Broker
-from moldau.config.altering.validation import (
-    validate_broker_update,
-    validate_group_configs,
-    validate_topic_configs,
-)
-from moldau.config.option import AnyOption
+from moldau.broker.broker import Broker
+from moldau.broker.config_resources import check_broker_name
+from moldau.config.altering.validation import validate_broker_update
 from moldau.config.options.broker import BrokerOptions
-from moldau.config.options.group import GroupOptions
-from moldau.config.options.topic import TopicOptions
 from moldau.config.types import ResourceType
-from moldau.errors import ErrorCode, KafkaError
+from moldau.controller import ConfigAlteration, ConfigResult
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
-Settings = Mapping[str, str]
-Change = Callable[[Mapping[str, AnyOption], Settings], dict[str, str]]
-"""From a table of options and the stored settings to the settings that should be stored."""
+A = TypeVar("A")
 
 
 class Resource(Protocol):
@@ -34,82 +30,46 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
-R = TypeVar("R", bound=Resource)
-A = TypeVar("A")
+async def alter_configs(
+    broker: Broker, alterations: Sequence[ConfigAlteration], *, validate_only: bool
+) -> list[ConfigResult]:
+    """One result per alteration, in order."""
+    refusals = [_refuse(broker, alteration) for alteration in alterations]
+    accepted = [
+        alteration
+        for alteration, refusal in zip(alterations, refusals, strict=True)
+        if refusal is None
+    ]
+    decided = iter(await broker.controller.alter_configs(accepted, validate_only=validate_only))
+    return [next(decided) if refusal is None else refusal for refusal in refusals]
 
 
-async def alter_each(
-    broker: Broker,
-    resources: Sequence[R],
-    change: Callable[[R], Change],
-    answer: type[A],
-    *,
-    validate_only: bool,
-) -> tuple[A, ...]:
-    """Change the settings of each resource, if they may be changed so; one ``answer`` for each."""
-    answers = []
-    for resource in resources:
-        kind, name = resource.resource_type, resource.resource_name
-        code, message = await _alter(broker, kind, name, change(resource), validate_only)
-        answers.append(
-            make(
-                answer,
-                error_code=code,
-                error_message=message,
-                resource_type=kind,
-                resource_name=name,
-            )
-        )
-    return tuple(answers)
-
-
-async def _alter(
-    broker: Broker, resource_type: int, name: str, change: Change, validate_only: bool
-) -> tuple[ErrorCode, str | None]:
+def _refuse(broker: Broker, alteration: ConfigAlteration) -> ConfigResult | None:
+    if alteration.resource_type != ResourceType.BROKER:
+        return None
+    name, config = alteration.resource_name, broker.config
     try:
-        async with broker.altering_configs:
-            if resource_type == ResourceType.TOPIC:
-                await _alter_topic(broker, name, change, validate_only)
-            elif resource_type == ResourceType.BROKER:
-                await _alter_broker(broker, name, change, validate_only)
-            elif resource_type == ResourceType.GROUP:
-                await _alter_group(broker, name, change, validate_only)
-            else:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not served"
-                )
+        if name:
+            check_broker_name(broker.node_id, name)
+        stored = config.broker_dynamic if name else config.cluster_dynamic
+        settings = alteration.apply(BrokerOptions.table, stored)
+        validate_broker_update(config, settings, per_broker=bool(name))
     except KafkaError as error:
-        return error.code, error.message
-    return ErrorCode.NONE, None
+        return ConfigResult(error=error.code, message=error.message)
+    return None
 
 
-async def _alter_topic(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
-    check_topic_name(name)
-    if name not in broker.metadata.topics:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+def resource_results(
+    kind: type[A], resources: Sequence[Resource], results: Sequence[ConfigResult | KafkaError]
+) -> tuple[A, ...]:
+    """The answer for each resource, as messages of this ``kind``."""
+    return tuple(
+        make(
+            kind,
+            error_code=result.code if isinstance(result, KafkaError) else result.error,
+            error_message=result.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
-    settings = change(TopicOptions.table, broker.configs.topic_overrides(name))
-    validate_topic_configs(settings, broker.config)
-    if not validate_only:
-        await broker.controller.alter_topic_configs(name, settings)
-
-
-async def _alter_broker(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
-    if name:
-        check_broker_name(broker.node_id, name)
-    config = broker.config
-    stored = config.broker_dynamic if name else config.cluster_dynamic
-    settings = change(BrokerOptions.table, stored)
-    validate_broker_update(config, settings, per_broker=bool(name))
-    if not validate_only:
-        await broker.controller.alter_broker_configs(name, settings)
-
-
-async def _alter_group(broker: Broker, name: str, change: Change, validate_only: bool) -> None:
-    if not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    settings = change(GroupOptions.table, broker.configs.group_overrides(name))
-    validate_group_configs(settings, broker.config)
-    if not validate_only:
-        await broker.controller.alter_group_configs(name, settings)
+        for resource, result in zip(resources, results, strict=True)
+    )

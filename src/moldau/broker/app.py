@@ -16,26 +16,37 @@ from functools import partial
 from pathlib import Path
 
 from moldau.broker.advertising import advertise
+from moldau.broker.broker import Broker
 from moldau.broker.configs import Configs
-from moldau.broker.context import Broker
-from moldau.broker.coordinator.service import GroupCoordinator
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.group_coordinator import group_coordinator_spec
 from moldau.broker.link import LocalLink
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
-from moldau.config.altering.validation import validate_topic_configs
+from moldau.config.altering.validation import (
+    validate_broker_update,
+    validate_group_configs,
+    validate_topic_configs,
+)
 from moldau.config.option import Option
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint as ConfigEndpoint
 from moldau.config.values.topic import TopicConfig
-from moldau.controller import Controller, ControllerSettings
+from moldau.controller import (
+    Controller,
+    ControllerSettings,
+    CreateTopicResult,
+    NewTopic,
+    ProducerIdBlock,
+)
 from moldau.controller.loading import load_topic_configs
 from moldau.coordination import cluster
 from moldau.coordination.errors import CoordinationError, StoreLockedError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
+from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.cleaner.process import CleanerProcess
@@ -96,7 +107,7 @@ class BrokerServer:
     @property
     def addresses(self) -> list[str]:
         """Where the listeners are, in the order of ``listeners``."""
-        return [f"{_bracketed(one.host)}:{one.port}" for one in self._listeners]
+        return [f"{_bracketed(listener.host)}:{listener.port}" for listener in self._listeners]
 
     async def start(self) -> None:
         config = self._config
@@ -150,10 +161,12 @@ class BrokerServer:
         broker = self._build(configs, logs, cluster_id)
         configs.on_broker_change.append(logs.reconfigure)
         self._bind(broker)
-        broker.controller = Controller(
+        broker.controller = controller = Controller(
             store,
             await self._registration(),
-            LocalLink(configs, broker.replicas, broker.metadata, broker.groups),
+            LocalLink(
+                configs, broker.replicas, broker.metadata, broker.coordinators, broker.groups
+            ),
             _controller_settings(configs, logs),
             now_ms=machine.clock.now_ms,
             random=machine.random,
@@ -161,23 +174,25 @@ class BrokerServer:
             on_session_lost=_report_lost_store,
         )
         broker.replicas.on_offline = partial(_report_offline, broker)
-        self._undo.push_async_callback(broker.controller.stop)
-        await broker.controller.start()
+        self._undo.push_async_callback(controller.stop)
+        await controller.start()
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
         metrics = config.metrics_endpoint
         if metrics is not None:
-            self._serve_metrics(metrics, broker)
+            self._serve_metrics(metrics, broker, lambda: controller.is_active)
 
-    def _serve_metrics(self, endpoint: ConfigEndpoint, broker: Broker) -> None:
+    def _serve_metrics(
+        self, endpoint: ConfigEndpoint, broker: Broker, is_controller: Callable[[], bool]
+    ) -> None:
         # Imported where they are wanted: no other broker pays for them.
         from moldau.broker.metrics import broker_metrics
         from moldau.metrics import CONTENT_TYPE
         from moldau.net.text_server import Page, TextServer
 
-        registry = broker_metrics(broker, self._listeners)
+        registry = broker_metrics(broker, self._listeners, is_controller)
         pages = {"/metrics": Page(CONTENT_TYPE, registry.render)}
         server = TextServer(self._machine, endpoint.host, endpoint.port, pages)
         server.start()
@@ -205,6 +220,14 @@ class BrokerServer:
         config = self._config
         replicas = ReplicaManager(config.node_id, logs, configs.topic)
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
+
+        async def next_block() -> ProducerIdBlock:
+            return await broker.controller.next_producer_id_block(config.node_id)
+
+        async def create_topic(topic: NewTopic) -> CreateTopicResult:
+            (result,) = await broker.controller.create_topics([topic])
+            return result
+
         broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -213,21 +236,25 @@ class BrokerServer:
             logs=logs,
             replicas=replicas,
             metadata=MetadataCache(),
-            producer_ids=ProducerIds(lambda: broker.controller.next_producer_id_block()),
+            producer_ids=ProducerIds(next_block),
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots,
                 FETCH_SESSION_EVICTION_MS,
                 randomness=self._machine.secrets,
             ),
         )
-        broker.groups = GroupCoordinator(
-            configs,
-            broker.metadata,
-            replicas,
-            self._machine,
-            broker.tasks,
-            lambda: broker.controller,
-            logs.flush,
+        broker.coordinators = CoordinatorRuntime(
+            RuntimePorts(
+                replicas=lambda topic: replicas.topics.get(topic, {}),
+                clock=self._machine.clock,
+                spawn=broker.tasks.spawn,
+                flush=logs.flush,
+                partition_count=broker.metadata.partition_count,
+                create_topic=create_topic,
+            )
+        )
+        broker.groups = broker.coordinators.register(
+            group_coordinator_spec(configs, broker.metadata, self._machine)
         )
         return broker
 
@@ -270,7 +297,8 @@ class BrokerServer:
         return BrokerRegistration(
             id=self._config.node_id,
             endpoints=tuple(
-                Endpoint(one.name, one.host, one.port, one.protocol) for one in advertised
+                Endpoint(endpoint.name, endpoint.host, endpoint.port, endpoint.protocol)
+                for endpoint in advertised
             ),
             rack=self._config.broker_rack,
         )
@@ -288,7 +316,7 @@ class BrokerServer:
             asyncio.ensure_future(listener.close(DRAIN_TIMEOUT_S)) for listener in self._listeners
         ]
         await asyncio.sleep(0)
-        broker.groups.stop()
+        broker.coordinators.stop()
         broker.replicas.wake_all()
         await asyncio.gather(*closing)
 
@@ -313,8 +341,14 @@ def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int
 def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettings:
     config = configs.broker
 
-    def validate(overrides: Mapping[str, str]) -> None:
+    def validate_topic(overrides: Mapping[str, str]) -> None:
         validate_topic_configs(overrides, configs.broker)
+
+    def validate_broker(entity: str, settings: Mapping[str, str]) -> None:
+        validate_broker_update(configs.broker, settings, per_broker=bool(entity))
+
+    def validate_group(settings: Mapping[str, str]) -> None:
+        validate_group_configs(settings, configs.broker)
 
     return ControllerSettings(
         num_partitions=config.num_partitions,
@@ -322,7 +356,9 @@ def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettin
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
-        validate_topic_config=validate,
+        validate_topic_config=validate_topic,
+        validate_broker_config=validate_broker,
+        validate_group_config=validate_group,
     )
 
 
@@ -352,20 +388,20 @@ def _report_offline(broker: Broker, lost: list[TopicPartition]) -> None:
     async def report() -> None:
         try:
             await broker.controller.offline_replicas(broker.node_id, lost)
-        except (KafkaError, CoordinationError) as error:
+        except KafkaError as error:
             log.error("the controller could not be told of %d lost replicas: %s", len(lost), error)
 
     broker.tasks.spawn(report())
 
 
 def _report_recovery(logs: LogManager) -> None:
-    found = logs.recovery
-    if found.segments_scanned:
+    recovery = logs.recovery
+    if recovery.segments_scanned:
         log.info(
             "recovered after an unclean stop: %d segments, %d bytes checked, %d bytes cut off",
-            found.segments_scanned,
-            found.bytes_scanned,
-            found.bytes_truncated,
+            recovery.segments_scanned,
+            recovery.bytes_scanned,
+            recovery.bytes_truncated,
         )
 
 

@@ -1,15 +1,8 @@
-"""Names of the topics and brokers that settings belong to, checked as the config APIs do."""
+"""Whose settings a broker can speak of."""
 
 from __future__ import annotations
 
-from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
-
-
-def check_topic_name(name: str) -> None:
-    reason = invalid_reason(name)
-    if reason is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def check_broker_name(node_id: int, name: str) -> None:

@@ -60,7 +60,7 @@ class Configs:
         topic_configs: Mapping[str, dict[str, str]],
         broker_configs: Mapping[str, dict[str, str]],
     ) -> list[str] | None:
-        """Take over new settings; answers the topics whose effective settings may have changed,
+        """Take over new settings; returns the topics whose effective settings may have changed,
         None for all of them.
         """
         for name, overrides in topic_configs.items():

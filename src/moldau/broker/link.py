@@ -6,14 +6,14 @@ refused by its epoch, so that two controllers can never both be obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from moldau.broker.configs import Configs
-from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
-from moldau.broker.coordinator.service import GroupCoordinator
+from moldau.broker.group_coordinator import GroupCoordinator
 from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
 from moldau.controller import BrokerUpdate, ControllerFence, MetadataUpdate, ReplicaError
+from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.replication import ReplicaManager
@@ -27,9 +27,11 @@ class LocalLink:
         configs: Configs,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        coordinators: CoordinatorRuntime,
         groups: GroupCoordinator,
     ) -> None:
         self._configs = configs
+        self._coordinators = coordinators
         self._groups = groups
         self._replicas = replicas
         self._metadata = metadata
@@ -44,18 +46,19 @@ class LocalLink:
         touched = self._touched(update.metadata)
         before = self._sizes(touched)
         self._describe(update.metadata)
-        self._tell_groups(update, before, self._sizes(touched))
+        self._coordinators.leadership_changed(_led_topics(update))
+        self._tell_groups(before, self._sizes(touched))
         return [
             ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
             for topic, partition in failed
         ]
 
-    def _touched(self, update: MetadataUpdate) -> set[str]:
-        """The topics that an update speaks of."""
-        names = {state.topic for state in update.partitions}
-        names.update(removed.name for removed in update.removed_topics)
+    def _touched(self, update: MetadataUpdate) -> Collection[str]:
+        """The topics that an update speaks of, in its order."""
+        names = dict.fromkeys(state.topic for state in update.partitions)
+        names |= dict.fromkeys(removed.name for removed in update.removed_topics)
         if update.full:
-            names.update(self._metadata.topics)
+            names |= dict.fromkeys(self._metadata.topics)
         return names
 
     def _sizes(self, names: Iterable[str]) -> dict[str, tuple[UUID, int]]:
@@ -68,26 +71,20 @@ class LocalLink:
         }
 
     def _tell_groups(
-        self,
-        update: BrokerUpdate,
-        before: Mapping[str, tuple[UUID, int]],
-        after: Mapping[str, tuple[UUID, int]],
+        self, before: Mapping[str, tuple[UUID, int]], after: Mapping[str, tuple[UUID, int]]
     ) -> None:
-        """Group coordinators follow the leaders of their topic, and watch all topics."""
-        told = {one.topic for one in update.leader_and_isr}
-        told.update(one.topic for one in update.stop_replicas)
-        if OFFSETS_TOPIC in told:
-            self._groups.leadership_changed()
+        """Groups assign the partitions of topics, and forget what they committed for lost ones."""
         removed = [
             (name, topic_id)
             for name, (topic_id, _) in before.items()
             if name not in after or after[name][0] != topic_id
         ]
         if removed:
-            self._groups.topics_removed(removed)
-        changed = [name for name in before.keys() | after if before.get(name) != after.get(name)]
+            self._groups.run(lambda shard, now_ms: shard.on_topics_removed(removed, now_ms))
+        names = dict.fromkeys((*before, *after))
+        changed = [name for name in names if before.get(name) != after.get(name)]
         if changed:
-            self._groups.topics_changed(changed)
+            self._groups.run(lambda shard, now_ms: shard.on_topics_changed(changed, now_ms))
 
     def _configure(self, update: BrokerUpdate) -> None:
         self._configs.update_groups(update.group_configs, full=update.metadata.full)
@@ -129,3 +126,9 @@ class LocalLink:
                     state.offline_replicas,
                 ),
             )
+
+
+def _led_topics(update: BrokerUpdate) -> set[str]:
+    """The topics of which this broker may have got or lost a leadership."""
+    led = {state.topic for state in update.leader_and_isr}
+    return led | {stop.topic for stop in update.stop_replicas}

@@ -25,7 +25,9 @@ class PartitionMetadata(NamedTuple):
     """Replicas of live brokers whose disk failed."""
 
     def offline_replicas(self, live: Container[int]) -> tuple[int, ...]:
-        return tuple(one for one in self.replicas if one not in live or one in self.failed)
+        return tuple(
+            replica for replica in self.replicas if replica not in live or replica in self.failed
+        )
 
 
 @dataclass(slots=True)
@@ -86,6 +88,11 @@ class MetadataCache:
             for endpoint in broker.endpoints
             if endpoint.listener == listener
         ]
+
+    def partition_count(self, name: str) -> int | None:
+        """How many partitions a topic has; None: there is no such topic."""
+        topic = self.topics.get(name)
+        return None if topic is None else len(topic.partitions)
 
     def has_partition(self, name: str, partition: int) -> bool:
         topic = self.topics.get(name)

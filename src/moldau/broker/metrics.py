@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from moldau.broker.context import Broker
+from moldau.broker.broker import Broker
 from moldau.metrics import Registry
 from moldau.model import TopicPartition
 from moldau.net import Listener
@@ -18,11 +18,13 @@ from moldau.replication import Partition
 from moldau.wire.api import ApiKey
 
 
-def broker_metrics(broker: Broker, listeners: Sequence[Listener]) -> Registry:
+def broker_metrics(
+    broker: Broker, listeners: Sequence[Listener], is_controller: Callable[[], bool]
+) -> Registry:
     registry = Registry()
     _log(registry, broker)
     _replicas(registry, broker)
-    _controller(registry, broker)
+    _controller(registry, broker, is_controller)
     _traffic(registry, broker)
     _groups(registry, broker)
     registry.gauge(
@@ -40,11 +42,11 @@ def _log(registry: Registry, broker: Broker) -> None:
     statistics = cleaner.statistics
 
     def by_directory(weigh: Callable[[TopicPartition], int]) -> dict[str, float]:
-        found: dict[str, float] = dict.fromkeys(logs.online_dirs, 0)
-        for partition, one in cleaner.uncleanable.items():
-            home = one.log.directory.rpartition("/")[0]
-            found[home] = found.get(home, 0) + weigh(partition)
-        return found
+        weights: dict[str, float] = dict.fromkeys(logs.online_dirs, 0)
+        for partition, uncleanable in cleaner.uncleanable.items():
+            home = uncleanable.log.directory.rpartition("/")[0]
+            weights[home] = weights.get(home, 0) + weigh(partition)
+        return weights
 
     manager = "kafka.log:type=LogCleanerManager,name="
     registry.gauge(
@@ -117,7 +119,9 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         return chain.from_iterable(there.values() for there in list(replicas.topics.values()))
 
     def leading(condition: Callable[[Partition], bool]) -> Callable[[], int]:
-        return lambda: sum(one.is_leader and condition(one) for one in partitions())
+        return lambda: sum(
+            partition.is_leader and condition(partition) for partition in partitions()
+        )
 
     for name, doc, read in (
         (
@@ -134,28 +138,28 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         (
             "UnderReplicatedPartitions",
             "Partitions led from here with fewer in-sync replicas than replicas.",
-            leading(lambda one: len(one.isr) < len(one.replicas)),
+            leading(lambda partition: len(partition.isr) < len(partition.replicas)),
         ),
         (
             "UnderMinIsrPartitionCount",
             "Partitions led from here that take no acks=all: too few replicas are in sync.",
-            leading(lambda one: one.is_under_min_isr),
+            leading(lambda partition: partition.is_under_min_isr),
         ),
         (
             "ProducerIdCount",
             "Producers whose sequence numbers are remembered.",
-            lambda: sum(len(one.log.producers.producers) for one in partitions()),
+            lambda: sum(len(partition.log.producers.producers) for partition in partitions()),
         ),
     ):
         registry.gauge(f"kafka.server:type=ReplicaManager,name={name}", doc, read)
 
 
-def _controller(registry: Registry, broker: Broker) -> None:
+def _controller(registry: Registry, broker: Broker, is_controller: Callable[[], bool]) -> None:
     kind = "kafka.controller:type=KafkaController,name="
     registry.gauge(
         f"{kind}ActiveControllerCount",
         "1 on the broker that is the controller.",
-        lambda: int(broker.controller.is_active),
+        lambda: int(is_controller()),
     )
     registry.gauge(
         f"{kind}GlobalTopicCount", "Topics of the cluster.", lambda: len(broker.metadata.topics)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from moldau.controller import ProducerIds as Block
+from moldau.controller import ProducerIdBlock
 
 
 class ProducerIds:
     """Gives each caller an id that no other producer of the cluster ever had."""
 
-    def __init__(self, next_block: Callable[[], Awaitable[Block]]) -> None:
+    def __init__(self, next_block: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
         self._next_block = next_block
         self._block = iter(range(0))
         self._reserving = asyncio.Lock()

@@ -13,18 +13,18 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """The running tasks of one broker."""
+    """The running tasks of one broker, oldest first."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        del self._running[task]
         if not task.cancelled() and task.exception() is not None:
             log.error("a background task failed", exc_info=task.exception())
 

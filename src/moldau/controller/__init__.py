@@ -15,11 +15,14 @@ from moldau.controller.link import (
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionResult,
+    ConfigAlteration,
+    ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
     NewTopic,
-    ProducerIds,
+    ProducerIdBlock,
+    TopicReference,
     TopicResult,
 )
 from moldau.controller.settings import ControllerSettings
@@ -30,6 +33,8 @@ __all__ = [
     "AlterPartitionResult",
     "BrokerLink",
     "BrokerUpdate",
+    "ConfigAlteration",
+    "ConfigResult",
     "Controller",
     "ControllerFence",
     "ControllerSettings",
@@ -39,9 +44,10 @@ __all__ = [
     "MetadataUpdate",
     "NewPartitions",
     "NewTopic",
-    "ProducerIds",
+    "ProducerIdBlock",
     "RemovedTopic",
     "ReplicaError",
     "StopReplica",
+    "TopicReference",
     "TopicResult",
 ]

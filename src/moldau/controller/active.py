@@ -20,7 +20,7 @@ from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import elect_offline, without_replicas
 from moldau.controller.link import BrokerLink, LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
-from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIds
+from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIdBlock
 from moldau.controller.sender import Delivery, Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
@@ -96,16 +96,20 @@ class ActiveController:
         a follower has to catch up again.
         """
         brokers = self.context.brokers
-        found: dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]] = {}
+        changed: dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]] = {}
         for state in self.context.partitions():
             zxid = written.get((state.topic, state.partition))
             if zxid is None:
                 continue
-            lost = [one for one in state.isr if one not in brokers or brokers[one].epoch > zxid]
+            lost = frozenset(
+                replica
+                for replica in state.isr
+                if replica not in brokers or brokers[replica].epoch > zxid
+            )
             if lost:
-                restarted = frozenset(one for one in lost if one in brokers)
-                found.setdefault((frozenset(lost), restarted), []).append(state)
-        return found
+                restarted = frozenset(replica for replica in lost if replica in brokers)
+                changed.setdefault((lost, restarted), []).append(state)
+        return changed
 
     def _leaderless(self, topic: str | None = None) -> list[LeaderAndIsr]:
         context = self.context
@@ -147,18 +151,17 @@ class ActiveController:
         context = self.context
         before = context.brokers
         context.brokers = now = await load_brokers(self.store, watch)
-        came = {one for one in now if one not in before}
-        gone = {one for one in before if one not in now}
-        restarted = {one for one in now if one in before and now[one].epoch != before[one].epoch}
+        came = [broker for broker in now if broker not in before]
+        gone = [broker for broker in before if broker not in now]
+        restarted = [
+            broker
+            for broker in now
+            if broker in before and now[broker].epoch != before[broker].epoch
+        ]
         if not (came or gone or restarted):
             return
-        logger.info(
-            "Brokers came: %s, went: %s, restarted: %s",
-            sorted(came),
-            sorted(gone),
-            sorted(restarted),
-        )
-        for broker in gone | restarted:
+        logger.info("Brokers came: %s, went: %s, restarted: %s", came, gone, restarted)
+        for broker in (*gone, *restarted):
             context.offline_dirs.pop(broker, None)
         try:
             await self._replace_leaders(came, gone, restarted)
@@ -166,8 +169,9 @@ class ActiveController:
             # What could not be written is due again when the brokers change next.
             context.brokers = before
             raise
-        to_new = await self.sender.send_everything(came | restarted)
-        others = set(now) - came - restarted
+        new = (*came, *restarted)
+        to_new = await self.sender.send_everything(new)
+        others = [broker for broker in now if broker not in new]
         to_others = await self.sender.send(self.take_changed(), brokers=True, to=others)
         await self.settle(to_new, to_others)
 
@@ -188,8 +192,8 @@ class ActiveController:
         self, states: Sequence[LeaderAndIsr], lost: Collection[int], restarted: Collection[int]
     ) -> None:
         """Others lead what the lost replicas led, and their in-sync sets do without them."""
-        await self.elect([one for one in states if one.leader in lost], restarted=restarted)
-        await self._shrink([one for one in states if one.leader not in lost], lost)
+        await self.elect([state for state in states if state.leader in lost], restarted=restarted)
+        await self._shrink([state for state in states if state.leader not in lost], lost)
 
     def _move_replicas(self, brokers: Collection[int], target: ReplicaState) -> None:
         context = self.context
@@ -209,7 +213,8 @@ class ActiveController:
         """Take replicas offline that a live broker could not bring up."""
         for delivery in deliveries:
             for broker, failed in delivery.failed.items():
-                new = failed - self.context.offline_dirs.get(broker, set())
+                known = self.context.offline_dirs.get(broker, ())
+                new = [replica for replica in failed if replica not in known]
                 if new:
                     logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
                     await self.offline_replicas(broker, new)
@@ -226,12 +231,12 @@ class ActiveController:
                 states.append(msgspec.structs.replace(state, offline_replicas=offline))
         context.put(states)
         context.replica_states.move(
-            [(one.topic, one.partition, broker) for one in states], ReplicaState.OFFLINE
+            [(state.topic, state.partition, broker) for state in states], ReplicaState.OFFLINE
         )
         await self._replicas_lost(states, (broker,), ())
-        latest = (self.state(one.topic, one.partition) for one in states)
+        latest = (self.state(state.topic, state.partition) for state in states)
         self.take_changed()
-        await self.settle(await self.sender.send([one for one in latest if one is not None]))
+        await self.settle(await self.sender.send([state for state in latest if state is not None]))
 
     # Leaders
 
@@ -260,7 +265,7 @@ class ActiveController:
         for _ in range(_ELECTION_ATTEMPTS):
             decided, offline = self._decide_leaders(states, restarted)
             done = await self._update(decided)
-            online = [(one.topic, one.partition) for one in done if one.leader >= 0]
+            online = [(state.topic, state.partition) for state in done if state.leader >= 0]
             context.partition_states.move(online, PartitionState.ONLINE)
             context.partition_states.move(offline, PartitionState.OFFLINE)
             if offline:
@@ -269,13 +274,13 @@ class ActiveController:
                 )
             if len(done) == len(decided):
                 return
-            settled = {(one.topic, one.partition) for one in done}
+            settled = {(state.topic, state.partition) for state in done}
             again = (
-                self.state(one.topic, one.partition)
-                for one in decided
-                if (one.topic, one.partition) not in settled
+                self.state(state.topic, state.partition)
+                for state in decided
+                if (state.topic, state.partition) not in settled
             )
-            states = [one for one in again if one is not None]
+            states = [state for state in again if state is not None]
 
     def _decide_leaders(
         self, states: Sequence[LeaderAndIsr], restarted: Collection[int]
@@ -315,7 +320,7 @@ class ActiveController:
             if isinstance(result, BadVersionError):
                 logger.warning("Partition state %s was written by somebody else", result.path)
                 await read_states(
-                    self.store, [(context.topics[one.topic], one.partition) for one in part]
+                    self.store, [(context.topics[state.topic], state.partition) for state in part]
                 )
             elif isinstance(result, Exception):
                 raise result
@@ -346,7 +351,7 @@ class ActiveController:
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:
         context = self.context
-        live = {one.id: one.epoch for one in context.brokers.values()}
+        live = {registration.id: registration.epoch for registration in context.brokers.values()}
         error = alter_partition.check_broker_epoch(live, broker, broker_epoch)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
@@ -364,13 +369,13 @@ class ActiveController:
         done = await self._update(decided)
         await self.settle(await self.sender.send(self.take_changed()))
         if len(done) < len(decided):
-            written = {(one.topic, one.partition) for one in done}
-            missed = {(one.topic, one.partition) for one in decided} - written
+            written = {(state.topic, state.partition) for state in done}
+            missed = {(state.topic, state.partition) for state in decided} - written
             results = [
-                _refused(one.topic, one.partition, ErrorCode.INVALID_UPDATE_VERSION)
-                if (one.topic, one.partition) in missed
-                else one
-                for one in results
+                _refused(result.topic, result.partition, ErrorCode.INVALID_UPDATE_VERSION)
+                if (result.topic, result.partition) in missed
+                else result
+                for result in results
             ]
         return results
 
@@ -381,7 +386,7 @@ class ActiveController:
 
     # Producer ids
 
-    async def next_producer_ids(self, broker: int) -> ProducerIds:
+    async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """The next block of ids, recorded in the store before it is handed out."""
         data, stat = await self.store.get(paths.PRODUCER_ID_BLOCK)
         first = znodes.decode_producer_id_block(data).block_end + 1 if data else 0
@@ -394,7 +399,7 @@ class ActiveController:
             SetData(paths.PRODUCER_ID_BLOCK, block, stat.version),
         ]
         self.raise_errors(await self.write([write]))
-        return ProducerIds(first, PRODUCER_ID_BLOCK_SIZE)
+        return ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
 
     # Writing
 

@@ -77,7 +77,7 @@ def plan_adoption(
         _plan_configs(plan, paths.broker_config, image.broker_configs)
         _plan_configs(plan, paths.group_config, image.group_configs)
     for name in sorted(by_topic.keys() | known.keys()):
-        there = sorted(by_topic.get(name, []), key=lambda one: one.partition)
+        there = sorted(by_topic.get(name, []), key=lambda partition: partition.partition)
         if image is not None and name not in known:
             plan.strays += there
             plan.warnings.append(f"Topic {name} was deleted; its directories are not served")
@@ -111,16 +111,16 @@ def _plan_topic(
 ) -> None:
     topic_id = known.topic_id if known is not None else _common_id(there) or new_topic_id()
     epochs: dict[int, int] = {}
-    for one in there:
-        if one.topic_id not in (None, topic_id):
-            plan.strays.append(one)
+    for partition in there:
+        if partition.topic_id not in (None, topic_id):
+            plan.strays.append(partition)
             plan.warnings.append(
-                f"{name}-{one.partition} belongs to an earlier topic {name}; it is not served"
+                f"{name}-{partition.partition} belongs to an earlier topic {name}; it is not served"
             )
         else:
-            epochs[one.partition] = one.leader_epoch
+            epochs[partition.partition] = partition.leader_epoch
     expected = known.partitions if known is not None else {}
-    if not epochs and not any(broker in one.replicas for one in expected.values()):
+    if not epochs and not any(broker in state.replicas for state in expected.values()):
         plan.warnings.append(f"Topic {name} has no partition here; it is left out")
         return
     count = max([*epochs, *expected]) + 1
@@ -151,7 +151,7 @@ def _plan_topic(
 
 def _common_id(there: Sequence[FoundPartition]) -> UUID | None:
     """The id most of the directories agree on."""
-    ids = Counter(one.topic_id for one in there if one.topic_id is not None)
+    ids = Counter(found.topic_id for found in there if found.topic_id is not None)
     return ids.most_common(1)[0][0] if ids else None
 
 

@@ -64,7 +64,7 @@ class ControllerContext:
         self.topic_configs.pop(name, None)
         self.deleting.discard(name)
         for failed in self.offline_dirs.values():
-            failed.difference_update([one for one in failed if one[0] == name])
+            failed.difference_update([replica for replica in failed if replica[0] == name])
         if has_collision_chars(name):
             key = collision_key(name)
             self._collisions[key].discard(name)
@@ -122,10 +122,10 @@ class ControllerContext:
                 for broker in assigned:
                     online = broker in live
                     replicas[name, number, broker] = ReplicaState.ONLINE if online else absent
-                found = topic.partitions.get(number)
-                if found is None:
+                state = topic.partitions.get(number)
+                if state is None:
                     partitions[name, number] = PartitionState.NEW
-                elif found.leader in live:
+                elif state.leader in live:
                     partitions[name, number] = PartitionState.ONLINE
                 else:
                     partitions[name, number] = PartitionState.OFFLINE

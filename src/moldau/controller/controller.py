@@ -9,7 +9,7 @@ on any write, that the controller epoch has moved on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -19,16 +19,20 @@ import msgspec
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController, ControllerMovedError
+from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
 from moldau.controller.link import BrokerLink
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionResult,
+    ConfigAlteration,
+    ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
     NewTopic,
-    ProducerIds,
+    ProducerIdBlock,
+    TopicReference,
     TopicResult,
 )
 from moldau.controller.settings import ControllerSettings
@@ -57,8 +61,9 @@ class _Office(NamedTuple):
     """What only the controller in charge has."""
 
     active: ActiveController
-    admin: TopicAdmin
+    topics: TopicAdmin
     deletion: TopicDeletion
+    configs: ConfigAdmin
 
 
 class Controller:
@@ -200,7 +205,9 @@ class Controller:
             context,
         )
         self.controller_id = self._registration.id
-        office = self._office = _Office(active, TopicAdmin(active), TopicDeletion(active))
+        office = self._office = _Office(
+            active, TopicAdmin(active), TopicDeletion(active), ConfigAdmin(active)
+        )
         try:
             await active.take_over(self._brokers_changed, self._deletions_changed)
             await office.deletion.resume()
@@ -259,101 +266,69 @@ class Controller:
 
     # Requests
 
-    async def _request(self, duty: Callable[[], Awaitable[T]]) -> T:
+    async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+        """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""
+
+        async def in_charge() -> T:
+            if self._office is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            return await duty(self._office)
+
         try:
-            return await self._queue.submit(lambda: self._in_office(duty))
+            return await self._queue.submit(lambda: self._in_office(in_charge))
+        except KafkaError:
+            raise
         except (ControllerMovedError, SessionExpiredError, QueueClosedError) as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
         except StoreUnavailableError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def _in_charge(self) -> _Office:
-        if self._office is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        return self._office
+        except Exception as error:
+            logger.exception("Controller %d failed at a request", self._registration.id)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def create_topics(
-        self, requests: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[CreateTopicResult]:
         """One result per name, in order."""
-
-        async def duty() -> list[CreateTopicResult]:
-            return await self._in_charge().admin.create_topics(
-                requests, validate_only=validate_only
-            )
-
-        return await self._request(duty)
+        return await self._request(
+            lambda office: office.topics.create_topics(topics, validate_only=validate_only)
+        )
 
     async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
         """Topics with the default counts, for names that a client mentioned."""
         return await self.create_topics([NewTopic(name=name) for name in dict.fromkeys(names)])
 
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[TopicResult]:
-        async def duty() -> list[TopicResult]:
-            return await self._in_charge().admin.create_partitions(
-                requests, validate_only=validate_only
-            )
+        return await self._request(
+            lambda office: office.topics.create_partitions(topics, validate_only=validate_only)
+        )
 
-        return await self._request(duty)
+    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+        """Raises TOPIC_DELETION_DISABLED where that is so."""
+        return await self._request(lambda office: office.deletion.delete_topics(topics))
 
-    async def delete_topics(self, targets: Sequence[str | UUID]) -> list[DeleteTopicResult]:
-        """Topics by name or by id; raises TOPIC_DELETION_DISABLED where that is so."""
-
-        async def duty() -> list[DeleteTopicResult]:
-            return await self._in_charge().deletion.delete_topics(targets)
-
-        return await self._request(duty)
-
-    async def alter_topic_configs(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Replace all overrides of a topic; raises KafkaError."""
-
-        async def duty() -> None:
-            await self._in_charge().admin.alter_topic_config(topic, overrides)
-
-        await self._request(duty)
-
-    async def alter_broker_configs(self, entity: str, overrides: Mapping[str, str]) -> None:
-        """Replace all dynamic settings of a broker (its id) or of all (empty string)."""
-
-        async def duty() -> None:
-            await self._in_charge().admin.alter_broker_config(entity, overrides)
-
-        await self._request(duty)
-
-    async def alter_group_configs(self, group: str, overrides: Mapping[str, str]) -> None:
-        """Replace all settings of a group; without any, it is forgotten."""
-
-        async def duty() -> None:
-            await self._in_charge().admin.alter_group_config(group, overrides)
-
-        await self._request(duty)
+    async def alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> list[ConfigResult]:
+        """One result per alteration, in order."""
+        return await self._request(
+            lambda office: office.configs.alter(alterations, validate_only=validate_only)
+        )
 
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:
         """A leader's changes of its in-sync replicas; raises STALE_BROKER_EPOCH."""
-
-        async def duty() -> list[AlterPartitionResult]:
-            return await self._in_charge().active.alter_partitions(broker, broker_epoch, requests)
-
-        return await self._request(duty)
+        return await self._request(
+            lambda office: office.active.alter_partitions(broker, broker_epoch, requests)
+        )
 
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """A broker's disk failed under these replicas."""
+        await self._request(lambda office: office.active.offline_replicas(broker, partitions))
 
-        async def duty() -> None:
-            await self._in_charge().active.offline_replicas(broker, partitions)
-
-        await self._request(duty)
-
-    async def next_producer_id_block(self, broker: int | None = None) -> ProducerIds:
-        """A block of producer ids for a broker (this one unless told)."""
-
-        async def duty() -> ProducerIds:
-            return await self._in_charge().active.next_producer_ids(
-                self._registration.id if broker is None else broker
-            )
-
-        return await self._request(duty)
+    async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
+        """A block of producer ids for a broker."""
+        return await self._request(lambda office: office.active.next_producer_id_block(broker))

@@ -63,7 +63,7 @@ class MetadataImage:
     next_producer_id: int = 0
 
     def topic_named(self, name: str) -> KraftTopic | None:
-        return next((one for one in self.topics.values() if one.name == name), None)
+        return next((topic for topic in self.topics.values() if topic.name == name), None)
 
 
 def metadata_values(data: bytes) -> Iterator[bytes]:

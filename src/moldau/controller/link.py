@@ -1,10 +1,9 @@
 """What the controller tells brokers, as plain data, and the one method that carries it.
 
 The controller never reaches into a broker. It sends a ``BrokerUpdate``: what to lead and follow,
-what to stop, what the cluster looks like, which settings changed. In one process that is a method
-call; between processes it becomes Kafka's LeaderAndIsr, UpdateMetadata and StopReplica requests.
-Lists are flat and their items are shared between brokers, so that ten thousand partitions cost one
-object each.
+what to stop, what the cluster looks like, which settings changed. Today that is a call within the
+process; nothing in the message is tied to it. Lists are flat and their items are shared between
+brokers, so that ten thousand partitions cost one object each.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class BrokerLink(Protocol):
     """The way to the brokers; the broker process supplies it."""
 
     async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
-        """Deliver; answer when it is applied, with the replicas that failed.
+        """Deliver; returns when it is applied, with the replicas that failed.
 
         An exception means that the broker could not be reached: it will register again and then
         receive everything.

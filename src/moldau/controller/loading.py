@@ -16,10 +16,10 @@ async def load_brokers(
 ) -> dict[int, znodes.BrokerRegistration]:
     """The live brokers; the watch fires when one comes or goes."""
     ids = sorted(map(int, await store.children(paths.BROKER_IDS, watch)))
-    found = await store.get_many([paths.broker_id(broker) for broker in ids])
+    nodes = await store.get_many([paths.broker_id(broker) for broker in ids])
     return {
         broker: znodes.decode_broker(broker, node[0], node[1].czxid)
-        for broker, node in zip(ids, found, strict=True)
+        for broker, node in zip(ids, nodes, strict=True)
         if node is not None
     }
 
@@ -31,7 +31,7 @@ async def load_context(
     watch_brokers: Watch,
     watch_deletions: Watch,
 ) -> dict[tuple[str, int], int]:
-    """Fill the context. Answers the transaction that last wrote each partition's state."""
+    """Fill the context. Returns the transaction that last wrote each partition's state."""
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
     context.topic_configs = await load_topic_configs(store)
@@ -48,12 +48,13 @@ async def load_context(
         names, await store.get_many([paths.topic(name) for name in names]), strict=True
     ):
         if node is not None:
-            found = znodes.decode_topic(name, node[0])
-            assignment = dict(sorted(found.partitions.items()))
+            stored = znodes.decode_topic(name, node[0])
+            assignment = dict(sorted(stored.partitions.items()))
             # Topics written before ids existed (Kafka 2.7) get one when they are next written.
-            topic_id = found.topic_id or new_topic_id()
-            topic = Topic(name, topic_id, assignment, node[1].version, found.adding, found.removing)
-            context.add_topic(topic)
+            topic_id = stored.topic_id or new_topic_id()
+            context.add_topic(
+                Topic(name, topic_id, assignment, node[1].version, stored.adding, stored.removing)
+            )
     # A marker without a topic is what is left of a deletion that was all but done.
     return await _load_states(store, context)
 

@@ -1,11 +1,17 @@
-"""What can be asked of the controller, and what it answers: plain data."""
+"""What can be asked of the controller, and what it answers: plain data, as it would go over a wire.
+
+``tests/unit/controller/test_requests.py`` sends every one of them through an encoder and back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from uuid import UUID
 
+import msgspec
+
+from moldau.config.altering.operations import Alteration, apply_incremental, apply_replacement
+from moldau.config.option import AnyOption
 from moldau.errors import ErrorCode
 from moldau.model import NO_TOPIC_ID
 
@@ -13,8 +19,7 @@ DEFAULT = -1
 """As number of partitions or replication factor: use the broker's setting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic to create: either counts, or an assignment of every partition to brokers.
 
     ``assignments`` are pairs as they came, so that a partition named twice can be refused.
@@ -24,23 +29,28 @@ class NewTopic:
     num_partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicResult:
+class CreateTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     topic_id: UUID = NO_TOPIC_ID
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = {}
     """The overrides the topic was given; the caller knows the defaults around them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicResult:
+class TopicReference(msgspec.Struct, frozen=True):
+    """A topic by its name, or else by its id."""
+
+    name: str | None = None
+    topic_id: UUID = NO_TOPIC_ID
+
+
+class DeleteTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """``name`` is None if only an unknown id was given."""
 
     name: str | None
@@ -49,8 +59,7 @@ class DeleteTopicResult:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPartitions:
+class NewPartitions(msgspec.Struct, frozen=True, kw_only=True):
     """``assignments`` is None to let the controller choose."""
 
     topic: str
@@ -58,15 +67,34 @@ class NewPartitions:
     assignments: Sequence[Sequence[int]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicResult:
+class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartition:
+class ConfigAlteration(msgspec.Struct, frozen=True, kw_only=True):
+    """Other settings for a topic, a group, or a broker (its id; empty: every broker)."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[Alteration]
+    replaces_all: bool = False
+    """What is not named goes back to its default; operations do not count."""
+
+    def apply(self, options: Mapping[str, AnyOption], stored: Mapping[str, str]) -> dict[str, str]:
+        """The settings to store instead of ``stored``; raises KafkaError."""
+        if self.replaces_all:
+            return apply_replacement([(change.name, change.value) for change in self.changes])
+        return apply_incremental(options, stored, self.changes)
+
+
+class ConfigResult(msgspec.Struct, frozen=True, kw_only=True):
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):
     """A leader's wish to change its in-sync replicas (KIP-497)."""
 
     topic: str
@@ -77,8 +105,7 @@ class AlterPartition:
     leader_recovery_state: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionResult:
+class AlterPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     error: ErrorCode = ErrorCode.NONE
@@ -89,9 +116,8 @@ class AlterPartitionResult:
     leader_recovery_state: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIds:
-    """A block of producer ids that is this broker's alone: first, first+1, … first+count-1."""
+class ProducerIdBlock(msgspec.Struct, frozen=True):
+    """Producer ids that are one broker's alone: first, first+1, … first+count-1."""
 
     first: int
     count: int

@@ -15,6 +15,7 @@ from moldau.controller.link import (
     RemovedTopic,
     StopReplica,
 )
+from moldau.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 class Delivery:
     """How it went: replicas that failed, by broker, and brokers that were not reached at all."""
 
-    failed: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
+    failed: dict[int, dict[tuple[str, int], ErrorCode]] = field(default_factory=dict)
     unreachable: set[int] = field(default_factory=set)
 
     def has_failed(self, broker: int, topic: str, partition: int) -> bool:
@@ -123,5 +124,7 @@ class Sender:
                 delivery.unreachable.add(broker)
                 continue
             if errors:
-                delivery.failed[broker] = {(one.topic, one.partition) for one in errors}
+                delivery.failed[broker] = {
+                    (replica.topic, replica.partition): replica.error for replica in errors
+                }
         return delivery

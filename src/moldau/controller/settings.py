@@ -9,7 +9,7 @@ from moldau.config.options.replication import ReplicationOptions
 from moldau.config.options.topic_creation import TopicCreationOptions
 
 
-def _accept(_overrides: Mapping[str, str]) -> None:
+def _accept(*_config: str | Mapping[str, str]) -> None:
     return None
 
 
@@ -26,3 +26,6 @@ class ControllerSettings:
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
+    validate_broker_config: Callable[[str, Mapping[str, str]], None] = _accept
+    """The same for what is set at run time for this broker (its id) or for all (empty string)."""
+    validate_group_config: Callable[[Mapping[str, str]], None] = _accept

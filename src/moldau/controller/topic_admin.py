@@ -1,10 +1,10 @@
-"""Duties that clients ask for: topics, partitions and settings created, changed and deleted."""
+"""Duties that clients ask for: topics and partitions created."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
@@ -23,7 +23,6 @@ from moldau.controller.requests import (
     TopicResult,
 )
 from moldau.controller.states import PartitionState, ReplicaState
-from moldau.coordination import paths
 from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import Op
 from moldau.errors import ErrorCode, KafkaError
@@ -55,7 +54,7 @@ class TopicAdmin:
         return list(results.values())
 
     async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
-        """Write and announce; answers what could not be written."""
+        """Write and announce; returns what could not be written."""
         context = self._context
         failed: dict[str, KafkaError] = {}
         batches: list[list[Op]] = []
@@ -151,57 +150,6 @@ class TopicAdmin:
         topic.version += 1
         self._new_replicas(topic, list(added))
         await self._announce(states, {})
-
-    # Settings
-
-    async def alter_topic_config(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace all overrides of a topic."""
-        context, active = self._context, self._active
-        if context.existing_topic(name) is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-            )
-        active.settings.validate_topic_config(overrides)
-        config = dict(overrides)
-        path = paths.topic_config(name)
-        put = writes.put_config(path, config, exists=name in context.topic_configs)
-        active.raise_errors(await active.write([[writes.fence(context), put]]))
-        context.topic_configs[name] = config
-        await active.settle(await active.sender.send(topic_configs={name: config}))
-        if active.allows_unclean_election(name):
-            await active.revive(name)
-
-    async def alter_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
-        """Replace all dynamic settings of a broker, or (``entity`` empty) of all brokers."""
-        context, active = self._context, self._active
-        if entity and (not entity.isdecimal() or int(entity) not in context.brokers):
-            raise KafkaError(
-                ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {entity} found."
-            )
-        config = dict(overrides)
-        path = paths.broker_config(entity)
-        put = writes.put_config(path, config, exists=entity in context.broker_configs)
-        active.raise_errors(await active.write([[writes.fence(context), put]]))
-        unclean = active.allows_unclean_election()
-        context.broker_configs[entity] = config
-        await active.settle(await active.sender.send(broker_configs={entity: config}))
-        if active.allows_unclean_election() and not unclean:
-            await active.revive()
-
-    async def alter_group_config(self, group: str, overrides: Mapping[str, str]) -> None:
-        """Replace all settings of a group, which need not exist."""
-        context, active = self._context, self._active
-        config = dict(overrides)
-        path = paths.group_config(group)
-        ops = writes.put_or_drop_config(path, config, exists=group in context.group_configs)
-        if not ops:
-            return
-        active.raise_errors(await active.write([[writes.fence(context), *ops]]))
-        if config:
-            context.group_configs[group] = config
-        else:
-            del context.group_configs[group]
-        await active.settle(await active.sender.send(group_configs={group: config}))
 
 
 def _create_result(name: str, answer: TopicPlan | KafkaError) -> CreateTopicResult:

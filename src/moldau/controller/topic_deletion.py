@@ -11,13 +11,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from uuid import UUID
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
 from moldau.controller.link import RemovedTopic, StopReplica
-from moldau.controller.requests import DeleteTopicResult
+from moldau.controller.requests import DeleteTopicResult, TopicReference
 from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths
@@ -34,65 +33,67 @@ class TopicDeletion:
         self._active = active
         self._context = active.context
 
-    async def delete_topics(self, targets: Sequence[str | UUID]) -> list[DeleteTopicResult]:
-        """By name or id. Answers when the topics are gone, or marked to go when brokers return."""
+    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+        """Returns when the topics are gone, or marked to go when brokers return."""
         if not self._active.settings.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
-        context = self._context
         results: list[DeleteTopicResult] = []
         wanted: list[str] = []
-        for target, name, error in self._resolve(targets):
-            topic = context.existing_topic(name) if name is not None else None
-            topic_id = target if isinstance(target, UUID) else NO_TOPIC_ID
-            if error is not None:
+        for reference, target in self._resolve(topics):
+            if isinstance(target, KafkaError):
                 results.append(
                     DeleteTopicResult(
-                        name=target if isinstance(target, str) else None,
-                        topic_id=topic_id,
-                        error=error.code,
-                        message=error.message,
+                        name=reference.name,
+                        topic_id=reference.topic_id,
+                        error=target.code,
+                        message=target.message,
                     )
                 )
-            elif topic is not None:
-                wanted.append(topic.name)
-                results.append(DeleteTopicResult(name=topic.name, topic_id=topic.topic_id))
+            else:
+                wanted.append(target.name)
+                results.append(DeleteTopicResult(name=target.name, topic_id=target.topic_id))
         await self._mark(wanted)
         await self.resume()
         return results
 
     def _resolve(
-        self, targets: Sequence[str | UUID]
-    ) -> list[tuple[str | UUID, str | None, KafkaError | None]]:
-        """For each target: the topic meant, or why none. Naming a topic twice is refused."""
+        self, references: Sequence[TopicReference]
+    ) -> list[tuple[TopicReference, Topic | KafkaError]]:
+        """For each reference: the topic meant, or why none. Naming a topic twice is refused."""
         context = self._context
-        given = Counter(targets)
-        named = [
-            (target, target if isinstance(target, str) else context.names.get(target))
-            for target in given
-        ]
-        meant = Counter(name for _, name in named if name is not None)
-        answers: list[tuple[str | UUID, str | None, KafkaError | None]] = []
-        for target, name in named:
-            error: KafkaError | None = None
-            by_name = isinstance(target, str)
-            if target == NO_TOPIC_ID:
-                error = KafkaError(
+        times_given = Counter(references)
+        names = {
+            reference: context.names.get(reference.topic_id)
+            if reference.name is None
+            else reference.name
+            for reference in times_given
+        }
+        times_meant = Counter(name for name in names.values() if name is not None)
+        targets: list[tuple[TopicReference, Topic | KafkaError]] = []
+        for reference, name in names.items():
+            by_name = reference.name is not None
+            topic = None if name is None else context.existing_topic(name)
+            target: Topic | KafkaError
+            if not by_name and reference.topic_id == NO_TOPIC_ID:
+                target = KafkaError(
                     ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
                 )
-            elif given[target] > 1:
+            elif times_given[reference] > 1:
                 kind = "name" if by_name else "id"
-                error = KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
-            elif name is None or context.existing_topic(name) is None:
-                error = KafkaError(
+                target = KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
+            elif topic is None:
+                target = KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
                 )
-            elif by_name and meant[name] > 1:
-                error = KafkaError(
+            elif by_name and times_meant[topic.name] > 1:
+                target = KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
-            answers.append((target, name, error))
-        return answers
+            else:
+                target = topic
+            targets.append((reference, target))
+        return targets
 
     async def _mark(self, names: Sequence[str]) -> None:
         context, active = self._context, self._active
@@ -184,9 +185,9 @@ class TopicDeletion:
         succeeded: list[tuple[str, int, int]] = []
         failed: list[tuple[str, int, int]] = []
         for broker, stopped in stops.items():
-            for one in stopped:
-                key = (one.topic, one.partition, broker)
-                bad = delivery.has_failed(broker, one.topic, one.partition)
+            for stop in stopped:
+                key = (stop.topic, stop.partition, broker)
+                bad = delivery.has_failed(broker, stop.topic, stop.partition)
                 (failed if bad else succeeded).append(key)
         self._context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
         self._context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)

@@ -28,13 +28,13 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import listings, offsets
 from moldau.groups.classic import ClassicDeadline, ClassicGroup, ClassicGroups, ClassicGroupState
 from moldau.groups.classic.stored import tombstone
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
-from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply, append_error
 from moldau.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -45,6 +45,7 @@ from moldau.groups.records import (
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
+from moldau.outcome import Outcome, Record, Reply, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,

@@ -19,10 +19,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.config.options.network import NetworkOptions
 from moldau.machine.network import Part, Transport
+from moldau.model import ANONYMOUS
 from moldau.net.errors import FrameSizeError
 from moldau.net.frames import BufferPool, FrameReader
 from moldau.net.garbage import describe_garbage
@@ -133,7 +134,7 @@ class ServerConnection:
         "active",
         "closed",
         "listener",
-        "session",
+        "principal",
     )
 
     def __init__(
@@ -163,8 +164,8 @@ class ServerConnection:
         """The transport is gone: nothing can be answered any more."""
         self.active = False
         """Bytes moved since somebody last set this to False."""
-        self.session: Any = None
-        """Whatever the handler wants to remember with this connection."""
+        self.principal = ANONYMOUS
+        """Who the peer has shown to be."""
 
     def __repr__(self) -> str:
         return f"<connection of {self.peer} on {self.listener}>"

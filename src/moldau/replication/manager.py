@@ -80,7 +80,7 @@ class ReplicaManager:
         return None if partition is None else partition.high_watermark
 
     async def apply(self, states: Iterable[LeaderAndIsr]) -> list[TopicPartition]:
-        """Become leader or follower of each partition with a replica here; answers those that
+        """Become leader or follower of each partition with a replica here; returns those that
         failed.
         """
         local = [state for state in states if self._node_id in state.replicas]

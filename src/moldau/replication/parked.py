@@ -108,7 +108,7 @@ class ParkedProduce:
         end_offset = self._waiting.pop(partition, None)
         if end_offset is None:
             return
-        self._outcomes[partition] = _outcome(partition, end_offset)
+        self._outcomes[partition] = commit_error(partition, end_offset)
         if not self._waiting:
             self._finish()
 
@@ -124,13 +124,16 @@ class ParkedProduce:
     def _finish(self) -> None:
         answer, required, outcomes = self._answer, self._required, self._outcomes
         for partition, end_offset in self._waiting.items():
-            outcomes[partition] = _outcome(partition, end_offset)
+            outcomes[partition] = commit_error(partition, end_offset)
         self.cancel()
         if answer is not None:
             answer([outcomes[partition] for partition, _ in required])
 
 
-def _outcome(partition: Partition, end_offset: int) -> ErrorCode:
+def commit_error(partition: Partition, end_offset: int) -> ErrorCode:
+    """What became of an append that ends at ``end_offset``: REQUEST_TIMED_OUT as long as it may
+    still be committed.
+    """
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark < end_offset:

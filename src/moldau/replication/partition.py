@@ -245,11 +245,11 @@ class Partition:
         upper = stable if committed_only else high_watermark
         if as_follower:
             upper = log.log_end_offset
-        found = log.read(offset, max_bytes, upper, min_one_batch)
-        aborted = log.aborted_transactions(offset, upper) if committed_only and found else None
+        records = log.read(offset, max_bytes, upper, min_one_batch)
+        aborted = log.aborted_transactions(offset, upper) if committed_only and records else None
         if as_follower:
             self._record_follower_end(follower_id, offset)
-        return PartitionRead(high_watermark, stable, log.log_start_offset, found, aborted)
+        return PartitionRead(high_watermark, stable, log.log_start_offset, records, aborted)
 
     def _record_follower_end(self, follower_id: int, offset: int) -> None:
         if self._follower_ends.get(follower_id, UNKNOWN_OFFSET) < offset:
@@ -270,7 +270,7 @@ class Partition:
         return None
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start up to ``offset`` (-1: the high watermark); answers the new low
+        """Move the log start up to ``offset`` (-1: the high watermark); returns the new low
         watermark.
         """
         self.check_leader()

@@ -60,8 +60,8 @@ def _template(version: int, error_code: ErrorCode, throttle_ms: int) -> bytes:
     (api_version,) = (spec.entity for spec in fields_of(response) if spec.name == "api_keys")
     assert api_version is not None
     keys: tuple[Any, ...] = tuple(
-        make(api_version, api_key=api, min_version=found.oldest, max_version=found.newest)
-        for api, found in sorted(ranges.items())
+        make(api_version, api_key=api, min_version=versions.oldest, max_version=versions.newest)
+        for api, versions in sorted(ranges.items())
     )
-    message: Any = make(response, error_code=error_code, api_keys=keys, throttle_time=throttle_ms)
-    return encode_response(ApiKey.API_VERSIONS, version, 0, message)
+    message: Any = make(response, error_code=error_code, api_keys=keys)
+    return encode_response(ApiKey.API_VERSIONS, version, 0, message, throttle_ms)

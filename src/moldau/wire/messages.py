@@ -17,6 +17,7 @@ Bytes after the end of a message are ignored, as Kafka ignores them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as what it is
@@ -29,6 +30,7 @@ from moldau.wire.encoding import Writer, writer
 from moldau.wire.errors import DecodeError, EncodeError
 from moldau.wire.headers import encode_request_header, read_response_header
 from moldau.wire.lifting import Lower, lift_rule, lower_rule
+from moldau.wire.make import THROTTLE
 from moldau.wire.primitives import MALFORMED, MAX_ELEMENTS
 from moldau.wire.schema import Direction, message_class, newest_class
 
@@ -73,8 +75,12 @@ def encode_request(
     return _encode(api, version, "request", out, request)
 
 
-def encode_response(api: ApiKey, version: int, correlation_id: int, response: Any) -> bytes:
+def encode_response(
+    api: ApiKey, version: int, correlation_id: int, response: Any, throttle_ms: int = 0
+) -> bytes:
     """A whole response frame, its size included."""
+    if throttle_ms:
+        response = replace(response, **{THROTTLE: throttle_ms})
     out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
     if version >= FLEXIBLE_SINCE[api] and api != ApiKey.API_VERSIONS:
         out.append(0)

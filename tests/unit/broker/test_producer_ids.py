@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from moldau.broker.producer_ids import ProducerIds
-from moldau.controller import ProducerIds as Block
+from moldau.controller import ProducerIdBlock
 from moldau.errors import ErrorCode, KafkaError
 
 
@@ -19,13 +19,13 @@ class Reservations:
         self._size = size
         self.failing = False
 
-    async def __call__(self) -> Block:
+    async def __call__(self) -> ProducerIdBlock:
         await asyncio.sleep(0)
         if self.failing:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the store is gone")
         self.made += 1
         # Other brokers take blocks in between.
-        return Block(first=self.made * 1000, count=self._size)
+        return ProducerIdBlock(first=self.made * 1000, count=self._size)
 
 
 async def test_ids_come_from_one_block_until_it_is_used_up() -> None:
@@ -74,9 +74,9 @@ async def test_a_caller_that_gives_up_takes_no_id_and_blocks_nobody() -> None:
 
 
 async def test_an_empty_block_is_asked_for_again() -> None:
-    blocks = iter([Block(first=5, count=0), Block(first=9, count=1)])
+    blocks = iter([ProducerIdBlock(first=5, count=0), ProducerIdBlock(first=9, count=1)])
 
-    async def reserve() -> Block:
+    async def reserve() -> ProducerIdBlock:
         return next(blocks)
 
     assert await ProducerIds(reserve).next() == 9

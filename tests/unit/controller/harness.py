@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from tests.unit.coordination.storage import MemoryStorage
+from tests.support.memory_storage import MemoryStorage
 
+from moldau.config.altering.operations import Alteration, AlterOperation
+from moldau.config.types import ResourceType
 from moldau.controller import (
     BrokerUpdate,
+    ConfigAlteration,
     Controller,
     ControllerFence,
     ControllerSettings,
@@ -20,7 +23,7 @@ from moldau.controller import (
 )
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
@@ -29,6 +32,26 @@ async def run_here(work: Callable[[], T]) -> T:
     """Instead of a thread: another turn of the loop, so that every run is the same."""
     await asyncio.sleep(0)
     return work()
+
+
+async def set_configs(
+    controller: Controller, kind: ResourceType, name: str, settings: Mapping[str, str]
+) -> None:
+    """Replace all settings of a topic, broker or group; raises KafkaError."""
+    (result,) = await controller.alter_configs(
+        [
+            ConfigAlteration(
+                resource_type=kind,
+                resource_name=name,
+                changes=[
+                    Alteration(key, AlterOperation.SET, value) for key, value in settings.items()
+                ],
+                replaces_all=True,
+            )
+        ]
+    )
+    if result.error:
+        raise KafkaError(result.error, result.message)
 
 
 class Broker:

@@ -20,7 +20,7 @@ from moldau.controller.kraft import (
     metadata_values,
     replay,
 )
-from moldau.controller.requests import ProducerIds
+from moldau.controller.requests import ProducerIdBlock
 from moldau.coordination import cluster as store_cluster
 from moldau.errors import ErrorCode, KafkaError
 
@@ -236,7 +236,7 @@ async def test_an_adopted_directory_is_led_above_every_epoch_it_knew() -> None:
     assert broker.replicas["orders", 2].topic_id == orders.topic_id
     assert broker.topic_configs["plain"] == {"max.message.bytes": "777777"}
     assert broker.broker_configs == {"": {"min.insync.replicas": "1"}}
-    assert await controller.next_producer_id_block() == ProducerIds(1000, 1000)
+    assert await controller.next_producer_id_block(1) == ProducerIdBlock(1000, 1000)
 
 
 async def test_producer_ids_seen_in_the_logs_are_not_given_out_again() -> None:
@@ -246,7 +246,7 @@ async def test_producer_ids_seen_in_the_logs_are_not_given_out_again() -> None:
     await store_cluster.prepare(session)
     await adopt(session, plan_adoption([found("a", 0)], 1, fresh_id, next_producer_id=4321))
     controller = await cluster.start(1)
-    assert await controller.next_producer_id_block() == ProducerIds(4321, 1000)
+    assert await controller.next_producer_id_block(1) == ProducerIdBlock(4321, 1000)
 
 
 async def test_a_large_topic_is_adopted_in_batches() -> None:

@@ -8,15 +8,17 @@ import json
 from uuid import UUID
 
 import pytest
-from tests.unit.controller.harness import Cluster
+from tests.unit.controller.harness import Cluster, set_configs
 
+from moldau.config.types import ResourceType
 from moldau.controller import (
     AlterPartition,
     Controller,
     LeaderAndIsr,
     NewPartitions,
     NewTopic,
-    ProducerIds,
+    ProducerIdBlock,
+    TopicReference,
 )
 from moldau.coordination import paths
 from moldau.coordination.store import Create, SetData
@@ -185,7 +187,7 @@ async def test_a_restart_keeps_topics_ids_settings_and_raises_the_leader_epoch(
     await controller.create_topics(
         [NewTopic(name="a", num_partitions=2, configs={"retention.ms": "5"})]
     )
-    await controller.alter_broker_configs("1", {"x": "y"})
+    await set_configs(controller, ResourceType.BROKER, "1", {"x": "y"})
     for crash in range(1, 4):
         cluster = await cluster.crash()
         restarted = await cluster.start(1)
@@ -277,7 +279,7 @@ async def test_deleting_a_topic_removes_it_everywhere(
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="a", num_partitions=2), NewTopic(name="b")])
-    (result,) = await controller.delete_topics(["a"])
+    (result,) = await controller.delete_topics([TopicReference("a")])
     assert (result.name, result.topic_id, result.error) == ("a", UUID(int=1), ErrorCode.NONE)
     broker = cluster.brokers[1]
     assert sorted(broker.deleted) == [("a", 0), ("a", 1)]
@@ -293,15 +295,16 @@ async def test_deleting_a_topic_removes_it_everywhere(
 
 async def test_topics_are_deleted_by_id(cluster: Cluster, controller: Controller) -> None:
     await controller.create_topics([NewTopic(name="a")])
-    (result,) = await controller.delete_topics([UUID(int=1)])
+    (result,) = await controller.delete_topics([TopicReference(topic_id=UUID(int=1))])
     assert (result.name, result.error) == ("a", ErrorCode.NONE)
     assert cluster.brokers[1].deleted == [("a", 0)]
 
 
 async def test_deletions_that_are_refused(cluster: Cluster, controller: Controller) -> None:
     await controller.create_topics([NewTopic(name="a"), NewTopic(name="b")])
+    names, ids = ["nope", "a", "a", "b"], [UUID(int=77), UUID(int=2), UUID(int=0)]
     results = await controller.delete_topics(
-        ["nope", UUID(int=77), "a", "a", UUID(int=2), "b", UUID(int=0)]
+        [*map(TopicReference, names), *(TopicReference(topic_id=topic_id) for topic_id in ids)]
     )
     found = {(one.name, one.topic_id.int): (one.error, one.message) for one in results}
     assert found["nope", 0][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -318,7 +321,7 @@ async def test_deletion_can_be_switched_off(cluster: Cluster, controller: Contro
     await controller.create_topics([NewTopic(name="a")])
     cluster.settings.delete_topic_enable = False
     with pytest.raises(KafkaError) as caught:
-        await controller.delete_topics(["a"])
+        await controller.delete_topics([TopicReference("a")])
     assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
     await cluster.store.session().create(paths.delete_topic("a"))
     await cluster.settle()
@@ -343,7 +346,7 @@ async def test_a_deletion_broken_off_by_a_crash_is_finished_at_the_next_start(
 ) -> None:
     await controller.create_topics([NewTopic(name="a"), NewTopic(name="b")])
     cluster.brokers[1].reachable = False
-    await controller.delete_topics(["a"])
+    await controller.delete_topics([TopicReference("a")])
     assert await cluster.store.session().children("/admin/delete_topics") == ["a"]
     after = await cluster.crash()
     await after.start(1)
@@ -358,12 +361,12 @@ async def test_a_topic_whose_replica_cannot_be_deleted_is_gone_for_clients_but_n
 ) -> None:
     await controller.create_topics([NewTopic(name="a")])
     cluster.brokers[1].failing.add(("a", 0))
-    (result,) = await controller.delete_topics(["a"])
+    (result,) = await controller.delete_topics([TopicReference("a")])
     assert result.error is ErrorCode.NONE
     assert cluster.brokers[1].metadata == {}
     (again,) = await controller.create_topics([NewTopic(name="a")])
     assert again.error is ErrorCode.TOPIC_ALREADY_EXISTS
-    (unknown,) = await controller.delete_topics(["a"])
+    (unknown,) = await controller.delete_topics([TopicReference("a")])
     assert unknown.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -371,7 +374,7 @@ async def test_ten_thousand_partitions_are_deleted(
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="big", num_partitions=10_000)])
-    await controller.delete_topics(["big"])
+    await controller.delete_topics([TopicReference("big")])
     assert len(cluster.brokers[1].deleted) == 10_000
     assert await cluster.store.session().children("/brokers/topics") == []
 
@@ -383,13 +386,13 @@ async def test_topic_settings_are_replaced_and_announced(
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="a", configs={"retention.ms": "5"})])
-    await controller.alter_topic_configs("a", {"segment.bytes": "1000"})
+    await set_configs(controller, ResourceType.TOPIC, "a", {"segment.bytes": "1000"})
     assert cluster.brokers[1].topic_configs == {"a": {"segment.bytes": "1000"}}
     assert await node(cluster, "/config/topics/a") == {
         "version": 1,
         "config": {"segment.bytes": "1000"},
     }
-    await controller.alter_topic_configs("a", {})
+    await set_configs(controller, ResourceType.TOPIC, "a", {})
     assert cluster.brokers[1].topic_configs == {"a": {}}
 
 
@@ -407,7 +410,7 @@ async def test_settings_of_unknown_topics_and_bad_settings_are_refused(
         ("a", ErrorCode.INVALID_CONFIG),
     ):
         with pytest.raises(KafkaError) as caught:
-            await controller.alter_topic_configs(name, {"x": "y"})
+            await set_configs(controller, ResourceType.TOPIC, name, {"x": "y"})
         assert caught.value.code is code
     assert cluster.brokers[1].topic_configs == {"a": {}}
 
@@ -415,11 +418,11 @@ async def test_settings_of_unknown_topics_and_bad_settings_are_refused(
 async def test_settings_of_groups_go_with_the_last_of_them(
     cluster: Cluster, controller: Controller
 ) -> None:
-    await controller.alter_group_configs("a/b", {"x": "1"})
-    await controller.alter_group_configs("a/b", {"x": "2"})
-    await controller.alter_group_configs("..", {"x": "3"})
-    await controller.alter_group_configs("never", {})
-    await controller.alter_group_configs("..", {})
+    await set_configs(controller, ResourceType.GROUP, "a/b", {"x": "1"})
+    await set_configs(controller, ResourceType.GROUP, "a/b", {"x": "2"})
+    await set_configs(controller, ResourceType.GROUP, "..", {"x": "3"})
+    await set_configs(controller, ResourceType.GROUP, "never", {})
+    await set_configs(controller, ResourceType.GROUP, "..", {})
     assert cluster.brokers[1].group_configs == {"a/b": {"x": "2"}, "..": {}}
     assert await cluster.store.session().children("/config/groups") == ["a%2Fb"]
     cluster = await cluster.crash()
@@ -430,9 +433,9 @@ async def test_settings_of_groups_go_with_the_last_of_them(
 async def test_broker_settings_are_kept_per_broker_and_for_all(
     cluster: Cluster, controller: Controller
 ) -> None:
-    await controller.alter_broker_configs("", {"log.retention.ms": "1"})
-    await controller.alter_broker_configs("1", {"log.retention.ms": "2"})
-    await controller.alter_broker_configs("1", {"log.retention.ms": "3"})
+    await set_configs(controller, ResourceType.BROKER, "", {"log.retention.ms": "1"})
+    await set_configs(controller, ResourceType.BROKER, "1", {"log.retention.ms": "2"})
+    await set_configs(controller, ResourceType.BROKER, "1", {"log.retention.ms": "3"})
     assert cluster.brokers[1].broker_configs == {
         "": {"log.retention.ms": "1"},
         "1": {"log.retention.ms": "3"},
@@ -440,7 +443,7 @@ async def test_broker_settings_are_kept_per_broker_and_for_all(
     assert await cluster.store.session().children("/config/brokers") == ["1", "<default>"]
     for unknown in ("9", "x"):
         with pytest.raises(KafkaError) as caught:
-            await controller.alter_broker_configs(unknown, {})
+            await set_configs(controller, ResourceType.BROKER, unknown, {})
         assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -450,8 +453,8 @@ async def test_broker_settings_are_kept_per_broker_and_for_all(
 async def test_producer_ids_are_given_out_in_blocks_that_never_repeat(
     cluster: Cluster, controller: Controller
 ) -> None:
-    assert await controller.next_producer_id_block() == ProducerIds(0, 1000)
-    assert await controller.next_producer_id_block(7) == ProducerIds(1000, 1000)
+    assert await controller.next_producer_id_block(1) == ProducerIdBlock(0, 1000)
+    assert await controller.next_producer_id_block(7) == ProducerIdBlock(1000, 1000)
     assert await node(cluster, "/latest_producer_id_block") == {
         "version": 1,
         "broker": 7,
@@ -460,7 +463,7 @@ async def test_producer_ids_are_given_out_in_blocks_that_never_repeat(
     }
     after = await cluster.crash()
     restarted = await after.start(1)
-    assert await restarted.next_producer_id_block() == ProducerIds(2000, 1000)
+    assert await restarted.next_producer_id_block(1) == ProducerIdBlock(2000, 1000)
 
 
 async def test_producer_ids_run_out_instead_of_wrapping_around(
@@ -471,7 +474,7 @@ async def test_producer_ids_run_out_instead_of_wrapping_around(
     )
     await cluster.store.session().set("/latest_producer_id_block", block.encode())
     with pytest.raises(KafkaError, match="exhausted"):
-        await controller.next_producer_id_block()
+        await controller.next_producer_id_block(1)
 
 
 # Failing disks

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 
 import pytest
-from tests.unit.controller.harness import Cluster
+from tests.unit.controller.harness import Cluster, set_configs
 
-from moldau.controller import AlterPartition, NewTopic
+from moldau.config.types import ResourceType
+from moldau.controller import AlterPartition, NewTopic, TopicReference
 from moldau.coordination import paths
 from moldau.coordination.errors import StoreCorruptError
 from moldau.errors import ErrorCode, KafkaError
@@ -172,7 +173,9 @@ async def test_an_unclean_election_happens_only_where_it_is_allowed() -> None:
     assert (loose.leader, loose.isr, loose.leader_recovery_state) == (3, (3,), 1)
     assert (strict.leader, strict.isr) == (-1, (2,))
     await check_store(cluster, {1, 3})
-    await cluster.active.alter_topic_configs("strict", {"unclean.leader.election.enable": "true"})
+    await set_configs(
+        cluster.active, ResourceType.TOPIC, "strict", {"unclean.leader.election.enable": "true"}
+    )
     strict = cluster.brokers[1].metadata["strict", 0]
     assert (strict.leader, strict.isr, strict.leader_recovery_state) == (3, (3,), 1)
     await check_store(cluster, {1, 3})
@@ -202,12 +205,12 @@ async def test_a_default_set_at_run_time_allows_unclean_elections_and_holds_for_
     await cluster.kill(2)
     metadata = cluster.brokers[1].metadata
     assert metadata["plain", 0].leader == metadata["strict", 0].leader == -1
-    await cluster.active.alter_broker_configs("3", allow)
+    await set_configs(cluster.active, ResourceType.BROKER, "3", allow)
     assert metadata["plain", 0].leader == -1, "another broker's setting is not the controller's"
-    await cluster.active.alter_broker_configs(entity, allow)
+    await set_configs(cluster.active, ResourceType.BROKER, entity, allow)
     assert metadata["plain", 0].leader == 3
     assert metadata["strict", 0].leader == -1
-    await cluster.active.alter_broker_configs(entity, {})
+    await set_configs(cluster.active, ResourceType.BROKER, entity, {})
     await cluster.start(2)
     await cluster.kill(3)
     assert metadata["later", 0].leader == -1, "taken back"
@@ -295,7 +298,7 @@ async def test_a_deletion_waits_for_the_replica_of_a_dead_broker() -> None:
     cluster = await three_brokers()
     await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 3])])])
     await cluster.kill(3)
-    (result,) = await cluster.active.delete_topics(["a"])
+    (result,) = await cluster.active.delete_topics([TopicReference("a")])
     assert result.error is ErrorCode.NONE
     assert cluster.brokers[1].deleted == [("a", 0)]
     session = cluster.store.session()
@@ -315,7 +318,7 @@ async def test_a_deletion_survives_the_controller() -> None:
     await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 3])])])
     await cluster.kill(3)
     del cluster.controllers[3]
-    await cluster.active.delete_topics(["a"])
+    await cluster.active.delete_topics([TopicReference("a")])
     await cluster.kill(1)
     del cluster.controllers[1]
     assert cluster.active is cluster.controllers[2]

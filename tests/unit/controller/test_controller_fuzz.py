@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.controller.harness import Cluster
 
-from moldau.controller import AlterPartition, NewPartitions, NewTopic
+from moldau.controller import AlterPartition, NewPartitions, NewTopic, TopicReference
 from moldau.coordination import paths
 
 TOPICS = ("a", "b", "c")
@@ -89,7 +89,7 @@ class Life:
         )
 
     async def delete(self) -> None:
-        await self.cluster.active.delete_topics([self.random.choice(TOPICS)])
+        await self.cluster.active.delete_topics([TopicReference(self.random.choice(TOPICS))])
 
     async def grow(self) -> None:
         request = NewPartitions(topic=self.random.choice(TOPICS), count=self.random.randint(1, 6))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.coordination.storage import MemoryStorage, open_store
+from tests.support.memory_storage import MemoryStorage, open_store
 
 from moldau.coordination import cluster, paths
 

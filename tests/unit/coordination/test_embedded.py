@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.support.memory_storage import MemoryStorage, open_store
 from tests.unit.coordination.contract import CoordinationContract, Watcher
-from tests.unit.coordination.storage import MemoryStorage, open_store
 
 from moldau.coordination import journal
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore

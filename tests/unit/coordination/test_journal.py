@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.coordination.storage import MemoryStorage
+from tests.support.memory_storage import MemoryStorage
 
 from moldau.coordination import journal
 from moldau.coordination.errors import CoordinationError, StoreCorruptError

@@ -10,9 +10,9 @@ from uuid import UUID
 from moldau.errors import ErrorCode
 from moldau.groups import offsets
 from moldau.groups.offsets import CommittedOffset, OffsetStore
-from moldau.groups.outcome import Outcome, Record
 from moldau.groups.records import OffsetCommitKey, OffsetCommitValue, from_record
 from moldau.groups.settings import GroupSettings
+from moldau.outcome import Outcome, Record
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     DEFAULT_RETENTION,

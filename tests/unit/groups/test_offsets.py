@@ -14,8 +14,8 @@ from tests.unit.groups.offset_harness import Harness, codes, commit_request, con
 from moldau.errors import ErrorCode
 from moldau.groups import offsets
 from moldau.groups.offsets import FROM_COMMIT, Retention
-from moldau.groups.outcome import Outcome, append_error
 from moldau.groups.settings import GroupSettings
+from moldau.outcome import Outcome, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import OffsetFetchRequestGroup
 

@@ -11,11 +11,12 @@ import pytest
 from tests.support.wire import build
 
 from moldau.errors import ErrorCode
-from moldau.groups.outcome import ClientInfo, Outcome, Record
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.records import GroupMetadataKey, OffsetCommitKey, from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
 from moldau.groups.topics import FixedTopics
+from moldau.outcome import Outcome, Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
 

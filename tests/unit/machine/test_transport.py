@@ -11,18 +11,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.support.logs import records_of
-from tests.unit.net.harness import (
+from tests.support.connections import (
     MemoryFile,
     OsFile,
     Peer,
     Slice,
     echo,
-    frame,
-    frames_of,
     serving,
     until,
 )
+from tests.support.logs import records_of
+from tests.support.memory_network import frame, frames_of
 
 from moldau.machine.network import Part
 from moldau.machine.outgoing import SMALL_SLICE

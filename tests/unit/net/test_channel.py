@@ -7,13 +7,15 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.net.harness import ManualClock, frame, machine, serving, until
+from tests.support.connections import machine, serving, until
+from tests.support.memory_network import frame
 
 from moldau.machine.network import Part
 from moldau.net.channel import Channel
 from moldau.net.connection import Pending, ServerConnection
 from moldau.net.errors import ChannelClosedError, FrameSizeError, RequestTimeoutError
 from moldau.net.frames import MIB
+from moldau.testing.clock import ManualClock
 from moldau.wire.errors import ProtocolError
 
 

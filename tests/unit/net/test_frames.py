@@ -5,7 +5,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.net.harness import frame
+from tests.support.memory_network import frame
 
 from moldau.net.errors import FrameSizeError
 from moldau.net.frames import KIB, LARGE_STEP, MIB, SCRATCH_SIZE, BufferPool, FrameReader

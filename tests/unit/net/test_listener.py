@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.support.connections import Peer, echo, until
 from tests.support.logs import records_of
-from tests.unit.net.harness import ManualClock, Peer, echo, frame, until
+from tests.support.memory_network import frame
 
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
 from moldau.net.quotas import ConnectionQuotas
+from moldau.testing.clock import ManualClock
 
 Start = Callable[..., Listener]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from tests.unit.replication.parts import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
+from tests.support.partitions import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig

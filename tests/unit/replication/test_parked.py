@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from tests.unit.replication.parts import (
+from tests.support.partitions import (
     LOCAL,
     NOW_MS,
     PLENTY,

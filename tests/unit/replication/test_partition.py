@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.replication.parts import (
+from tests.support.partitions import (
     LOCAL,
     NOW_MS,
     PLENTY,

@@ -6,34 +6,43 @@ Known deviations: broker loggers and client metrics are not served.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
-from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter_each
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.config.altering.operations import apply_replacement
-from moldau.config.option import AnyOption
+from moldau.broker.alter_configs import alter_configs, resource_results
+from moldau.broker.request import Request
+from moldau.config.altering.operations import Alteration, AlterOperation
+from moldau.controller import ConfigAlteration
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
-async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    responses = await alter_each(
-        context.broker,
-        request.resources,
-        lambda resource: partial(_change, resource),
-        AlterConfigsResourceResponse,
-        validate_only=request.validate_only,
+async def handle(request: Request[AlterConfigsRequest]) -> AlterConfigsResponse:
+    resources = request.body.resources
+    alterations = [
+        ConfigAlteration(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            changes=[
+                Alteration(config.name, AlterOperation.SET, config.value)
+                for config in resource.configs
+            ],
+            replaces_all=True,
+        )
+        for resource in resources
+    ]
+    results = await alter_configs(
+        request.broker, alterations, validate_only=request.body.validate_only
     )
-    return make(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
+    responses = resource_results(AlterConfigsResourceResponse, resources, results)
+    return make(AlterConfigsResponse, responses=responses)
 
 
-def _change(
-    resource: AlterConfigsResource, _options: Mapping[str, AnyOption], _stored: Mapping[str, str]
-) -> dict[str, str]:
-    return apply_replacement([(config.name, config.value) for config in resource.configs])
+def error_answer(request: Request[AlterConfigsRequest], error: KafkaError) -> AlterConfigsResponse:
+    resources = request.body.resources
+    results = [error] * len(resources)
+    responses = resource_results(AlterConfigsResourceResponse, resources, results)
+    return make(AlterConfigsResponse, responses=responses)

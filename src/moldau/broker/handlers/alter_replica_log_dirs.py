@@ -12,6 +12,7 @@ Known deviations: a full disk makes a move wait, where Kafka takes the directory
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
 from kio.schema.alter_replica_log_dirs.v2.response import (
@@ -20,7 +21,8 @@ from kio.schema.alter_replica_log_dirs.v2.response import (
     AlterReplicaLogDirTopicResult,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.wire.make import make
@@ -28,33 +30,28 @@ from moldau.wire.make import make
 log = logging.getLogger(__name__)
 
 
-async def handle(
-    context: RequestContext, request: AlterReplicaLogDirsRequest
+async def handle(request: Request[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
+    return _response(
+        {
+            topic_partition: await _move(request.broker, topic_partition, path)
+            for topic_partition, path in _destinations(request.body).items()
+        }
+    )
+
+
+def error_answer(
+    request: Request[AlterReplicaLogDirsRequest], error: KafkaError
 ) -> AlterReplicaLogDirsResponse:
-    wanted = {
+    return _response(dict.fromkeys(_destinations(request.body), error.code))
+
+
+def _destinations(body: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+    return {
         TopicPartition(topic.name, index): directory.path
-        for directory in request.dirs
+        for directory in body.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for topic_partition, path in wanted.items():
-        code = await _move(context.broker, topic_partition, path)
-        topics.setdefault(topic_partition.topic, []).append(
-            make(
-                AlterReplicaLogDirPartitionResult,
-                partition_index=topic_partition.partition,
-                error_code=code,
-            )
-        )
-    return make(
-        AlterReplicaLogDirsResponse,
-        throttle_time=NO_THROTTLE,
-        results=tuple(
-            make(AlterReplicaLogDirTopicResult, topic_name=name, partitions=tuple(partitions))
-            for name, partitions in topics.items()
-        ),
-    )
 
 
 async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
@@ -67,3 +64,18 @@ async def _move(broker: Broker, topic_partition: TopicPartition, path: str) -> E
         )
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else error.code
     return ErrorCode.NONE
+
+
+def _response(codes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append(
+            make(AlterReplicaLogDirPartitionResult, partition_index=index, error_code=code)
+        )
+    return make(
+        AlterReplicaLogDirsResponse,
+        results=tuple(
+            make(AlterReplicaLogDirTopicResult, topic_name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+    )

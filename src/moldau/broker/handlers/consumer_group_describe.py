@@ -7,57 +7,70 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v1.response import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from kio.static.primitive import i32
 
-from moldau.broker.acl_operations import GROUP_OPERATIONS
-from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
-from moldau.errors import ErrorCode
+from moldau.broker.acls import GROUP_OPERATIONS, NOT_REQUESTED
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Answer:
-    operations = i32(GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED)
+def handle(request: Request[ConsumerGroupDescribeRequest]) -> Answer:
+    wants_operations = request.body.include_authorized_operations
+    operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
     def combine(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
-        return make(
-            ConsumerGroupDescribeResponse,
-            throttle_time=NO_THROTTLE,
-            groups=tuple(
-                group if group.error_code else replace(group, authorized_operations=operations)
-                for group in groups
-            ),
+        return _response(
+            group if group.error_code else replace(group, authorized_operations=operations)
+            for group in groups
         )
 
-    return gathered([_describe(context, group_id) for group_id in request.group_ids], combine)
+    return gathered(
+        [_describe(request.broker, group_id) for group_id in request.body.group_ids], combine
+    )
 
 
-def _describe(context: RequestContext, group_id: str) -> Answer:
-    def error(code: ErrorCode) -> DescribedGroup:
-        return make(
-            DescribedGroup,
-            error_code=code,
-            error_message=code.message,
-            group_id=group_id,
-            group_state="",
-            group_epoch=0,
-            assignment_epoch=0,
-            assignor_name="",
-            members=(),
-            authorized_operations=NOT_REQUESTED,
-        )
+def error_answer(
+    request: Request[ConsumerGroupDescribeRequest], error: KafkaError
+) -> ConsumerGroupDescribeResponse:
+    return _response(_failed(group_id, error) for group_id in request.body.group_ids)
 
+
+def _describe(broker: Broker, group_id: str) -> Answer:
     if not group_id:
-        return error(ErrorCode.INVALID_GROUP_ID)
-    return context.broker.groups.submit(
+        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
+    return broker.groups.submit(
         group_id,
         lambda shard, token, _now_ms: shard.consumer_group_describe(group_id, token),
-        error,
+        partial(_failed, group_id),
     )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return make(
+        DescribedGroup,
+        error_code=error.code,
+        error_message=error.message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+        authorized_operations=NOT_REQUESTED,
+    )
+
+
+def _response(groups: Iterable[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+    return make(ConsumerGroupDescribeResponse, groups=tuple(groups))

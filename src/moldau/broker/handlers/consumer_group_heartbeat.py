@@ -8,35 +8,36 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.coordinators import Answer
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
-    client = context.client
-    version = context.header.api_version
-    return context.broker.groups.submit(
-        request.group_id,
+def handle(request: Request[ConsumerGroupHeartbeatRequest]) -> Answer:
+    return request.broker.groups.submit(
+        request.body.group_id,
         lambda shard, token, now_ms: shard.consumer_group_heartbeat(
-            request, token, now_ms, client, version
+            request.body, token, now_ms, request.client, request.version
         ),
-        _error,
+        partial(error_answer, request),
     )
 
 
-def _error(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+def error_answer(
+    _request: Request[ConsumerGroupHeartbeatRequest], error: KafkaError
+) -> ConsumerGroupHeartbeatResponse:
     return make(
         ConsumerGroupHeartbeatResponse,
-        throttle_time=NO_THROTTLE,
-        error_code=code,
-        error_message=code.message,
+        error_code=error.code,
+        error_message=error.message,
         member_id=None,
         member_epoch=0,
-        heartbeat_interval=NO_THROTTLE,
+        heartbeat_interval=0,
         assignment=None,
     )

@@ -2,10 +2,13 @@
 
 Behaviour: the count is the new total and may only grow; assignments, if given, are for the new
 partitions only.
-Known deviations: none.
+Known deviations: Kafka counts the request's timeout until its controller begins; here it is over
+when the answer is not there by then. Without one (0 or less) Kafka refuses at once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import (
@@ -13,28 +16,40 @@ from kio.schema.create_partitions.v3.response import (
     CreatePartitionsTopicResult,
 )
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
+from moldau.broker.request import Request
 from moldau.controller import NewPartitions, TopicResult
 from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
-async def handle(
-    context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
-    topics = [_new_partitions(topic) for topic in request.topics]
-    try:
-        results = await context.broker.controller.create_partitions(
-            topics, validate_only=request.validate_only
+async def handle(request: Request[CreatePartitionsRequest]) -> CreatePartitionsResponse:
+    return _response(
+        await request.broker.controller.create_partitions(
+            [_new_partitions(topic) for topic in request.body.topics],
+            validate_only=request.body.validate_only,
         )
-    except KafkaError as error:
-        results = [
-            TopicResult(name=topic.topic, error=error.code, message=error.message)
-            for topic in topics
-        ]
+    )
+
+
+def error_answer(
+    request: Request[CreatePartitionsRequest], error: KafkaError
+) -> CreatePartitionsResponse:
+    return _response(
+        TopicResult(name=topic.name, error=error.code, message=error.message)
+        for topic in request.body.topics
+    )
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = [assignment.broker_ids for assignment in topic.assignments]
+    return NewPartitions(topic=topic.name, count=topic.count, assignments=assignments)
+
+
+def _response(results: Iterable[TopicResult]) -> CreatePartitionsResponse:
     return make(
         CreatePartitionsResponse,
-        throttle_time=NO_THROTTLE,
         results=tuple(
             make(
                 CreatePartitionsTopicResult,
@@ -45,10 +60,3 @@ async def handle(
             for result in results
         ),
     )
-
-
-def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
-    assignments = None
-    if topic.assignments is not None:
-        assignments = [assignment.broker_ids for assignment in topic.assignments]
-    return NewPartitions(topic=topic.name, count=topic.count, assignments=assignments)

@@ -6,32 +6,46 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
-from moldau.errors import ErrorCode
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: DeleteGroupsRequest) -> Answer:
+def handle(request: Request[DeleteGroupsRequest]) -> Answer:
     return gathered(
-        [_delete(context, group_id) for group_id in dict.fromkeys(request.groups_names)],
-        lambda results: make(
-            DeleteGroupsResponse, throttle_time=NO_THROTTLE, results=tuple(results)
-        ),
+        [_delete(request.broker, group_id) for group_id in _group_ids(request.body)], _response
     )
 
 
-def _delete(context: RequestContext, group_id: str) -> Answer:
-    def error(code: ErrorCode) -> DeletableGroupResult:
-        return make(DeletableGroupResult, group_id=group_id, error_code=code)
+def error_answer(request: Request[DeleteGroupsRequest], error: KafkaError) -> DeleteGroupsResponse:
+    return _response(_failed(group_id, error) for group_id in _group_ids(request.body))
 
+
+def _group_ids(body: DeleteGroupsRequest) -> Iterable[str]:
+    return dict.fromkeys(body.groups_names)
+
+
+def _delete(broker: Broker, group_id: str) -> Answer:
     if not group_id:
-        return error(ErrorCode.INVALID_GROUP_ID)
-    return context.broker.groups.submit(
+        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
+    return broker.groups.submit(
         group_id,
         lambda shard, token, now_ms: shard.delete_group(group_id, token, now_ms),
-        error,
+        partial(_failed, group_id),
     )
+
+
+def _failed(group_id: str, error: KafkaError) -> DeletableGroupResult:
+    return make(DeletableGroupResult, group_id=group_id, error_code=error.code)
+
+
+def _response(results: Iterable[DeletableGroupResult]) -> DeleteGroupsResponse:
+    return make(DeleteGroupsResponse, results=tuple(results))

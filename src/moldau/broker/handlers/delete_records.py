@@ -9,6 +9,8 @@ deleted records back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.delete_records.v2.response import (
     DeleteRecordsPartitionResult,
@@ -16,35 +18,43 @@ from kio.schema.delete_records.v2.response import (
     DeleteRecordsTopicResult,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import PartitionLog
 from moldau.wire.make import make
 
+INVALID_LOW_WATERMARK = -1
 
-async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    broker = context.broker
+
+async def handle(request: Request[DeleteRecordsRequest]) -> DeleteRecordsResponse:
+    broker = request.broker
     deletions = {
         topic.name: [
-            _Deletion(broker, topic.name, wanted.partition_index, wanted.offset)
-            for wanted in topic.partitions
+            _Deletion(broker, topic.name, partition.partition_index, partition.offset)
+            for partition in topic.partitions
         ]
-        for topic in request.topics
+        for topic in request.body.topics
     }
     if any(deletion.moved for group in deletions.values() for deletion in group):
         await broker.logs.checkpoint_log_start_offsets()
-    return make(
-        DeleteRecordsResponse,
-        throttle_time=NO_THROTTLE,
-        topics=tuple(
-            make(
-                DeleteRecordsTopicResult,
-                name=name,
-                partitions=tuple(deletion.result() for deletion in group),
-            )
-            for name, group in deletions.items()
-        ),
+    return _response(
+        {name: [deletion.result() for deletion in group] for name, group in deletions.items()}
+    )
+
+
+def error_answer(
+    request: Request[DeleteRecordsRequest], error: KafkaError
+) -> DeleteRecordsResponse:
+    return _response(
+        {
+            topic.name: [
+                _result(partition.partition_index, INVALID_LOW_WATERMARK, error.code)
+                for partition in topic.partitions
+            ]
+            for topic in request.body.topics
+        }
     )
 
 
@@ -54,7 +64,7 @@ class _Deletion:
     def __init__(self, broker: Broker, topic: str, index: int, offset: int) -> None:
         self._index = index
         self._code = ErrorCode.NONE
-        self._low_watermark = -1
+        self._low_watermark = INVALID_LOW_WATERMARK
         self.moved: PartitionLog | None = None
         """The log whose start is another one now."""
         try:
@@ -77,10 +87,26 @@ class _Deletion:
 
     def result(self) -> DeleteRecordsPartitionResult:
         if self.moved is not None and self.moved.current.failure is not None:
-            self._code, self._low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
-        return make(
-            DeleteRecordsPartitionResult,
-            partition_index=self._index,
-            low_watermark=self._low_watermark,
-            error_code=self._code,
-        )
+            return _result(self._index, INVALID_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _result(self._index, self._low_watermark, self._code)
+
+
+def _result(index: int, low_watermark: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return make(
+        DeleteRecordsPartitionResult,
+        partition_index=index,
+        low_watermark=low_watermark,
+        error_code=code,
+    )
+
+
+def _response(
+    topics: Mapping[str, Sequence[DeleteRecordsPartitionResult]],
+) -> DeleteRecordsResponse:
+    return make(
+        DeleteRecordsResponse,
+        topics=tuple(
+            make(DeleteRecordsTopicResult, name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+    )

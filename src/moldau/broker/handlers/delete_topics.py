@@ -3,18 +3,19 @@
 Behaviour: a deleted topic is gone from the metadata when the answer comes; its logs are renamed at
 once and their files removed after ``file.delete.delay.ms``. ``delete.topic.enable=false`` refuses
 with TOPIC_DELETION_DISABLED.
-Known deviations: none.
+Known deviations: Kafka counts the request's timeout until its controller begins; here it is over
+when the answer is not there by then. Without one (0 or less) Kafka refuses at once.
 """
 
 from __future__ import annotations
 
-from uuid import UUID
+from collections.abc import Iterable
 
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.controller import DeleteTopicResult
+from moldau.broker.request import Request
+from moldau.controller import DeleteTopicResult, TopicReference
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID
 from moldau.wire.make import make
@@ -22,22 +23,37 @@ from moldau.wire.make import make
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
 
-async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    targets: list[str | UUID] = []
+async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
+    topics: list[TopicReference] = []
     results: list[DeleteTopicResult] = []
-    for topic in request.topics:
-        target = topic.topic_id or topic.name
-        if target is None or (topic.topic_id and topic.name is not None):
-            results.append(_ambiguous(topic))
+    for topic in request.body.topics:
+        if (topic.name is None) is (topic.topic_id is None):
+            message = "A topic to delete is named either by its name or by its id."
+            results.append(_failed(topic, ErrorCode.INVALID_REQUEST, message))
         else:
-            targets.append(target)
-    try:
-        results += await context.broker.controller.delete_topics(targets)
-    except KafkaError as error:
-        results += [_refused(context.header.api_version, target, error) for target in targets]
+            topics.append(TopicReference(topic.name, topic.topic_id or NO_TOPIC_ID))
+    return _response(results + await request.broker.controller.delete_topics(topics))
+
+
+def error_answer(request: Request[DeleteTopicsRequest], error: KafkaError) -> DeleteTopicsResponse:
+    """The same refusal for every topic, in a code that the client's version knows."""
+    code = error.code
+    if (
+        code is ErrorCode.TOPIC_DELETION_DISABLED
+        and request.version < FIRST_VERSION_WITH_DELETION_DISABLED
+    ):
+        code = ErrorCode.INVALID_REQUEST
+    return _response(_failed(topic, code, error.message) for topic in request.body.topics)
+
+
+def _failed(topic: DeleteTopicState, code: ErrorCode, message: str) -> DeleteTopicResult:
+    topic_id = topic.topic_id or NO_TOPIC_ID
+    return DeleteTopicResult(name=topic.name, topic_id=topic_id, error=code, message=message)
+
+
+def _response(results: Iterable[DeleteTopicResult]) -> DeleteTopicsResponse:
     return make(
         DeleteTopicsResponse,
-        throttle_time=NO_THROTTLE,
         responses=tuple(
             make(
                 DeletableTopicResult,
@@ -49,22 +65,3 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             for result in results
         ),
     )
-
-
-def _ambiguous(topic: DeleteTopicState) -> DeleteTopicResult:
-    return DeleteTopicResult(
-        name=topic.name,
-        topic_id=topic.topic_id or NO_TOPIC_ID,
-        error=ErrorCode.INVALID_REQUEST,
-        message="A topic to delete is named either by its name or by its id.",
-    )
-
-
-def _refused(version: int, target: str | UUID, error: KafkaError) -> DeleteTopicResult:
-    """The same refusal for every topic, in a code that the client's version knows."""
-    code = error.code
-    if code is ErrorCode.TOPIC_DELETION_DISABLED and version < FIRST_VERSION_WITH_DELETION_DISABLED:
-        code = ErrorCode.INVALID_REQUEST
-    if isinstance(target, UUID):
-        return DeleteTopicResult(name=None, topic_id=target, error=code, message=error.message)
-    return DeleteTopicResult(name=target, error=code, message=error.message)

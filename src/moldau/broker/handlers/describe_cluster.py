@@ -11,29 +11,25 @@ from __future__ import annotations
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 
-from moldau.broker.acl_operations import CLUSTER_OPERATIONS
-from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
-from moldau.errors import ErrorCode
+from moldau.broker.acls import CLUSTER_OPERATIONS, NOT_REQUESTED
+from moldau.broker.request import Request
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 BROKERS = 1
 
 
-def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    broker = context.broker
-    wants_brokers = request.endpoint_type == BROKERS
-    operations = (
-        CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
-    )
-    code = ErrorCode.NONE if wants_brokers else ErrorCode.MISMATCHED_ENDPOINT_TYPE
+def handle(request: Request[DescribeClusterRequest]) -> DescribeClusterResponse:
+    if request.body.endpoint_type != BROKERS:
+        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    broker = request.broker
     return make(
         DescribeClusterResponse,
-        throttle_time=NO_THROTTLE,
-        error_code=code,
-        error_message=None if wants_brokers else code.message,
+        error_code=ErrorCode.NONE,
+        error_message=None,
         endpoint_type=BROKERS,
-        cluster_id=broker.cluster_id if wants_brokers else "",
-        controller_id=broker.metadata.controller_id if wants_brokers else -1,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.metadata.controller_id,
         brokers=tuple(
             make(
                 DescribeClusterBroker,
@@ -43,9 +39,26 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
                 rack=node.rack,
                 is_fenced=False,
             )
-            for node in broker.metadata.nodes(context.listener)
-        )
-        if wants_brokers
-        else (),
-        cluster_authorized_operations=operations,
+            for node in broker.metadata.nodes(request.connection.listener)
+        ),
+        cluster_authorized_operations=_operations(request.body),
     )
+
+
+def error_answer(
+    request: Request[DescribeClusterRequest], error: KafkaError
+) -> DescribeClusterResponse:
+    return make(
+        DescribeClusterResponse,
+        error_code=error.code,
+        error_message=error.message,
+        endpoint_type=BROKERS,
+        cluster_id="",
+        controller_id=-1,
+        brokers=(),
+        cluster_authorized_operations=_operations(request.body),
+    )
+
+
+def _operations(body: DescribeClusterRequest) -> int:
+    return CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else NOT_REQUESTED

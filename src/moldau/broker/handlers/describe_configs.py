@@ -16,43 +16,62 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsSynonym,
 )
 
-from moldau.broker.config_resources import check_broker_name, check_topic_name
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.broker import Broker
+from moldau.broker.config_resources import check_broker_name
+from moldau.broker.request import Request
 from moldau.config.describing.broker import describe_broker, describe_cluster_defaults
 from moldau.config.describing.entry import ConfigEntry
 from moldau.config.describing.group import describe_group
 from moldau.config.describing.topic import describe_topic
 from moldau.config.types import ResourceType
+from moldau.controller.topic_names import check_name
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(request: Request[DescribeConfigsRequest]) -> DescribeConfigsResponse:
     return make(
         DescribeConfigsResponse,
-        throttle_time=NO_THROTTLE,
         results=tuple(
-            _describe(context.broker, resource, request) for resource in request.resources
+            _describe(request.broker, resource, request.body) for resource in request.body.resources
         ),
     )
 
 
+def error_answer(
+    request: Request[DescribeConfigsRequest], error: KafkaError
+) -> DescribeConfigsResponse:
+    return make(
+        DescribeConfigsResponse,
+        results=tuple(_failed(resource, error) for resource in request.body.resources),
+    )
+
+
 def _describe(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Broker, resource: DescribeConfigsResource, body: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
-    entries: list[ConfigEntry] = []
-    code, message = ErrorCode.NONE, None
     try:
         entries = _entries(broker, resource)
     except KafkaError as error:
-        code, message = error.code, error.message
+        return _failed(resource, error)
     return make(
         DescribeConfigsResult,
-        error_code=code,
-        error_message=message,
+        error_code=ErrorCode.NONE,
+        error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=tuple(_answer(entry, request) for entry in entries),
+        configs=tuple(_config(entry, body) for entry in entries),
+    )
+
+
+def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    return make(
+        DescribeConfigsResult,
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(),
     )
 
 
@@ -61,7 +80,7 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
     wanted = resource.configuration_keys or None
     kind = int(resource.resource_type)
     if kind == ResourceType.TOPIC:
-        check_topic_name(name)
+        check_name(name)
         if name not in broker.metadata.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(broker.config, broker.configs.topic_overrides(name), wanted)
@@ -74,13 +93,11 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(broker.config, broker.configs.group_overrides(name), wanted)
-    raise KafkaError(
-        ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} is not served"
-    )
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} is not served")
 
 
-def _answer(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = entry.synonyms if request.include_synonyms else ()
+def _config(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if body.include_synonyms else ()
     return make(
         DescribeConfigsResourceResult,
         name=entry.name,
@@ -98,5 +115,5 @@ def _answer(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
             for synonym in synonyms
         ),
         config_type=entry.type,
-        documentation=entry.documentation if request.include_documentation else None,
+        documentation=entry.documentation if body.include_documentation else None,
     )

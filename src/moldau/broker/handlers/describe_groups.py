@@ -7,55 +7,63 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribeGroupsResponse
-from kio.static.primitive import i32
 
-from moldau.broker.acl_operations import GROUP_OPERATIONS
-from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
-from moldau.errors import ErrorCode
+from moldau.broker.acls import GROUP_OPERATIONS, NOT_REQUESTED
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer:
-    operations = i32(GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED)
+def handle(request: Request[DescribeGroupsRequest]) -> Answer:
+    wants_operations = request.body.include_authorized_operations
+    operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
     def combine(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
-        return make(
-            DescribeGroupsResponse,
-            throttle_time=NO_THROTTLE,
-            groups=tuple(
-                group if group.error_code else replace(group, authorized_operations=operations)
-                for group in groups
-            ),
+        return _response(
+            group if group.error_code else replace(group, authorized_operations=operations)
+            for group in groups
         )
 
-    return gathered([_describe(context, group_id) for group_id in request.groups], combine)
+    return gathered([_describe(request, group_id) for group_id in request.body.groups], combine)
 
 
-def _describe(context: RequestContext, group_id: str) -> Answer:
-    version = context.header.api_version
+def error_answer(
+    request: Request[DescribeGroupsRequest], error: KafkaError
+) -> DescribeGroupsResponse:
+    return _response(_failed(group_id, error) for group_id in request.body.groups)
 
-    def error(code: ErrorCode) -> DescribedGroup:
-        return make(
-            DescribedGroup,
-            error_code=code,
-            error_message=None,
-            group_id=group_id,
-            group_state="",
-            protocol_type="",
-            protocol_data="",
-            members=(),
-            authorized_operations=NOT_REQUESTED,
-        )
 
+def _describe(request: Request[DescribeGroupsRequest], group_id: str) -> Answer:
     if not group_id:
-        return error(ErrorCode.INVALID_GROUP_ID)
-    return context.broker.groups.submit(
+        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
+    return request.broker.groups.submit(
         group_id,
-        lambda shard, token, _now_ms: shard.describe_group(group_id, token, version),
-        error,
+        lambda shard, token, _now_ms: shard.describe_group(group_id, token, request.version),
+        partial(_failed, group_id),
     )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return make(
+        DescribedGroup,
+        error_code=error.code,
+        error_message=None,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+        authorized_operations=NOT_REQUESTED,
+    )
+
+
+def _response(groups: Iterable[DescribedGroup]) -> DescribeGroupsResponse:
+    return make(DescribeGroupsResponse, groups=tuple(groups))

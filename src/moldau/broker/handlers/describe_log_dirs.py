@@ -18,8 +18,9 @@ from kio.schema.describe_log_dirs.v5.response import (
     DescribeLogDirsTopic,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.errors import ErrorCode
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
+from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogDirInfo, ReplicaInfo
 from moldau.machine.disk import DiskUsage
 from moldau.wire.make import make
@@ -27,22 +28,27 @@ from moldau.wire.make import make
 UNKNOWN = DiskUsage(-1, -1)
 
 
-async def handle(
-    context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+async def handle(request: Request[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
+    topics, broker = request.body.topics, request.broker
     wanted: set[tuple[str, int]] | None = None
-    if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    usage = await context.broker.logs.disk_usage()
+    if topics is not None:
+        wanted = {(topic.topic, index) for topic in topics for index in topic.partitions}
+    usage = await broker.logs.disk_usage()
     return make(
         DescribeLogDirsResponse,
-        throttle_time=NO_THROTTLE,
         error_code=ErrorCode.NONE,
         results=tuple(
-            _describe(context.broker, directory, wanted, usage.get(directory.path, UNKNOWN))
-            for directory in context.broker.logs.describe_dirs()
+            _describe(broker, directory, wanted, usage.get(directory.path, UNKNOWN))
+            for directory in broker.logs.describe_dirs()
         ),
     )
+
+
+def error_answer(
+    _request: Request[DescribeLogDirsRequest], error: KafkaError
+) -> DescribeLogDirsResponse:
+    """Before version 3 there is no place for the error: no directories are all that is told."""
+    return make(DescribeLogDirsResponse, error_code=error.code, results=())
 
 
 def _describe(

@@ -7,6 +7,8 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.describe_producers.v0.response import (
     DescribeProducersResponse,
@@ -15,43 +17,59 @@ from kio.schema.describe_producers.v0.response import (
     TopicResponse,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import ActiveProducer
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(request: Request[DescribeProducersRequest]) -> DescribeProducersResponse:
+    broker = request.broker
+
+    def describe(topic: str, index: int) -> PartitionResponse:
+        try:
+            partition = broker.partition(topic, index)
+            partition.check_leader()
+            producers = partition.log.active_producers()
+        except KafkaError as error:
+            return _failed(index, error)
+        return make(
+            PartitionResponse,
+            partition_index=index,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            active_producers=tuple(make(ProducerState, **p._asdict()) for p in producers),
+        )
+
+    return _response(request.body, describe)
+
+
+def error_answer(
+    request: Request[DescribeProducersRequest], error: KafkaError
+) -> DescribeProducersResponse:
+    return _response(request.body, lambda _topic, index: _failed(index, error))
+
+
+def _failed(index: int, error: KafkaError) -> PartitionResponse:
+    return make(
+        PartitionResponse,
+        partition_index=index,
+        error_code=error.code,
+        error_message=error.message,
+        active_producers=(),
+    )
+
+
+def _response(
+    body: DescribeProducersRequest, answer: Callable[[str, int], PartitionResponse]
+) -> DescribeProducersResponse:
     return make(
         DescribeProducersResponse,
-        throttle_time=NO_THROTTLE,
         topics=tuple(
             make(
                 TopicResponse,
                 name=topic.name,
-                partitions=tuple(
-                    _describe(context.broker, topic.name, index)
-                    for index in topic.partition_indexes
-                ),
+                partitions=tuple(answer(topic.name, index) for index in topic.partition_indexes),
             )
-            for topic in request.topics
+            for topic in body.topics
         ),
-    )
-
-
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
-    producers: list[ActiveProducer] = []
-    code, message = ErrorCode.NONE, None
-    try:
-        partition = broker.partition(topic, index)
-        partition.check_leader()
-        producers = partition.log.active_producers()
-    except KafkaError as error:
-        code, message = error.code, error.message
-    return make(
-        PartitionResponse,
-        partition_index=index,
-        error_code=code,
-        error_message=message,
-        active_producers=tuple(make(ProducerState, **p._asdict()) for p in producers),
     )

@@ -17,34 +17,29 @@ from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-from moldau.broker.acl_operations import TOPIC_OPERATIONS
-from moldau.broker.context import NO_THROTTLE, RequestContext
+from moldau.broker.acls import TOPIC_OPERATIONS
 from moldau.broker.metadata_cache import MetadataCache, TopicMetadata
+from moldau.broker.request import Request
 from moldau.controller.topic_names import invalid_reason
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(
-    context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    broker = context.broker
+def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
+    broker, body = request.broker, request.body
     metadata = broker.metadata
-    names = sorted({topic.name for topic in request.topics} or metadata.topics)
+    names = sorted({topic.name for topic in body.topics} or metadata.topics)
     first_partition = 0
-    if request.cursor is not None:
-        first_partition = request.cursor.partition_index
-        cursor_topic = request.cursor.topic_name
-        if first_partition < 0 or (request.topics and cursor_topic not in names):
-            code = ErrorCode.INVALID_REQUEST
-            return _answer(
-                [_without_partitions(code, topic.name) for topic in request.topics], None
-            )
+    if body.cursor is not None:
+        first_partition = body.cursor.partition_index
+        cursor_topic = body.cursor.topic_name
+        if first_partition < 0 or (body.topics and cursor_topic not in names):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         names = [name for name in names if name >= cursor_topic]
         if not names or names[0] != cursor_topic:
             first_partition = 0
     limit = broker.config.max_request_partition_size_limit
-    room = min(limit, request.response_partition_limit)
+    room = min(limit, body.response_partition_limit)
     room = max(room, 1)
 
     topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -67,18 +62,21 @@ def handle(
             cursor = make(Cursor, topic_name=name, partition_index=indexes[room])
             break
         room -= len(indexes)
-    return _answer(topics, cursor)
+    return _response(topics, cursor)
 
 
-def _answer(
+def error_answer(
+    request: Request[DescribeTopicPartitionsRequest], error: KafkaError
+) -> DescribeTopicPartitionsResponse:
+    return _response(
+        [_without_partitions(error.code, topic.name) for topic in request.body.topics], None
+    )
+
+
+def _response(
     topics: list[DescribeTopicPartitionsResponseTopic], cursor: Cursor | None
 ) -> DescribeTopicPartitionsResponse:
-    return make(
-        DescribeTopicPartitionsResponse,
-        throttle_time=NO_THROTTLE,
-        topics=tuple(topics),
-        next_cursor=cursor,
-    )
+    return make(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
 
 
 def _without_partitions(code: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -14,13 +14,15 @@ Known deviations: there are no remote segments and no preferred read replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
-from moldau.broker.context import Broker
+from moldau.broker.broker import Broker
 from moldau.broker.fetch_sessions import FetchContext, SessionPartition
+from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import FileSlice, Part
-from moldau.net import Pending, ServerConnection
+from moldau.net import Pending
 from moldau.replication import ParkedFetch, Partition
 from moldau.wire.fetch import (
     FetchedPartition,
@@ -37,86 +39,102 @@ NO_RECORDS = b""
 # never wait again.
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
-Parts = Sequence[Part]
-Found = list[tuple[SessionPartition, FetchedPartition]]
+Reads: TypeAlias = list[tuple[SessionPartition, FetchedPartition]]
+
+decode = decode_fetch_request
 
 
-def handle(
-    broker: Broker,
-    _connection: ServerConnection,
-    version: int,
-    correlation_id: int,
-    frame: memoryview,
-    position: int,
-) -> Parts | Pending | None:
-    request = decode_fetch_request(version, frame, position)
+class Response(NamedTuple):
+    error_code: int
+    session_id: int
+    topics: list[FetchedTopic]
+
+
+def handle(request: Request[FetchRequest]) -> Response | Pending:
+    broker, body = request.broker, request.body
     context = broker.fetch_sessions.open(
-        request,
-        uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS,
+        body,
+        uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS,
         now=broker.clock.monotonic(),
     )
-    fetch = _Fetch(broker, version, correlation_id, request, context)
-    found, size, settled = fetch.read()
-    if settled or size >= request.min_bytes or request.max_wait_ms <= 0 or fetch.lags(found):
-        return fetch.answer(found, size)
+    fetch = _Fetch(broker, body, context)
+    reads, size, settled = fetch.read()
+    if settled or size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags(reads):
+        return fetch.response(reads, size)
     pending = Pending()
 
     def attempt(final: bool) -> int | None:
-        found, size, settled = fetch.read()
-        if final or settled or size >= request.min_bytes or fetch.lags(found):
-            pending.complete(fetch.answer(found, size))
+        try:
+            reads, size, settled = fetch.read()
+            if final or settled or size >= body.min_bytes or fetch.lags(reads):
+                pending.complete(request.encode(fetch.response(reads, size)))
+                return None
+        except Exception as error:
+            pending.complete(request.fail(error))
             return None
         return size
 
     parked = ParkedFetch(
         broker.clock,
         fetch.local_partitions(),
-        min_bytes=request.min_bytes,
+        min_bytes=body.min_bytes,
         available=size,
-        max_wait_ms=request.max_wait_ms,
+        max_wait_ms=body.max_wait_ms,
         attempt=attempt,
-        as_follower=request.replica_id >= 0,
+        as_follower=body.replica_id >= 0,
     )
     pending.on_abandoned = parked.cancel
     return pending
 
 
+def error_answer(request: Request[FetchRequest], error: KafkaError) -> Response:
+    """Before version 13 each partition says it as well: before 7 there is no other place."""
+    body = request.body
+    topics: list[FetchedTopic] = []
+    if request.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        topics = [
+            (topic.name, topic.topic_id, [_failed(p.partition, error) for p in topic.partitions])
+            for topic in body.topics
+        ]
+    return Response(error.code, body.session_id, topics)
+
+
+def encode(
+    version: int, correlation_id: int, response: Response, throttle_ms: int
+) -> Sequence[Part]:
+    return encode_fetch_response(version, correlation_id, throttle_ms, *response)
+
+
+def _failed(index: int, error: KafkaError) -> FetchedPartition:
+    return FetchedPartition(index, error.code, records=NO_RECORDS)
+
+
 class _Fetch:
     """One fetch request, read as often as it takes and answered once."""
 
-    __slots__ = ("_broker", "_context", "_correlation_id", "_request", "_version")
+    __slots__ = ("_body", "_broker", "_context")
 
-    def __init__(
-        self,
-        broker: Broker,
-        version: int,
-        correlation_id: int,
-        request: FetchRequest,
-        context: FetchContext,
-    ) -> None:
+    def __init__(self, broker: Broker, body: FetchRequest, context: FetchContext) -> None:
         self._broker = broker
-        self._version = version
-        self._correlation_id = correlation_id
-        self._request = request
+        self._body = body
         self._context = context
 
-    def read(self) -> tuple[Found, int, bool]:
+    def read(self) -> tuple[Reads, int, bool]:
         """What is there, its size, and whether waiting would be pointless."""
-        request = self._request
-        room = min(request.max_bytes, self._broker.config.fetch_max_bytes)
-        found: Found = []
+        room = min(self._body.max_bytes, self._broker.config.fetch_max_bytes)
+        reads: Reads = []
         total = unknown = 0
         settled = self._context.error != 0
         for wanted in self._context.partitions:
             answer = self._read_partition(wanted, room - total, first=total == 0)
-            found.append((wanted, answer))
+            reads.append((wanted, answer))
             if isinstance(answer.records, FileSlice):
                 total += answer.records.size
             elif answer.error_code in UNKNOWN:
                 unknown += 1
             elif answer.error_code or answer.diverging_epoch is not None:
                 settled = True
-        return found, total, settled or unknown == len(found)
+        return reads, total, settled or unknown == len(reads)
 
     def _read_partition(
         self, wanted: SessionPartition, room: int, *, first: bool
@@ -129,14 +147,14 @@ class _Fetch:
                 max(min(want.max_bytes, room), 0),
                 current_leader_epoch=want.current_leader_epoch,
                 last_fetched_epoch=want.last_fetched_epoch,
-                committed_only=self._request.isolation_level == READ_COMMITTED,
-                follower_id=self._request.replica_id,
+                committed_only=self._body.isolation_level == READ_COMMITTED,
+                follower_id=self._body.replica_id,
                 min_one_batch=first,
             )
         except KafkaError as error:
             if error.code not in EXPECTED_OF_CONSUMERS:
                 self._broker.traffic.failed_fetches += 1
-            return FetchedPartition(want.partition, error.code, records=NO_RECORDS)
+            return _failed(want.partition, error)
         return FetchedPartition(
             want.partition,
             0,
@@ -158,12 +176,12 @@ class _Fetch:
             name = topic.name
         return self._broker.partition(name, index)
 
-    def lags(self, found: Found) -> bool:
-        """Whether what was found ends with its segment: no append can ever make it more."""
-        for wanted, answer in found:
+    def lags(self, reads: Reads) -> bool:
+        """Whether what was read ends with its segment: no append can ever make it more."""
+        for wanted, answer in reads:
             if isinstance(answer.records, FileSlice):
                 offset, end = wanted.want.fetch_offset, answer.high_watermark
-                if self._request.isolation_level == READ_COMMITTED:
+                if self._body.isolation_level == READ_COMMITTED:
                     end = answer.last_stable_offset
                 try:
                     if self._partition(wanted).in_later_segment(offset, end):
@@ -182,28 +200,21 @@ class _Fetch:
                 continue
         return partitions
 
-    def answer(self, found: Found, size: int) -> Parts:
+    def response(self, reads: Reads, size: int) -> Response:
         traffic = self._broker.traffic
-        traffic.fetched_partitions += len(found)
-        if self._request.replica_id >= 0:
+        traffic.fetched_partitions += len(reads)
+        if self._body.replica_id >= 0:
             traffic.replication_bytes_out += size
         else:
             traffic.bytes_out += size
         topics: list[FetchedTopic] = []
         partitions: list[FetchedPartition] = []
         current = None
-        for wanted, partition in self._context.select(found):
+        for wanted, partition in self._context.select(reads):
             name, topic_id, _ = wanted.key
             if (name, topic_id) != current:
                 current = (name, topic_id)
                 partitions = []
                 topics.append((name, topic_id, partitions))
             partitions.append(partition)
-        return encode_fetch_response(
-            self._version,
-            self._correlation_id,
-            0,
-            self._context.error,
-            self._context.session_id,
-            topics,
-        )
+        return Response(self._context.error, self._context.session_id, topics)

@@ -14,8 +14,7 @@ from __future__ import annotations
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node
 from moldau.wire.make import make
@@ -23,55 +22,59 @@ from moldau.wire.make import make
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NOBODY = Node(-1, "", -1)
 _REFUSALS = {
-    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    SHARE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    TRANSACTION: KafkaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "This cluster does not serve transactions: no transactional.id may be used.",
+    ),
+    SHARE: KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE),
 }
-_NO_TRANSACTIONS = "This cluster does not serve transactions: no transactional.id may be used."
 
 
-async def handle(
-    context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
-    if request.key_type == GROUP and request.coordinator_keys:
-        coordinators = await _find(context, request.coordinator_keys)
-    else:
-        code = _REFUSALS.get(request.key_type, ErrorCode.INVALID_REQUEST)
-        coordinators = [_answer(key, NOBODY, code) for key in request.coordinator_keys]
+async def handle(request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+    body = request.body
+    if body.key_type != GROUP:
+        raise _REFUSALS.get(body.key_type) or KafkaError(ErrorCode.INVALID_REQUEST)
+    topic = request.broker.groups.topic
+    if body.coordinator_keys and not topic.exists:
+        try:
+            await topic.create()
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
     return make(
-        FindCoordinatorResponse, throttle_time=NO_THROTTLE, coordinators=tuple(coordinators)
+        FindCoordinatorResponse,
+        coordinators=tuple(_find(request, group_id) for group_id in body.coordinator_keys),
     )
 
 
-async def _find(context: RequestContext, groups: tuple[str, ...]) -> list[Coordinator]:
-    topic = context.broker.groups.offsets_topic
-    if not topic.exists:
-        try:
-            await topic.create()
-        except KafkaError:
-            return [_answer(key, NOBODY, ErrorCode.COORDINATOR_NOT_AVAILABLE) for key in groups]
-    return [_find_one(context, group) for group in groups]
+def error_answer(
+    request: Request[FindCoordinatorRequest], error: KafkaError
+) -> FindCoordinatorResponse:
+    return make(
+        FindCoordinatorResponse,
+        coordinators=tuple(
+            _coordinator(key, NOBODY, error) for key in request.body.coordinator_keys
+        ),
+    )
 
 
-def _find_one(context: RequestContext, group: str) -> Coordinator:
-    broker = context.broker
-    state = broker.metadata.topics[OFFSETS_TOPIC].partitions.get(broker.groups.partition_of(group))
+def _find(request: Request[FindCoordinatorRequest], group_id: str) -> Coordinator:
+    broker = request.broker
+    groups, metadata = broker.groups, broker.metadata
+    state = metadata.topics[groups.topic.name].partitions.get(groups.partition_of(group_id))
     leader = -1 if state is None else state.leader
-    for node in broker.metadata.nodes(context.listener):
+    for node in metadata.nodes(request.connection.listener):
         if node.id == leader:
-            return _answer(group, node, ErrorCode.NONE)
-    return _answer(group, NOBODY, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _coordinator(group_id, node)
+    return _coordinator(group_id, NOBODY, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
-def _answer(key: str, node: Node, code: ErrorCode) -> Coordinator:
-    message = code.message if code else ""
-    if code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        message = _NO_TRANSACTIONS
+def _coordinator(key: str, node: Node, error: KafkaError | None = None) -> Coordinator:
     return make(
         Coordinator,
         key=key,
         node_id=node.id,
         host=node.host,
         port=node.port,
-        error_code=code,
-        error_message=message,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message="" if error is None else error.message,
     )

@@ -7,26 +7,27 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.coordinators import Answer
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: HeartbeatRequest) -> Answer:
-    if not request.group_id:
-        return _answer(ErrorCode.INVALID_GROUP_ID)
-    return context.broker.groups.submit(
-        request.group_id,
-        lambda shard, token, now_ms: shard.heartbeat(request, token, now_ms),
-        _answer,
+def handle(request: Request[HeartbeatRequest]) -> Answer:
+    if not request.body.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    return request.broker.groups.submit(
+        request.body.group_id,
+        lambda shard, token, now_ms: shard.heartbeat(request.body, token, now_ms),
+        partial(error_answer, request),
     )
 
 
-def _answer(code: ErrorCode) -> HeartbeatResponse:
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        code = ErrorCode.NONE
-    return make(HeartbeatResponse, throttle_time=NO_THROTTLE, error_code=code)
+def error_answer(_request: Request[HeartbeatRequest], error: KafkaError) -> HeartbeatResponse:
+    loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return make(HeartbeatResponse, error_code=ErrorCode.NONE if loading else error.code)

@@ -7,40 +7,46 @@ Known deviations: broker loggers and client metrics are not served.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
-from kio.schema.incremental_alter_configs.v1.request import (
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter_each
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.config.altering.operations import Alteration, apply_incremental
-from moldau.config.option import AnyOption
+from moldau.broker.alter_configs import alter_configs, resource_results
+from moldau.broker.request import Request
+from moldau.config.altering.operations import Alteration
+from moldau.controller import ConfigAlteration
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
 async def handle(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
+    request: Request[IncrementalAlterConfigsRequest],
 ) -> IncrementalAlterConfigsResponse:
-    responses = await alter_each(
-        context.broker,
-        request.resources,
-        lambda resource: partial(_change, resource),
-        AlterConfigsResourceResponse,
-        validate_only=request.validate_only,
+    resources = request.body.resources
+    alterations = [
+        ConfigAlteration(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            changes=[
+                Alteration(config.name, config.config_operation, config.value)
+                for config in resource.configs
+            ],
+        )
+        for resource in resources
+    ]
+    results = await alter_configs(
+        request.broker, alterations, validate_only=request.body.validate_only
     )
-    return make(IncrementalAlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
+    responses = resource_results(AlterConfigsResourceResponse, resources, results)
+    return make(IncrementalAlterConfigsResponse, responses=responses)
 
 
-def _change(
-    resource: AlterConfigsResource, options: Mapping[str, AnyOption], stored: Mapping[str, str]
-) -> dict[str, str]:
-    changes = [Alteration(c.name, c.config_operation, c.value) for c in resource.configs]
-    return apply_incremental(options, stored, changes)
+def error_answer(
+    request: Request[IncrementalAlterConfigsRequest], error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    resources = request.body.resources
+    results = [error] * len(resources)
+    responses = resource_results(AlterConfigsResourceResponse, resources, results)
+    return make(IncrementalAlterConfigsResponse, responses=responses)

@@ -12,34 +12,37 @@ import logging
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 log = logging.getLogger(__name__)
 
 
-async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        code = (
+async def handle(request: Request[InitProducerIdRequest]) -> InitProducerIdResponse:
+    transactional_id = request.body.transactional_id
+    if transactional_id is not None:
+        raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            if request.transactional_id
+            if transactional_id
             else ErrorCode.INVALID_REQUEST
         )
-        return _answer(code, -1, -1)
     try:
-        return _answer(ErrorCode.NONE, await context.broker.producer_ids.next(), 0)
+        producer_id = await request.broker.producer_ids.next()
     except KafkaError as error:
         # The block cannot be reserved now; clients retry this one.
         log.warning("no producer id: %s", error)
-        return _answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+    return _response(ErrorCode.NONE, producer_id, 0)
 
 
-def _answer(code: ErrorCode, producer_id: int, epoch: int) -> InitProducerIdResponse:
+def error_answer(
+    _request: Request[InitProducerIdRequest], error: KafkaError
+) -> InitProducerIdResponse:
+    return _response(error.code, -1, -1)
+
+
+def _response(code: ErrorCode, producer_id: int, epoch: int) -> InitProducerIdResponse:
     return make(
-        InitProducerIdResponse,
-        throttle_time=NO_THROTTLE,
-        error_code=code,
-        producer_id=producer_id,
-        producer_epoch=epoch,
+        InitProducerIdResponse, error_code=code, producer_id=producer_id, producer_epoch=epoch
     )

@@ -8,39 +8,40 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kio.schema.join_group.v9.request import JoinGroupRequest
 from kio.schema.join_group.v9.response import JoinGroupResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.coordinators import Answer
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 FIRST_VERSION_WITHOUT_PROTOCOL = 7
 """From here on the name of the protocol may be null."""
 
 
-def handle(context: RequestContext, request: JoinGroupRequest) -> Answer:
-    version = context.header.api_version
+def handle(request: Request[JoinGroupRequest]) -> Answer:
+    if not request.body.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    return request.broker.groups.submit(
+        request.body.group_id,
+        lambda shard, token, now_ms: shard.join_group(
+            request.body, token, now_ms, request.client, request.version
+        ),
+        partial(error_answer, request),
+    )
 
-    def error(code: ErrorCode) -> JoinGroupResponse:
-        return make(
-            JoinGroupResponse,
-            throttle_time=NO_THROTTLE,
-            error_code=code,
-            generation_id=-1,
-            protocol_type=None,
-            protocol_name=None if version >= FIRST_VERSION_WITHOUT_PROTOCOL else "",
-            leader="",
-            member_id=request.member_id,
-            members=(),
-        )
 
-    if not request.group_id:
-        return error(ErrorCode.INVALID_GROUP_ID)
-    client = context.client
-    return context.broker.groups.submit(
-        request.group_id,
-        lambda shard, token, now_ms: shard.join_group(request, token, now_ms, client, version),
-        error,
+def error_answer(request: Request[JoinGroupRequest], error: KafkaError) -> JoinGroupResponse:
+    return make(
+        JoinGroupResponse,
+        error_code=error.code,
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name=None if request.version >= FIRST_VERSION_WITHOUT_PROTOCOL else "",
+        leader="",
+        member_id=request.body.member_id,
+        members=(),
     )

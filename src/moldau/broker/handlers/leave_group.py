@@ -7,24 +7,26 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kio.schema.leave_group.v5.request import LeaveGroupRequest
 from kio.schema.leave_group.v5.response import LeaveGroupResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.coordinators import Answer
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest) -> Answer:
-    if not request.group_id:
-        return _error(ErrorCode.INVALID_GROUP_ID)
-    return context.broker.groups.submit(
-        request.group_id,
-        lambda shard, token, now_ms: shard.leave_group(request, token, now_ms),
-        _error,
+def handle(request: Request[LeaveGroupRequest]) -> Answer:
+    if not request.body.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    return request.broker.groups.submit(
+        request.body.group_id,
+        lambda shard, token, now_ms: shard.leave_group(request.body, token, now_ms),
+        partial(error_answer, request),
     )
 
 
-def _error(code: ErrorCode) -> LeaveGroupResponse:
-    return make(LeaveGroupResponse, throttle_time=NO_THROTTLE, error_code=code, members=())
+def error_answer(_request: Request[LeaveGroupRequest], error: KafkaError) -> LeaveGroupResponse:
+    return make(LeaveGroupResponse, error_code=error.code, members=())

@@ -14,9 +14,10 @@ from kio.schema.list_config_resources.v1.response import (
     ListConfigResourcesResponse,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
 from moldau.config.types import ResourceType
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 LISTABLE = (
@@ -28,29 +29,35 @@ LISTABLE = (
 )
 
 
-def handle(
-    context: RequestContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
-    if context.header.api_version == 0:
+def handle(request: Request[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
+    if request.version == 0:
         types: tuple[int, ...] = (ResourceType.CLIENT_METRICS,)
     else:
-        types = tuple(request.resource_types) or LISTABLE
-    unknown = [kind for kind in types if kind not in LISTABLE]
-    resources = [] if unknown else [r for kind in types for r in _list(context.broker, kind)]
+        types = tuple(request.body.resource_types) or LISTABLE
+    if any(kind not in LISTABLE for kind in types):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     return make(
         ListConfigResourcesResponse,
-        throttle_time=NO_THROTTLE,
-        error_code=ErrorCode.UNSUPPORTED_VERSION if unknown else ErrorCode.NONE,
-        config_resources=tuple(resources),
+        error_code=ErrorCode.NONE,
+        config_resources=tuple(
+            make(ConfigResource, resource_name=name, resource_type=kind)
+            for kind in types
+            for name in _names(request.broker, kind)
+        ),
     )
 
 
-def _list(broker: Broker, kind: int) -> list[ConfigResource]:
-    names: list[str] = []
+def error_answer(
+    _request: Request[ListConfigResourcesRequest], error: KafkaError
+) -> ListConfigResourcesResponse:
+    return make(ListConfigResourcesResponse, error_code=error.code, config_resources=())
+
+
+def _names(broker: Broker, kind: int) -> list[str]:
     if kind == ResourceType.TOPIC:
-        names = sorted(broker.metadata.topics)
-    elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        names = [str(node_id) for node_id in sorted(broker.metadata.brokers)]
-    elif kind == ResourceType.GROUP:
-        names = sorted(broker.configs.configured_groups)
-    return [make(ConfigResource, resource_name=name, resource_type=kind) for name in names]
+        return sorted(broker.metadata.topics)
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(node_id) for node_id in sorted(broker.metadata.brokers)]
+    if kind == ResourceType.GROUP:
+        return sorted(broker.configs.configured_groups)
+    return []

@@ -10,22 +10,20 @@ from __future__ import annotations
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(request: Request[ListGroupsRequest]) -> ListGroupsResponse:
     groups: list[ListedGroup] = []
-    code = ErrorCode.NONE
-    for host in context.broker.groups.hosts:
+    for host in request.broker.groups.hosts:
         if host.refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            code = host.refusal
-        elif not host.refusal:
-            groups += host.shard.list_groups(request.states_filter, request.types_filter)
-    return make(
-        ListGroupsResponse,
-        throttle_time=NO_THROTTLE,
-        error_code=code,
-        groups=() if code else tuple(groups),
-    )
+            raise KafkaError(host.refusal)
+        if not host.refusal:
+            groups += host.shard.list_groups(request.body.states_filter, request.body.types_filter)
+    return make(ListGroupsResponse, error_code=ErrorCode.NONE, groups=tuple(groups))
+
+
+def error_answer(_request: Request[ListGroupsRequest], error: KafkaError) -> ListGroupsResponse:
+    return make(ListGroupsResponse, error_code=error.code, groups=())

@@ -13,6 +13,7 @@ one; Kafka answers -1.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import (
@@ -21,7 +22,8 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import TimestampedOffset
 from moldau.replication import Partition
@@ -41,54 +43,62 @@ READ_COMMITTED = 1
 NOTHING = TimestampedOffset(-1, -1, -1)
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-    return make(
-        ListOffsetsResponse,
-        throttle_time=NO_THROTTLE,
-        topics=tuple(
-            make(
-                ListOffsetsTopicResponse,
-                name=topic.name,
-                partitions=tuple(
-                    _answer(
-                        context,
-                        request,
-                        topic.name,
-                        wanted,
-                        asked[topic.name, wanted.partition_index],
-                    )
-                    for wanted in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+def handle(request: Request[ListOffsetsRequest]) -> ListOffsetsResponse:
+    body = request.body
+    times_asked: Counter[tuple[str, int]] = Counter(
+        (topic.name, partition.partition_index)
+        for topic in body.topics
+        for partition in topic.partitions
+    )
+
+    def look_up(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        timestamp = partition.timestamp
+        try:
+            if times_asked[topic, partition.partition_index] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            if timestamp < 0 and not _is_known(timestamp, request.version):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            offset = _find(request.broker, body, topic, partition)
+        except KafkaError as error:
+            return _answer(partition, NOTHING, error.code)
+        return _answer(partition, offset, ErrorCode.NONE)
+
+    return _response(body, look_up)
+
+
+def error_answer(request: Request[ListOffsetsRequest], error: KafkaError) -> ListOffsetsResponse:
+    return _response(
+        request.body, lambda _topic, partition: _answer(partition, NOTHING, error.code)
     )
 
 
 def _answer(
-    context: RequestContext,
-    request: ListOffsetsRequest,
-    topic: str,
-    wanted: ListOffsetsPartition,
-    times_asked: int,
+    partition: ListOffsetsPartition, offset: TimestampedOffset, code: ErrorCode
 ) -> ListOffsetsPartitionResponse:
-    code, found = ErrorCode.NONE, NOTHING
-    try:
-        if times_asked > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if wanted.timestamp < 0 and not _is_known(wanted.timestamp, context.header.api_version):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        found = _find(context.broker, request, topic, wanted)
-    except KafkaError as error:
-        code = error.code
     return make(
         ListOffsetsPartitionResponse,
-        partition_index=wanted.partition_index,
+        partition_index=partition.partition_index,
         error_code=code,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        timestamp=offset.timestamp,
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+    )
+
+
+def _response(
+    body: ListOffsetsRequest,
+    answer: Callable[[str, ListOffsetsPartition], ListOffsetsPartitionResponse],
+) -> ListOffsetsResponse:
+    return make(
+        ListOffsetsResponse,
+        topics=tuple(
+            make(
+                ListOffsetsTopicResponse,
+                name=topic.name,
+                partitions=tuple(answer(topic.name, partition) for partition in topic.partitions),
+            )
+            for topic in body.topics
+        ),
     )
 
 
@@ -98,12 +108,12 @@ def _is_known(special_timestamp: int, version: int) -> bool:
 
 
 def _find(
-    broker: Broker, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    broker: Broker, body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> TimestampedOffset:
     partition = broker.partition(topic, wanted.partition_index)
     partition.check_leader(wanted.current_leader_epoch)
     log, timestamp = partition.log, wanted.timestamp
-    end = _visible_end(partition, request)
+    end = _visible_end(partition, body)
     if timestamp == LATEST:
         return TimestampedOffset(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -112,15 +122,15 @@ def _find(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset()
+        match = log.max_timestamp_offset()
     else:
-        found = log.offset_for_timestamp(timestamp)
-    return found if found is not None and found.offset < end else NOTHING
+        match = log.offset_for_timestamp(timestamp)
+    return match if match is not None and match.offset < end else NOTHING
 
 
-def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    if request.replica_id >= 0:
+def _visible_end(partition: Partition, body: ListOffsetsRequest) -> int:
+    if body.replica_id >= 0:
         return partition.log.log_end_offset
-    if request.isolation_level == READ_COMMITTED:
+    if body.isolation_level == READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark

@@ -9,6 +9,7 @@ Known deviations: Kafka answers a topic under creation with an error and lets th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container
 from contextlib import suppress
 from uuid import UUID
@@ -21,25 +22,30 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from moldau.broker.acl_operations import TOPIC_OPERATIONS
-from moldau.broker.context import NO_THROTTLE, NOT_REQUESTED, RequestContext
-from moldau.broker.coordinator.offsets_topic import OFFSETS_TOPIC
+from moldau.broker.acls import NOT_REQUESTED, TOPIC_OPERATIONS
+from moldau.broker.broker import Broker
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
+from moldau.broker.request import Request
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
+log = logging.getLogger(__name__)
 
-async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    broker = context.broker
-    if wants_all_topics(request, context.header.api_version):
-        topics = [_describe(context, request, t) for t in broker.metadata.topics.values()]
+
+async def handle(request: Request[MetadataRequest]) -> MetadataResponse:
+    broker, body = request.broker, request.body
+    if wants_all_topics(body, request.version):
+        request.is_cacheable = True
+        topics = [_describe(broker, body, topic) for topic in broker.metadata.topics.values()]
     else:
-        await _create_missing(context, request)
-        topics = [_look_up(context, request, wanted) for wanted in request.topics or ()]
+        # A topic that is missing may have to be created: each request tries that anew.
+        missing = _missing(broker, body)
+        request.is_cacheable = not missing
+        await _create(broker, body, missing)
+        topics = [_look_up(broker, body, topic) for topic in body.topics or ()]
     return make(
         MetadataResponse,
-        throttle_time=NO_THROTTLE,
         brokers=tuple(
             make(
                 MetadataResponseBroker,
@@ -48,7 +54,7 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
                 port=node.port,
                 rack=node.rack,
             )
-            for node in broker.metadata.nodes(context.listener)
+            for node in broker.metadata.nodes(request.connection.listener)
         ),
         cluster_id=broker.cluster_id,
         controller_id=broker.metadata.controller_id,
@@ -57,42 +63,65 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
     )
 
 
-def wants_all_topics(request: MetadataRequest, version: int) -> bool:
+def error_answer(request: Request[MetadataRequest], error: KafkaError) -> MetadataResponse:
+    return make(
+        MetadataResponse,
+        brokers=(),
+        topics=tuple(
+            _unknown(error.code, topic.name or "", topic.topic_id)
+            for topic in request.body.topics or ()
+        ),
+        error_code=error.code,
+    )
+
+
+def wants_all_topics(body: MetadataRequest, version: int) -> bool:
     """Version 0 has no way to ask for no topic: its empty list means all of them."""
-    return request.topics is None or (version == 0 and not request.topics)
+    return body.topics is None or (version == 0 and not body.topics)
 
 
-async def _create_missing(context: RequestContext, request: MetadataRequest) -> None:
-    broker = context.broker
-    if not request.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
-        return
-    missing = [
-        topic.name
-        for topic in request.topics or ()
-        if topic.name and not topic.topic_id and topic.name not in broker.metadata.topics
+def _missing(broker: Broker, body: MetadataRequest) -> list[str]:
+    """The topics, named and not given by id, that do not exist."""
+    known = broker.metadata.topics
+    return [
+        topic.name or ""
+        for topic in body.topics or ()
+        if not topic.topic_id and topic.name not in known
     ]
-    if OFFSETS_TOPIC in missing:
-        # It has settings of its own. If it cannot be made, the answer says that it is not there.
-        with suppress(KafkaError):
-            await broker.groups.offsets_topic.create()
-    names = [name for name in missing if name != OFFSETS_TOPIC and invalid_reason(name) is None]
-    if names:
-        await broker.controller.auto_create(names)
+
+
+async def _create(broker: Broker, body: MetadataRequest, names: list[str]) -> None:
+    """Create topics if that is allowed. What cannot be made is answered as what it is: unknown."""
+    if not body.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
+        return
+    ordinary: list[str] = []
+    for name in names:
+        internal_topic = broker.coordinators.topic(name)
+        if internal_topic is not None:
+            with suppress(KafkaError):
+                await internal_topic.create()  # it has settings of its own
+        elif invalid_reason(name) is None:
+            ordinary.append(name)
+    if ordinary:
+        try:
+            await broker.controller.auto_create(ordinary)
+        except KafkaError as error:
+            log.warning("cannot create topics that were asked for: %s", error)
 
 
 def _look_up(
-    context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
+    broker: Broker, body: MetadataRequest, wanted: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    metadata = context.broker.metadata
+    metadata = broker.metadata
     if wanted.topic_id:
         topic = metadata.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        return _describe(context, request, topic)
+        return _describe(broker, body, topic)
     name = wanted.name or ""
     topic = metadata.topics.get(name)
     if topic is not None:
-        return _describe(context, request, topic)
+        return _describe(broker, body, topic)
     valid = invalid_reason(name) is None
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _unknown(code, name, None)
@@ -102,11 +131,9 @@ def _unknown(code: ErrorCode, name: str | None, topic_id: UUID | None) -> Metada
     return make(MetadataResponseTopic, error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _describe(
-    context: RequestContext, request: MetadataRequest, topic: TopicMetadata
-) -> MetadataResponseTopic:
-    wants_operations = request.include_topic_authorized_operations
-    live = context.broker.metadata.brokers
+def _describe(broker: Broker, body: MetadataRequest, topic: TopicMetadata) -> MetadataResponseTopic:
+    wants_operations = body.include_topic_authorized_operations
+    live = broker.metadata.brokers
     return make(
         MetadataResponseTopic,
         error_code=ErrorCode.NONE,

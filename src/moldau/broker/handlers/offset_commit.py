@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
-from moldau.errors import ErrorCode
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
@@ -29,49 +30,51 @@ Topics = list[OffsetCommitRequestTopic]
 Refused = list[OffsetCommitResponseTopic]
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer:
-    version = context.header.api_version
-    known, refused = _split(context.broker, request)
+def handle(request: Request[OffsetCommitRequest]) -> Answer:
+    known, refused = _split(request.broker, request.body)
     accepted = [topic for topic in known if topic.partitions]
     if not accepted:
-        return OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused))
-    wanted = replace(request, topics=tuple(accepted))
-
-    def error(code: ErrorCode) -> OffsetCommitResponse:
-        return OffsetCommitResponse(
-            throttle_time=NO_THROTTLE,
-            topics=tuple(_answer(topic, topic.partitions, code) for topic in accepted),
-        )
-
-    answer = context.broker.groups.submit(
-        request.group_id,
-        lambda shard, token, now_ms: shard.offset_commit(wanted, token, now_ms, version),
-        error,
+        return OffsetCommitResponse(topics=tuple(refused))
+    wanted = replace(request.body, topics=tuple(accepted))
+    answer = request.broker.groups.submit(
+        request.body.group_id,
+        lambda shard, token, now_ms: shard.offset_commit(wanted, token, now_ms, request.version),
+        lambda error: _failed(accepted, error),
     )
     if not any(topic.partitions for topic in refused):
         return answer
     return gathered([answer], lambda parts: _join(parts[0], known, refused))
 
 
-def _split(broker: Broker, request: OffsetCommitRequest) -> tuple[Topics, Refused]:
+def error_answer(request: Request[OffsetCommitRequest], error: KafkaError) -> OffsetCommitResponse:
+    return _failed(request.body.topics, error)
+
+
+def _failed(topics: Iterable[OffsetCommitRequestTopic], error: KafkaError) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=tuple(_answer(topic, topic.partitions, error.code) for topic in topics)
+    )
+
+
+def _split(broker: Broker, body: OffsetCommitRequest) -> tuple[Topics, Refused]:
     """For each topic what exists of it, with name and id; and the answers for the rest."""
-    metadata = broker.metadata
     known: Topics = []
     refused: Refused = []
-    for topic in request.topics:
+    for topic in body.topics:
         if topic.topic_id is not None:
-            found = metadata.topics_by_id.get(topic.topic_id)
+            metadata = broker.metadata.topics_by_id.get(topic.topic_id)
             code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            found = metadata.topics.get(topic.name)
+            metadata = broker.metadata.topics.get(topic.name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if found is None:
+        if metadata is None:
             known.append(replace(topic, partitions=()))
             refused.append(_answer(topic, topic.partitions, code))
             continue
-        there = tuple(one for one in topic.partitions if one.partition_index in found.partitions)
-        missing = [one for one in topic.partitions if one.partition_index not in found.partitions]
-        known.append(replace(topic, name=found.name, topic_id=found.topic_id, partitions=there))
+        name, topic_id, exist = metadata.name, metadata.topic_id, metadata.partitions
+        there = tuple(p for p in topic.partitions if p.partition_index in exist)
+        missing = [p for p in topic.partitions if p.partition_index not in exist]
+        known.append(replace(topic, name=name, topic_id=topic_id, partitions=there))
         refused.append(_answer(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return known, refused
 

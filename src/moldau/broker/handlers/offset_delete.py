@@ -9,6 +9,7 @@ Known deviations: none.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from kio.schema.offset_delete.v0.response import (
@@ -17,36 +18,40 @@ from kio.schema.offset_delete.v0.response import (
     OffsetDeleteResponseTopic,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
-from moldau.errors import ErrorCode
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest) -> Answer:
-    if not request.group_id:
-        return _error(ErrorCode.INVALID_GROUP_ID)
-    known = replace(request, topics=_topics(context.broker, request, exist=True))
-    unknown = _topics(context.broker, request, exist=False)
-    answer = context.broker.groups.submit(
-        request.group_id,
+def handle(request: Request[OffsetDeleteRequest]) -> Answer:
+    body, broker = request.body, request.broker
+    if not body.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    known = replace(body, topics=_topics(broker, body, exist=True))
+    unknown = _topics(broker, body, exist=False)
+    answer = broker.groups.submit(
+        body.group_id,
         lambda shard, token, now_ms: shard.offset_delete(known, token, now_ms),
-        _error,
+        partial(error_answer, request),
     )
     return gathered([answer], lambda parts: _join(parts[0], unknown)) if unknown else answer
 
 
+def error_answer(_request: Request[OffsetDeleteRequest], error: KafkaError) -> OffsetDeleteResponse:
+    return make(OffsetDeleteResponse, error_code=error.code, topics=())
+
+
 def _topics(
-    broker: Broker, request: OffsetDeleteRequest, *, exist: bool
+    broker: Broker, body: OffsetDeleteRequest, *, exist: bool
 ) -> tuple[OffsetDeleteRequestTopic, ...]:
     """Those of the partitions that exist, or those that do not."""
     topics = []
-    for topic in request.topics:
-        found = broker.metadata.topics.get(topic.name)
-        indexes = () if found is None else found.partitions
-        partitions = tuple(
-            one for one in topic.partitions if (one.partition_index in indexes) is exist
-        )
+    for topic in body.topics:
+        metadata = broker.metadata.topics.get(topic.name)
+        indexes = () if metadata is None else metadata.partitions
+        partitions = tuple(p for p in topic.partitions if (p.partition_index in indexes) is exist)
         if partitions:
             topics.append(replace(topic, partitions=partitions))
     return tuple(topics)
@@ -77,7 +82,3 @@ def _join(
             for name, partitions in answers.items()
         ),
     )
-
-
-def _error(code: ErrorCode) -> OffsetDeleteResponse:
-    return make(OffsetDeleteResponse, error_code=code, throttle_time=NO_THROTTLE, topics=())

@@ -8,12 +8,14 @@ Known deviations: transactions are not served yet, so no offset is ever unstable
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
-from moldau.broker.context import NO_THROTTLE, RequestContext
-from moldau.broker.coordinator.requests import Answer, gathered
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.errors import ErrorCode
+from moldau.broker.request import Request
+from moldau.coordinators import Answer, gathered
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetFetchRequest,
@@ -29,49 +31,54 @@ FIRST_VERSION_WITH_GROUP_ERROR = 2
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest) -> Answer:
-    answers = [_fetch(context, group, request.require_stable) for group in request.groups]
-    return gathered(
-        answers,
-        lambda groups: OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=tuple(groups)),
-    )
+def handle(request: Request[OffsetFetchRequest]) -> Answer:
+    return gathered([_fetch(request, group) for group in request.body.groups], _response)
 
 
-def _fetch(context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> Answer:
-    version = context.header.api_version
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+def error_answer(request: Request[OffsetFetchRequest], error: KafkaError) -> OffsetFetchResponse:
+    return _response(_failed(request, group, error) for group in request.body.groups)
+
+
+def _fetch(request: Request[OffsetFetchRequest], group: OffsetFetchRequestGroup) -> Answer:
+    metadata = request.broker.metadata
+    by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     unknown: list[OffsetFetchResponseTopics] = []
     wanted = group
     if by_id and group.topics is not None:
-        wanted, unknown = _named(context.broker.metadata, group)
-
-    def error(code: ErrorCode) -> OffsetFetchResponseGroup:
-        # Version 1 has no place for an error but the partitions.
-        topics = group.topics if version < FIRST_VERSION_WITH_GROUP_ERROR else None
-        return OffsetFetchResponseGroup(
-            group_id=group.group_id,
-            topics=tuple(_fail(topic, code) for topic in topics or ()),
-            error_code=code,
-        )
-
-    answer = context.broker.groups.submit(
+        wanted, unknown = _named(metadata, group)
+    answer = request.broker.groups.submit(
         group.group_id,
         lambda shard, token, now_ms: shard.offset_fetch(
-            wanted, token, now_ms, require_stable=require_stable
+            wanted, token, now_ms, require_stable=request.body.require_stable
         ),
-        error,
+        partial(_failed, request, group),
     )
 
-    def complete(found: list[OffsetFetchResponseGroup]) -> OffsetFetchResponseGroup:
-        response = found[0]
+    def complete(answers: list[OffsetFetchResponseGroup]) -> OffsetFetchResponseGroup:
+        response = answers[0]
         if response.error_code and not response.topics:
-            return error(response.error_code)
+            return _failed(request, group, KafkaError(response.error_code))
         if by_id:
-            topics = _with_ids(context.broker.metadata, response.topics)
-            return replace(response, topics=(*topics, *unknown))
+            return replace(response, topics=(*_with_ids(metadata, response.topics), *unknown))
         return response
 
     return gathered([answer], complete)
+
+
+def _failed(
+    request: Request[OffsetFetchRequest], group: OffsetFetchRequestGroup, error: KafkaError
+) -> OffsetFetchResponseGroup:
+    # Version 1 has no place for an error but the partitions.
+    topics = group.topics if request.version < FIRST_VERSION_WITH_GROUP_ERROR else None
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=tuple(_fail(topic, error.code) for topic in topics or ()),
+        error_code=error.code,
+    )
+
+
+def _response(groups: Iterable[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    return OffsetFetchResponse(groups=tuple(groups))
 
 
 def _named(
@@ -79,12 +86,12 @@ def _named(
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
     """The request with names for ids, and the answers for ids that nobody has."""
     known, unknown = [], []
-    for topic in group.topics or ():
-        found = metadata.topics_by_id.get(topic.topic_id) if topic.topic_id else None
-        if found is None:
-            unknown.append(_fail(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+    for wanted in group.topics or ():
+        topic = metadata.topics_by_id.get(wanted.topic_id) if wanted.topic_id else None
+        if topic is None:
+            unknown.append(_fail(wanted, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
-            known.append(replace(topic, name=found.name))
+            known.append(replace(wanted, name=topic.name))
     return replace(group, topics=tuple(known)), unknown
 
 
@@ -93,9 +100,9 @@ def _with_ids(
 ) -> list[OffsetFetchResponseTopics]:
     """The topics with their ids; one that is gone meanwhile has none and is left out."""
     return [
-        replace(topic, topic_id=found.topic_id)
+        replace(topic, topic_id=known.topic_id)
         for topic in topics
-        if (found := metadata.topics.get(topic.name)) is not None
+        if (known := metadata.topics.get(topic.name)) is not None
     ]
 
 

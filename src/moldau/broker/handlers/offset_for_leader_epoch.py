@@ -7,6 +7,8 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -17,42 +19,60 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderTopicResult,
 )
 
-from moldau.broker.context import NO_THROTTLE, Broker, RequestContext
+from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
+def handle(request: Request[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
+    broker = request.broker
+
+    def end_offset(topic: str, partition: OffsetForLeaderPartition) -> EpochEndOffset:
+        try:
+            replica = broker.partition(topic, partition.partition)
+            replica.check_leader(partition.current_leader_epoch)
+            epoch, offset = replica.log.end_offset_for_epoch(partition.leader_epoch)
+        except KafkaError as error:
+            return _failed(partition, error)
+        return make(
+            EpochEndOffset,
+            error_code=ErrorCode.NONE,
+            partition=partition.partition,
+            leader_epoch=epoch,
+            end_offset=offset,
+        )
+
+    return _response(request.body, end_offset)
+
+
+def error_answer(
+    request: Request[OffsetForLeaderEpochRequest], error: KafkaError
+) -> OffsetForLeaderEpochResponse:
+    return _response(request.body, lambda _topic, partition: _failed(partition, error))
+
+
+def _failed(partition: OffsetForLeaderPartition, error: KafkaError) -> EpochEndOffset:
+    return make(
+        EpochEndOffset,
+        error_code=error.code,
+        partition=partition.partition,
+        leader_epoch=-1,
+        end_offset=-1,
+    )
+
+
+def _response(
+    body: OffsetForLeaderEpochRequest,
+    answer: Callable[[str, OffsetForLeaderPartition], EpochEndOffset],
 ) -> OffsetForLeaderEpochResponse:
     return make(
         OffsetForLeaderEpochResponse,
-        throttle_time=NO_THROTTLE,
         topics=tuple(
             make(
                 OffsetForLeaderTopicResult,
                 topic=topic.topic,
-                partitions=tuple(
-                    _end_offset(context.broker, topic.topic, wanted) for wanted in topic.partitions
-                ),
+                partitions=tuple(answer(topic.topic, partition) for partition in topic.partitions),
             )
-            for topic in request.topics
+            for topic in body.topics
         ),
-    )
-
-
-def _end_offset(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    code, epoch, end_offset = ErrorCode.NONE, -1, -1
-    try:
-        partition = broker.partition(topic, wanted.partition)
-        partition.check_leader(wanted.current_leader_epoch)
-        epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
-    except KafkaError as error:
-        code = error.code
-    return make(
-        EpochEndOffset,
-        error_code=code,
-        partition=wanted.partition,
-        leader_epoch=epoch,
-        end_offset=end_offset,
     )

@@ -13,16 +13,19 @@ INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no t
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from moldau.broker.context import Broker
+from moldau.broker.broker import Broker
+from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import RecordValidationError
+from moldau.machine import Part
 from moldau.model import TopicPartition
-from moldau.net import Pending, ServerConnection
+from moldau.net import Pending
 from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
     COMPRESSION_MASK,
@@ -45,8 +48,9 @@ log = logging.getLogger(__name__)
 FIRST_VERSION_WITH_ZSTD = 7
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
-TopicResults = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
-Answer = list[bytes]
+Results: TypeAlias = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
+
+decode = decode_produce_request
 
 
 class Waits(NamedTuple):
@@ -58,40 +62,46 @@ class Waits(NamedTuple):
     """These logs must be flushed first (``flush.messages``)."""
 
 
-def handle(
-    broker: Broker,
-    connection: ServerConnection,
-    version: int,
-    correlation_id: int,
-    frame: memoryview,
-    position: int,
-) -> Answer | Pending | None:
-    request = decode_produce_request(version, frame, position)
-    acks = request.acks
+def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
+    body = request.body
     waits = Waits([], [])
-    results: TopicResults = []
+    results: Results = []
     failed = False
-    for topic in request.topics:
-        partitions = _append_topic(broker, version, topic, request, waits)
+    for topic in body.topics:
+        partitions = _append_topic(request.broker, request.version, topic, body, waits)
         results.append((topic.name, topic.topic_id, partitions))
         for result in partitions:
             if result.error_code:
                 failed = True
-    if acks == ACKS_NONE:
+    if body.acks == ACKS_NONE:
         if failed:
-            log.info("closing %s: an append with acks=0 failed", connection.peer)
-            connection.close()
+            log.info("closing %s: an append with acks=0 failed", request.connection.peer)
+            request.connection.close()
         return None
     if waits.replicas or waits.disks:
-        return _park(broker, version, correlation_id, request.timeout_ms, results, waits)
-    return [encode_produce_response(version, correlation_id, results)]
+        return _park(request, results, waits)
+    return results
+
+
+def error_answer(request: Request[ProduceRequest], error: KafkaError) -> Results | None:
+    body = request.body
+    if body.acks == ACKS_NONE:
+        return None
+    return [
+        (topic.name, topic.topic_id, [_failure(index, error) for index, _ in topic.partitions])
+        for topic in body.topics
+    ]
+
+
+def encode(version: int, correlation_id: int, results: Results, throttle_ms: int) -> Sequence[Part]:
+    return (encode_produce_response(version, correlation_id, results, throttle_ms),)
 
 
 def _append_topic(
     broker: Broker,
     version: int,
     topic: ProduceTopic,
-    request: ProduceRequest,
+    body: ProduceRequest,
     waits: Waits,
 ) -> list[PartitionProduceResult]:
     name = topic.name
@@ -103,7 +113,7 @@ def _append_topic(
         name = known.name
     partitions = broker.replicas.topics.get(name)
     internal = name in INTERNAL_TOPICS
-    acks = request.acks
+    acks = body.acks
     now_ms = broker.clock.now_ms()
     traffic = broker.traffic
     traffic.produced_partitions += len(topic.partitions)
@@ -119,7 +129,7 @@ def _append_topic(
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
             if internal:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-            _check_attributes(version, request, records)
+            _check_attributes(version, body, records)
             info = partition.append(records, acks, now_ms)
         except KafkaError as error:
             results.append(_failure(index, error))
@@ -144,13 +154,13 @@ def _append_topic(
     return results
 
 
-def _check_attributes(version: int, request: ProduceRequest, records: memoryview) -> None:
+def _check_attributes(version: int, body: ProduceRequest, records: memoryview) -> None:
     """Refuse what depends on the request and not only on the batch."""
     if len(records) <= ATTRIBUTES_OFFSET + 1 or records[MAGIC_OFFSET] != MAGIC:
         return  # not a batch of ours at all: the log says what it is
     attributes = records[ATTRIBUTES_OFFSET + 1]
     if attributes & TRANSACTIONAL_FLAG:
-        if request.transactional_id is None:
+        if body.transactional_id is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     if version < FIRST_VERSION_WITH_ZSTD and attributes & COMPRESSION_MASK == Compression.ZSTD:
@@ -165,15 +175,10 @@ def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
     return PartitionProduceResult(index, error.code, -1, -1, -1, records, error.message)
 
 
-def _park(
-    broker: Broker,
-    version: int,
-    correlation_id: int,
-    timeout_ms: int,
-    results: TopicResults,
-    waits: Waits,
-) -> Pending:
+def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> Pending:
     """Answer later; the appends are settled, only disks and replicas are awaited."""
+    broker, timeout_ms = request.broker, request.body.timeout_ms
+    del request.body  # the records in it are views of memory that others read into from now on
     pending = Pending()
     late: dict[TopicPartition, ErrorCode] = {}
 
@@ -185,7 +190,7 @@ def _park(
             (name, topic_id, [_settle(broker, name, topic_id, r, late) for r in partitions])
             for name, topic_id, partitions in results
         ]
-        pending.complete([encode_produce_response(version, correlation_id, settled)])
+        pending.complete(request.encode(settled))
 
     def await_replicas() -> None:
         if waits.replicas:

@@ -30,10 +30,11 @@ from moldau.groups.classic.states import ClassicGroupState as State
 from moldau.groups.classic.stored import group_record, new_group_record, restored, tombstone
 from moldau.groups.classic.syncing import Syncing, check_sync
 from moldau.groups.classic.turn import Turn
-from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
+from moldau.outcome import Outcome, Record, Reply
 
 Records = list[Record]
 Replies = list[Reply]

@@ -14,7 +14,7 @@ from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
 from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
-from moldau.groups.outcome import ClientInfo
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.settings import GroupSettings
 from moldau.wire.times import milliseconds
 

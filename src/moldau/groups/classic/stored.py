@@ -5,12 +5,12 @@ from __future__ import annotations
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
 from moldau.groups.classic.states import ClassicGroupState
-from moldau.groups.outcome import Record
 from moldau.groups.records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+from moldau.outcome import Record
 
 _NO_TIMESTAMP = -1
 _NO_TIMEOUT = -1

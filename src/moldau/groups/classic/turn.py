@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.errors import ErrorCode
-from moldau.groups.outcome import Outcome, Record, Reply, append_error
+from moldau.outcome import Outcome, Record, Reply, append_error
 
 Undo = Callable[["Turn", ErrorCode], None]
 """Takes a change back, and answers into the turn it is given."""

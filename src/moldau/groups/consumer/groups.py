@@ -17,6 +17,7 @@ from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import records as r
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import commits, journal, messages
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
@@ -29,10 +30,10 @@ from moldau.groups.consumer.heartbeat import (
 )
 from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
 from moldau.groups.consumer.timers import MemberTimeout, MemberTimers, is_overdue
-from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
+from moldau.outcome import Outcome, Record, Reply
 
 Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
 """Makes a group classic that these members leave, if only classic ones remain and it may be so."""

@@ -13,6 +13,7 @@ from uuid import UUID
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import journal, messages
 from moldau.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, Partitions
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
@@ -24,9 +25,9 @@ from moldau.groups.consumer.subscriptions import (
     topic_ids,
     with_changes,
 )
-from moldau.groups.outcome import ClientInfo, Record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
+from moldau.outcome import Record
 from moldau.wire.times import milliseconds
 
 FIRST_EPOCH = 1

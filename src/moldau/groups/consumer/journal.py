@@ -9,7 +9,7 @@ from moldau.groups import records as r
 from moldau.groups.consumer.assignors import Partitions
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import LEAVE_EPOCH, Member, MemberState, Ownership
-from moldau.groups.outcome import Record
+from moldau.outcome import Record
 
 # What a change writes
 

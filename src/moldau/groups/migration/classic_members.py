@@ -21,6 +21,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.classic import answers
 from moldau.groups.classic.joining import Joiner
 from moldau.groups.classic.syncing import check_sync_request
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.heartbeat import (
@@ -39,10 +40,10 @@ from moldau.groups.consumer_protocol import (
 )
 from moldau.groups.migration.assignments import by_topic_id, by_topic_name
 from moldau.groups.migration.downgrade import Downgrader
-from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
 from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 from moldau.groups.topics import TopicView
+from moldau.outcome import Outcome, Record, Reply
 from moldau.records.errors import InvalidRecordError
 
 

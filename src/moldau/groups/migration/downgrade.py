@@ -19,9 +19,9 @@ from moldau.groups.consumer_protocol import (
     write_assignment,
 )
 from moldau.groups.migration.assignments import by_topic_name
-from moldau.groups.outcome import Outcome
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
+from moldau.outcome import Outcome
 from moldau.records.errors import InvalidRecordError
 
 

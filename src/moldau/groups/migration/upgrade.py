@@ -23,10 +23,10 @@ from moldau.groups.consumer_protocol import (
     read_subscription,
 )
 from moldau.groups.migration.assignments import by_topic_id
-from moldau.groups.outcome import Record
 from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
+from moldau.outcome import Record
 from moldau.records.errors import InvalidRecordError
 
 

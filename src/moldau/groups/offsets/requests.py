@@ -20,9 +20,9 @@ from kio.schema.offset_delete.v0.response import (
 
 from moldau.errors import ErrorCode
 from moldau.groups.offsets.store import OffsetStore
-from moldau.groups.outcome import Outcome, Record, Reply, append_error
 from moldau.groups.records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from moldau.model import NO_TOPIC_ID
+from moldau.outcome import Outcome, Record, Reply, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     DEFAULT_RETENTION,

@@ -14,10 +14,10 @@ from uuid import UUID
 from moldau.groups.offsets.pending import PendingOffsets
 from moldau.groups.offsets.retention import Retention
 from moldau.groups.offsets.table import CommittedOffset, OffsetTable
-from moldau.groups.outcome import Record
 from moldau.groups.records import OffsetCommitKey, OffsetCommitValue
 from moldau.groups.settings import GroupSettings
 from moldau.model import NO_TOPIC_ID
+from moldau.outcome import Record
 
 NO_PRODUCER_ID = -1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from moldau.groups.outcome import Record
 from moldau.groups.records import consumer_group as group
 from moldau.groups.records import consumer_member as member
 from moldau.groups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -16,6 +15,7 @@ from moldau.groups.records.offset_commit import (
 )
 from moldau.groups.records.reading import Reader
 from moldau.groups.records.types import RecordType
+from moldau.outcome import Record
 from moldau.records.errors import InvalidRecordError
 
 Key: TypeAlias = (

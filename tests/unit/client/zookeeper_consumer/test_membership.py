@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
-from tests.unit.coordination.storage import open_store
+from tests.support.memory_storage import open_store
 
 from moldau.client.zookeeper_consumer.assignment import assign
 from moldau.client.zookeeper_consumer.membership import (

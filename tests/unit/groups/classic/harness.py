@@ -14,10 +14,11 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroup, ClassicGroups
-from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.records import GroupMetadataKey, from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
+from moldau.outcome import Outcome, Record, Reply
 from moldau.wire.make import make
 
 GROUP = "readers"

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.groups.classic.harness import Broker
 from tests.unit.groups.classic.scenario import SETTINGS, Call, Script, kafka_answers
 
-from moldau.groups.outcome import ClientInfo
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.settings import GroupSettings
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import decode_response, encode_response

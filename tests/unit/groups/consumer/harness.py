@@ -12,12 +12,13 @@ from kio.schema.consumer_group_heartbeat.v1.request import (
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse
 
 from moldau.errors import ErrorCode
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import ConsumerGroups, MemberTimeout
 from moldau.groups.consumer.group import ConsumerGroup
-from moldau.groups.outcome import ClientInfo, Outcome, Record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import FixedTopics
+from moldau.outcome import Outcome, Record
 from moldau.wire.make import make
 
 CLIENT = ClientInfo("client", "/127.0.0.1")

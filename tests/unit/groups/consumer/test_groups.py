@@ -9,8 +9,8 @@ import pytest
 from tests.unit.groups.consumer.harness import GROUP, Harness
 
 from moldau.errors import ErrorCode
-from moldau.groups.outcome import Outcome
 from moldau.groups.records import OffsetCommitKey, tombstone
+from moldau.outcome import Outcome
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitions
 
 from moldau.errors import ErrorCode
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.consumer.member import MemberState
-from moldau.groups.outcome import ClientInfo
 from moldau.groups.settings import GroupSettings
 
 EVERYTHING = frozenset(range(6))

@@ -14,11 +14,12 @@ from kio.schema.list_groups.v5.response import ListGroupsResponse
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroup
+from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer.group import ConsumerGroup
-from moldau.groups.outcome import ClientInfo, Outcome, Record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
 from moldau.groups.topics import FixedTopics
+from moldau.outcome import Outcome, Record
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.messages import decode_response, encode_response

@@ -12,9 +12,9 @@ from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState
 from moldau.groups.consumer.member import MemberState
 from moldau.groups.consumer_protocol import write_assignment
-from moldau.groups.outcome import Record
 from moldau.groups.records import GroupMetadataKey, from_record
 from moldau.groups.settings import GroupSettings
+from moldau.outcome import Record
 
 G = "g"
 FAILURE = ErrorCode.COORDINATOR_NOT_AVAILABLE

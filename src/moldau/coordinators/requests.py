@@ -1,4 +1,4 @@
-"""A request on its way through a coordinator, and the errors that every coordinator answers."""
+"""A request on its way through a coordinator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 
-ErrorAnswer: TypeAlias = Callable[[ErrorCode], Any]
+ErrorAnswer: TypeAlias = Callable[[KafkaError], Any]
 """Makes the answer of one API that says nothing but an error."""
 
 Answer: TypeAlias = Any | Awaitable[Any]
@@ -38,10 +38,10 @@ class PendingRequest:
 
     def fail(self, code: ErrorCode) -> None:
         if not self.answered:
-            self.answer(self._error_answer(code))
+            self.answer(self._error_answer(KafkaError(code)))
 
     def result(self) -> Answer:
-        """The response if it is there, otherwise a future of it."""
+        """Returns the response if it is there, otherwise a future of it."""
         if self.answered:
             return self._response
         self._future = asyncio.get_running_loop().create_future()
@@ -54,6 +54,8 @@ def gathered(answers: Sequence[Answer], combine: Callable[[list[Any]], Any]) -> 
         return combine(list(answers))
 
     async def wait() -> Any:
-        return combine([await one if isinstance(one, asyncio.Future) else one for one in answers])
+        return combine(
+            [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+        )
 
     return wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
@@ -65,13 +66,13 @@ def make_partition(
     return Partition(LOCAL, make_log(config, disk), state(isr=isr or (LOCAL,)))
 
 
-def batch(count: int = 1, value: bytes = b"value", **settings: int) -> memoryview:
+def batch(count: int = 1, value: bytes = b"value", **settings: Any) -> memoryview:
     records = [Record(0, NOW_MS, b"key", value, ()) for _ in range(count)]
     return memoryview(build_batch(records, **settings))
 
 
 def append(partition: Partition, count: int = 1, *, acks: int = -1) -> int:
-    """Append a batch; answers the log end after it."""
+    """Append a batch; returns the log end after it."""
     return partition.append(batch(count), acks, NOW_MS).last_offset + 1
 
 

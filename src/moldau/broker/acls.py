@@ -1,10 +1,13 @@
-"""Authorized operations as bit fields (KIP-430); without an authorizer every operation of a
-resource is allowed.
+"""Operations and resources of Kafka's access control, numbered as on the wire.
+
+Nobody is refused anything yet: as authorized operations (KIP-430), bit fields, every operation of a
+resource is told.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class AclOperation(IntEnum):
@@ -20,9 +23,26 @@ class AclOperation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
+class AclResource(IntEnum):
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Permission(NamedTuple):
+    """What a principal must be allowed, on each resource of the kind that a request names."""
+
+    operation: AclOperation
+    resource: AclResource
+
+
 def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
+
+NOT_REQUESTED = -(2**31)
+"""Kafka's way to say that authorized operations were not asked for."""
 
 TOPIC_OPERATIONS = _bits(
     AclOperation.READ,

@@ -1,4 +1,4 @@
-"""What the tests share: peers, files, a transport in memory and a clock set by hand."""
+"""Peers, files and servers for tests of connections."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.support.memory_network import frame
+
 from moldau.machine import Clock, Machine
 from moldau.machine.disk import ReadableFile
-from moldau.machine.network import Part
 from moldau.machine.real import real_machine
 from moldau.machine.real.clock import SystemClock
 from moldau.machine.real.sockets.network import SocketNetwork
@@ -23,22 +24,6 @@ from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.listener import Listener, ListenerSettings
 from moldau.net.log_limiter import LogLimiter
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
-
-
-def frames_of(data: bytes) -> list[bytes]:
-    """The bodies of the frames in ``data``, which must end with a whole one."""
-    bodies = []
-    position = 0
-    while position < len(data):
-        (size,) = struct.unpack_from(">i", data, position)
-        bodies.append(data[position + 4 : position + 4 + size])
-        assert len(bodies[-1]) == size
-        position += 4 + size
-    return bodies
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -103,111 +88,6 @@ class Slice:
     file: ReadableFile
     position: int
     size: int
-
-
-class ManualClock:
-    """Time moves only by ``advance``, which runs the timers that are due."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.timers: list[ManualTimer] = []
-
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> ManualTimer:
-        timer = ManualTimer(self.now + delay, callback)
-        self.timers.append(timer)
-        return timer
-
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := [timer for timer in self.timers if timer.at <= end and not timer.cancelled]:
-            first = min(due, key=lambda timer: timer.at)
-            self.timers.remove(first)
-            self.now = max(self.now, first.at)
-            first.callback()
-        self.now = end
-
-
-class ManualTimer:
-    def __init__(self, at: float, callback: Callable[[], object]) -> None:
-        self.at = at
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-@dataclass
-class MemoryTransport:
-    """A transport without a socket: the test plays the peer and the event loop."""
-
-    receiver: ServerConnection
-    peer: str = "10.0.0.7:5123"
-    peer_host: str = "10.0.0.7"
-    writes: list[list[Part]] = field(default_factory=list)
-    reading: bool = True
-    is_closing: bool = False
-    aborted: bool = False
-    scheduled: list[Callable[[], object]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.receiver.connection_made(self)
-
-    def write(self, parts: Sequence[Part]) -> None:
-        self.writes.append(list(parts))
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = not self.is_closing
-
-    def close(self) -> None:
-        self.is_closing = True
-        self.reading = False
-
-    def abort(self) -> None:
-        self.aborted = True
-        self.close()
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        self.scheduled.append(callback)
-
-    # What the test does
-
-    def receive(self, data: bytes) -> None:
-        """Bytes come from the peer, all of which the receiver must take."""
-        while data:
-            assert self.reading
-            view = self.receiver.get_buffer(-1)
-            nbytes = min(len(view), len(data))
-            view[:nbytes] = data[:nbytes]
-            self.receiver.buffer_updated(nbytes)
-            data = data[nbytes:]
-
-    def run_soon(self) -> None:
-        """One iteration of the loop."""
-        scheduled, self.scheduled = self.scheduled, []
-        for callback in scheduled:
-            callback()
-
-    def run(self) -> None:
-        while self.scheduled:
-            self.run_soon()
-
-    @property
-    def sent(self) -> bytes:
-        return b"".join(bytes(part) for parts in self.writes for part in parts)  # type: ignore[arg-type]
-
-    @property
-    def answers(self) -> list[bytes]:
-        return frames_of(self.sent)
 
 
 class Peer:

@@ -1,28 +1,29 @@
 """Runs one coordinator shard on the partition that holds its state.
 
 The shard decides, the host acts: it appends the records of an outcome as one batch, replays them
-into the shard, and sends the replies once the batch is committed. It keeps one timer for all
-deadlines of the shard. A host lives as long as this broker leads the partition in one leader epoch;
-then everything that waits is answered with NOT_COORDINATOR.
+into the shard, and sends the replies and starts the effects once the batch is committed. It keeps
+one timer for all deadlines of the shard. A host lives as long as this broker leads the partition in
+one leader epoch; then everything that waits is answered with NOT_COORDINATOR.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum, auto
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from moldau.broker.coordinator.loading import load
-from moldau.broker.coordinator.requests import Answer, ErrorAnswer, PendingRequest
-from moldau.config.options.group_coordinator import GroupCoordinatorOptions
+from moldau.coordinators.commit_queue import CommitQueue, Flush
+from moldau.coordinators.loading import load
+from moldau.coordinators.requests import Answer, ErrorAnswer, PendingRequest
+from moldau.coordinators.shard import Shard
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.outcome import Outcome, Record, Reply, append_error
-from moldau.log import AppendOrigin, PartitionLog
+from moldau.log import AppendOrigin
 from moldau.machine.clock import Clock, Timer
+from moldau.outcome import Effect, Outcome, Record, Reply, append_error
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
-from moldau.replication import ParkedProduce, Partition
+from moldau.replication import Partition
 
 log = logging.getLogger(__name__)
 
@@ -31,22 +32,8 @@ BACKGROUND_BATCH_BYTES = 256 * 1024
 CLOCK_TOLERANCE_MS = 1000
 """The wall clock and the steady one may drift apart by so much between two looks."""
 
-Flush: TypeAlias = Callable[[PartitionLog, Callable[[ErrorCode], None]], None]
-"""Makes a log durable, then calls back with what became of it."""
-
-
-class Shard(Protocol):
-    """What a host needs of the coordinator state of one partition."""
-
-    def next_deadline(self) -> int | None: ...
-
-    def on_time(self, now_ms: int) -> Outcome: ...
-
-    def clock_was_set(self, by_ms: int) -> None: ...
-
-    def on_loaded(self, now_ms: int) -> Outcome: ...
-
-    def replay(self, key: bytes, value: bytes | None) -> None: ...
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs something as a task of its own, whose failure is logged."""
 
 
 class HostState(Enum):
@@ -69,9 +56,10 @@ class ShardHost(Generic[S]):
         partition: Partition,
         shard: S,
         clock: Clock,
+        spawn: Spawn,
         *,
-        compression: Compression = Compression.NONE,
-        commit_timeout_ms: int = GroupCoordinatorOptions.offsets_commit_timeout_ms.default,
+        compression: Compression,
+        commit_timeout_ms: int,
         flush: Flush | None = None,
     ) -> None:
         """``flush`` is what answers wait for once ``flush.messages`` is reached."""
@@ -81,13 +69,14 @@ class ShardHost(Generic[S]):
         self.state = HostState.LOADING
         self.load_begun = False
         self._clock = clock
+        self._spawn = spawn
         self._compression = compression
-        self._commit_timeout_ms = commit_timeout_ms
-        self._flush = flush
-        self._flush_due = False
-        self._waiting: set[PendingRequest] = set()
+        self._waiting: dict[PendingRequest, None] = {}
+        self._uncommitted = CommitQueue(
+            partition, clock, self, timeout_ms=commit_timeout_ms, flush=flush
+        )
         self._written = 0
-        """The end of what this host appended: replies wait until all of it is committed."""
+        """The end of what this host appended: nobody hears of it before all of it is committed."""
         self._timer: Timer | None = None
         self._timer_at = 0
         self._looked_ms = clock.now_ms()
@@ -101,7 +90,7 @@ class ShardHost(Generic[S]):
         try:
             count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
         except (KafkaError, OSError) as error:
-            log.error("cannot load the groups of %s: %s", partition.topic_partition, error)
+            log.error("cannot load %s: %s", partition.topic_partition, error)
             self.close()
             return
         if self._is_loading():
@@ -113,7 +102,7 @@ class ShardHost(Generic[S]):
         """Everything in the log is replayed: serve."""
         self.state = HostState.ACTIVE
         self._written = self.partition.log.log_end_offset
-        self.run(self.shard.on_loaded)
+        self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
 
     def close(self) -> None:
         """Serve no more; whoever waits is sent to look for the coordinator again."""
@@ -121,7 +110,8 @@ class ShardHost(Generic[S]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting, self._waiting = self._waiting, set()
+        self._uncommitted.close()
+        waiting, self._waiting = self._waiting, {}
         for request in waiting:
             request.fail(ErrorCode.NOT_COORDINATOR)
 
@@ -147,27 +137,27 @@ class ShardHost(Generic[S]):
     def submit(
         self, call: Callable[[S, PendingRequest, int], Outcome], error_answer: ErrorAnswer
     ) -> Answer:
-        """Hand a request to the shard; the response, or a future of it."""
+        """Hand a request to the shard; returns the response, or a future of it."""
         refusal = self.refusal
         if refusal:
-            return error_answer(refusal)
+            return error_answer(KafkaError(refusal))
         request = PendingRequest(error_answer)
-        self._waiting.add(request)
+        self._waiting[request] = None
         try:
             self._act(call(self.shard, request, self._now_ms()))
         except Exception:
-            # A fault in one group's state must not take the others down with it.
+            # A fault in what one request touches must not take the others down with it.
             log.exception("a request to %s failed", self.partition.topic_partition)
             self._fail(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._arm()
         return request.result()
 
-    def run(self, call: Callable[[int], Outcome]) -> None:
-        """Work that nobody asked for: deadlines, changes of topics."""
+    def run(self, call: Callable[[S, int], Outcome]) -> None:
+        """Work that no request asked for: deadlines, changes of topics, ends of effects."""
         if self.state is not HostState.ACTIVE:
             return
         try:
-            self._act_in_pieces(call(self._now_ms()))
+            self._act_in_pieces(call(self.shard, self._now_ms()))
         except Exception:
             log.exception("work on %s failed", self.partition.topic_partition)
         self._arm()
@@ -175,9 +165,9 @@ class ShardHost(Generic[S]):
     def _act_in_pieces(self, outcome: Outcome) -> None:
         """Removing what expired may take more records than fit into one batch.
 
-        Where nobody waits for the whole, and nothing has to be taken back, it need not be atomic.
+        Where nothing hangs on the whole, and nothing has to be taken back, it need not be atomic.
         """
-        if outcome.replies or outcome.on_failure is not None:
+        if outcome.replies or outcome.effects or outcome.on_failure is not None:
             self._act(outcome)
             return
         piece: list[Record] = []
@@ -191,27 +181,23 @@ class ShardHost(Generic[S]):
         self._act(Outcome(piece))
 
     def _act(self, outcome: Outcome) -> None:
+        flush_due = False
         if outcome.records:
             try:
-                self._append(outcome.records)
+                flush_due = self._append(outcome.records)
             except KafkaError as error:
                 self._append_failed(outcome, error)
                 return
             replay = self.shard.replay
             for key, value in outcome.records:
                 replay(key, value)
-        replies = outcome.replies
-        if not replies:
-            return
-        if self._flush_due and self._flush is not None:
-            self._flush_due = False
-            self._flush(self.partition.log, lambda code: self._send_durable(replies, code))
-        elif self.partition.high_watermark >= self._written:
-            self._send(replies)
-        else:
-            self._send_when_committed(replies)
+        if outcome.replies or outcome.effects:
+            self._uncommitted.put(
+                self._written, outcome.replies, outcome.effects, flush_due=flush_due
+            )
 
-    def _append(self, records: Sequence[Record]) -> None:
+    def _append(self, records: Sequence[Record]) -> bool:
+        """Append one batch; returns whether it has to be flushed."""
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(compression=self._compression)
         for key, value in records:
@@ -220,46 +206,38 @@ class ShardHost(Generic[S]):
             memoryview(builder.build()), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR
         )
         self._written = info.last_offset + 1
-        self._flush_due = info.flush_due
+        return info.flush_due
 
     def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
         log.warning("cannot write to %s: %s", self.partition.topic_partition, error)
-        code = append_error(error.code)
-        self._send(outcome.failed(code))
-        for token, _ in outcome.replies:
-            self._fail(token, code)
+        self.send(outcome.failed(append_error(error.code)))
+        self.refuse(outcome.replies, error.code)
 
-    def _send_durable(self, replies: Sequence[Reply], code: ErrorCode) -> None:
-        if code:
-            for token, _ in replies:
-                self._fail(token, append_error(code))
-        else:
-            self._send_when_committed(replies)
+    # What the queue of uncommitted outcomes calls ------------------------------------------------
 
-    def _send_when_committed(self, replies: Sequence[Reply]) -> None:
-        def settled(codes: list[ErrorCode]) -> None:
-            if codes[0]:
-                for token, _ in replies:
-                    self._fail(token, append_error(codes[0]))
-            else:
-                self._send(replies)
-
-        ParkedProduce(
-            self._clock,
-            [(self.partition, self._written)],
-            timeout_ms=self._commit_timeout_ms,
-            answer=settled,
-        )
-
-    def _send(self, replies: Sequence[Reply]) -> None:
+    def send(self, replies: Sequence[Reply]) -> None:
         for token, response in replies:
             if isinstance(token, PendingRequest):
-                self._waiting.discard(token)
+                self._waiting.pop(token, None)
                 token.answer(response)
+
+    def refuse(self, replies: Sequence[Reply], code: ErrorCode) -> None:
+        for token, _ in replies:
+            self._fail(token, append_error(code))
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            try:
+                work = effect()
+            except Exception:
+                log.exception("an effect of %s failed", self.partition.topic_partition)
+                continue
+            if work is not None:
+                self._spawn(work)
 
     def _fail(self, token: object, code: ErrorCode) -> None:
         if isinstance(token, PendingRequest):
-            self._waiting.discard(token)
+            self._waiting.pop(token, None)
             token.fail(code)
 
     # Time ----------------------------------------------------------------------------------------
@@ -291,4 +269,4 @@ class ShardHost(Generic[S]):
 
     def _time_has_come(self) -> None:
         self._timer = None
-        self.run(self.shard.on_time)
+        self.run(lambda shard, now_ms: shard.on_time(now_ms))

@@ -1,4 +1,5 @@
-"""Which partition of ``__consumer_offsets`` holds a group; its leader is the group's coordinator.
+"""Which partition of an internal topic holds a group or a transactional id; the partition's leader
+is its coordinator.
 
 The absolute value of Java's string hash (over UTF-16 code units), modulo the number of partitions.
 Clients do not compute this, but other brokers and Kafka's tools do.
@@ -19,8 +20,8 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def partition_for(group: str, partitions: int) -> int:
-    """The partition of the offsets topic that a group belongs to."""
-    value = java_hash(group)
+def partition_for(key: str, partitions: int) -> int:
+    """The partition, of so many, that ``key`` belongs to."""
+    value = java_hash(key)
     # The smallest integer has no absolute value in 32 bits; Kafka takes 0 for it.
     return 0 if value == _SMALLEST else abs(value) % partitions

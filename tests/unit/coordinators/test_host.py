@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.replication.parts import (
+from tests.support.partitions import (
     LOCAL,
     PLENTY,
     SECOND,
@@ -17,12 +17,12 @@ from tests.unit.replication.parts import (
     make_partition,
     state,
 )
+from tests.unit.coordinators.harness import Notes, active_host, error, make_host, note
 
-from moldau.broker.coordinator.host import HostState, ShardHost
-from moldau.broker.coordinator.requests import PendingRequest
 from moldau.config.values.topic import TopicConfig
+from moldau.coordinators import HostState, PendingRequest
 from moldau.errors import ErrorCode
-from moldau.groups.outcome import Outcome, Record, Reply
+from moldau.outcome import Outcome, Record, Reply
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.reader import read_records
@@ -32,64 +32,6 @@ from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
 
 SLICE = 200
-
-
-class Notes:
-    """A shard that keeps a table of notes and can let requests wait."""
-
-    def __init__(self) -> None:
-        self.table: dict[bytes, bytes | None] = {}
-        self.replayed: list[bytes] = []
-        self.deadline: int | None = None
-        self.due: list[int] = []
-        self.undone: list[ErrorCode] = []
-        self.loaded = False
-        self.at_deadline: Callable[[int], Outcome] = lambda _now_ms: Outcome()
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        self.replayed.append(key)
-        self.table[key] = value
-
-    def on_loaded(self, _now_ms: int) -> Outcome:
-        self.loaded = True
-        return Outcome()
-
-    def next_deadline(self) -> int | None:
-        return self.deadline
-
-    def clock_was_set(self, by_ms: int) -> None:
-        if self.deadline is not None:
-            self.deadline += by_ms
-
-    def on_time(self, now_ms: int) -> Outcome:
-        self.due.append(now_ms)
-        self.deadline = None
-        return self.at_deadline(now_ms)
-
-    def note(self, key: bytes, token: object) -> Outcome:
-        def undo(code: ErrorCode) -> list[Reply]:
-            self.undone.append(code)
-            return [Reply(token, ("undone", code))]
-
-        return Outcome([Record(key, b"v")], [Reply(token, ("noted", key))], undo)
-
-
-def error(code: ErrorCode) -> Any:
-    return "error", code
-
-
-def make_host(partition: Partition, clock: ManualClock | None = None) -> ShardHost[Notes]:
-    return ShardHost(partition, Notes(), clock or ManualClock())
-
-
-def active_host(partition: Partition, clock: ManualClock | None = None) -> ShardHost[Notes]:
-    host = make_host(partition, clock)
-    host.activate()
-    return host
-
-
-def note(host: ShardHost[Notes], key: bytes) -> Any:
-    return host.submit(lambda shard, token, _now: shard.note(key, token), error)
 
 
 def test_a_committed_request_is_answered_at_once_and_its_record_is_in_the_log() -> None:
@@ -211,13 +153,9 @@ async def test_lost_leadership_answers_not_coordinator() -> None:
 async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> None:
     flushes: list[Callable[[ErrorCode], None]] = []
     log = make_log(replace(TopicConfig(), flush_messages=1))
-    host = ShardHost(
-        Partition(LOCAL, log, state()),
-        Notes(),
-        ManualClock(),
-        flush=lambda _log, done: flushes.append(done),
+    host = active_host(
+        Partition(LOCAL, log, state()), flush=lambda _log, done: flushes.append(done)
     )
-    host.activate()
     first, second = note(host, b"a"), note(host, b"b")
     assert (first.done(), second.done()) == (False, False)
     flushes[0](ErrorCode.NONE)
@@ -229,7 +167,7 @@ async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> N
 def test_background_work_may_be_larger_than_a_batch() -> None:
     host = active_host(make_partition(LOCAL))
     records = [Record(b"%d" % number, b"x" * 1000) for number in range(3000)]
-    host.run(lambda _now: Outcome(list(records)))
+    host.run(lambda _shard, _now: Outcome(list(records)))
     assert host.partition.log.log_end_offset == 3000
     assert len(host.shard.table) == 3000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.groups.partitioning import java_hash, partition_for
+from moldau.coordinators.partitioning import java_hash, partition_for
 
 FROM_JAVA = [
     ("", 0, 0, 0),

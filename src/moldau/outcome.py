@@ -1,17 +1,19 @@
-"""What a coordinator decides: records to append, answers to send, and how to take it back.
+"""What a coordinator decides: records to append, answers to send, effects to start, and how to take
+it back.
 
-A coordinator never writes and never sends. It hands an ``Outcome`` to whoever runs it, who appends
-the records as one batch, replays them into the same coordinator, and sends the replies once the
-batch is committed (at once when there are no records). A request that waits for something else, a
-JoinGroup for the other members for instance, gets no reply in its own outcome; a later one carries
-the reply under the token the request came with.
+A coordinator never writes and never sends. It hands an ``Outcome`` to whoever runs it
+(``moldau.coordinators``), who appends the records as one batch, replays them into the same
+coordinator, and sends the replies and starts the effects once the batch is committed (at once when
+there are no records). A request that waits for something else, a JoinGroup for the other members
+for instance, gets no reply in its own outcome; a later one carries the reply under the token the
+request came with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode
 
@@ -29,7 +31,7 @@ _APPEND_ERRORS: Final = {
 
 
 class Record(NamedTuple):
-    """A record for ``__consumer_offsets``; no value is a tombstone."""
+    """A record for the coordinator's internal topic; no value is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -42,24 +44,32 @@ class Reply(NamedTuple):
     response: Any
 
 
-class ClientInfo(NamedTuple):
-    """Who sent a request, as group descriptions show it."""
+FailureHook: TypeAlias = Callable[[ErrorCode], list[Reply]]
 
-    client_id: str
-    client_host: str
+Effect: TypeAlias = Callable[[], Coroutine[Any, Any, None] | None]
+"""Something that is done to the rest of the cluster because of a decision: the markers of a
+transaction, for instance. It is called once the decision is committed, and if it returns a
+coroutine, that is run as a task.
 
-
-FailureHook = Callable[[ErrorCode], list[Reply]]
+In one life of a coordinator an effect starts exactly once if its batch is committed, however long
+that takes, and never otherwise. A coordinator that dies may have started it or not. Its successor
+finds in the replayed records what was decided and not yet noted as done, and starts that again from
+``on_loaded``. So whoever is at the other end must bear an effect twice, and must be able to tell an
+old coordinator's from the present one's. What has started is not stopped when leadership is lost.
+"""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Records to append together, and the replies that may be sent once they are committed."""
+    """Records to append together, and what may happen once they are committed."""
 
     records: list[Record] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     on_failure: FailureHook | None = None
-    """Called when the append fails: takes back what was changed ahead of it, answers the error."""
+    """Called when the append fails: takes back what was changed ahead of it, and returns the error
+    replies.
+    """
+    effects: list[Effect] = field(default_factory=list)
 
     @classmethod
     def reply(cls, token: object, response: Any) -> Outcome:
@@ -68,12 +78,13 @@ class Outcome:
 
     @property
     def is_empty(self) -> bool:
-        return not self.records and not self.replies
+        return not self.records and not self.replies and not self.effects
 
     def extend(self, other: Outcome) -> None:
         """Make one outcome of two: both are appended together, and fail together."""
         self.records += other.records
         self.replies += other.replies
+        self.effects += other.effects
         ours, theirs = self.on_failure, other.on_failure
         if ours is None or theirs is None:
             self.on_failure = ours or theirs
@@ -86,7 +97,7 @@ class Outcome:
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when the append to the offsets topic failed with ``code``.
+    """What a client is told when the append to the internal topic failed with ``code``.
 
     The codes of an append speak of a partition the client has never heard of; it must look for the
     coordinator again, or try again, or give up.

@@ -1,8 +1,9 @@
+"""What a coordinator decides, and how two decisions become one."""
+
 from __future__ import annotations
 
 from moldau.errors import ErrorCode
-from moldau.groups.outcome import Outcome, Record, Reply
-from moldau.groups.topics import FixedTopics
+from moldau.outcome import Outcome, Record, Reply
 
 ONE = Record(b"1", b"one")
 TWO = Record(b"2", None)
@@ -13,7 +14,7 @@ def outcome(record: Record, token: str, undone: list[str]) -> Outcome:
         undone.append(token)
         return [Reply(token, code)]
 
-    return Outcome([record], [Reply(token, "fine")], undo)
+    return Outcome([record], [Reply(token, "fine")], undo, [lambda: undone.append(f"{token}!")])
 
 
 def test_two_outcomes_are_stored_and_answered_together() -> None:
@@ -23,6 +24,9 @@ def test_two_outcomes_are_stored_and_answered_together() -> None:
     assert both.records == [ONE, TWO]
     assert both.replies == [Reply("a", "fine"), Reply("b", "fine")]
     assert undone == []
+    for effect in both.effects:
+        effect()
+    assert undone == ["a!", "b!"]
 
 
 def test_two_outcomes_fail_together_the_later_is_undone_first() -> None:
@@ -46,15 +50,4 @@ def test_an_outcome_that_cannot_fail_has_no_error_replies() -> None:
     assert Outcome.reply("x", "answer").failed(ErrorCode.NOT_COORDINATOR) == []
     assert Outcome().is_empty
     assert not Outcome([ONE]).is_empty
-
-
-def test_a_topic_created_again_is_another_topic() -> None:
-    topics = FixedTopics({"t": 1})
-    first = topics.topic_id("t")
-    assert first is not None
-    assert topics.set("t", 4) == first
-    assert (topics.partitions("t"), topics.name(first)) == (4, "t")
-    topics.remove("t")
-    assert (topics.partitions("t"), topics.name(first), topics.topic_id("t")) == (None,) * 3
-    assert topics.set("t", 1) != first
-    assert list(topics.names()) == ["t"]
+    assert not Outcome(effects=[lambda: None]).is_empty

@@ -1,0 +1,71 @@
+"""The way to the controller, wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from moldau.controller import (
+    AlterPartition,
+    AlterPartitionResult,
+    ConfigAlteration,
+    ConfigResult,
+    CreateTopicResult,
+    DeleteTopicResult,
+    NewPartitions,
+    NewTopic,
+    ProducerIdBlock,
+    TopicReference,
+    TopicResult,
+)
+
+
+class ControllerClient(Protocol):
+    """What a broker asks of the controller. ``moldau.controller.Controller`` is one, for a broker
+    that may be in charge itself; another may carry requests to whoever is.
+
+    Requests and results are plain data. Every method may raise KafkaError: NOT_CONTROLLER while
+    nobody known here is in charge, REQUEST_TIMED_OUT if no answer came, KAFKA_STORAGE_ERROR if the
+    controller cannot write. After the last two the request may have been carried out or not. All
+    three are codes that clients try again after.
+    """
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreateTopicResult]:
+        """Returns when the topics can be used: one result per name, in order."""
+        ...
+
+    async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
+        """Topics with the default counts, for names that a client mentioned."""
+        ...
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[TopicResult]: ...
+
+    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+        """Raises TOPIC_DELETION_DISABLED where that is so."""
+        ...
+
+    async def alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> list[ConfigResult]:
+        """Changes what is stored, as it is when the controller gets to it; each resource succeeds
+        or fails alone, and each has its result, in order.
+        """
+        ...
+
+    async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
+        """Producer ids for that broker alone."""
+        ...
+
+    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
+        """That broker's disk failed under these replicas."""
+        ...
+
+    async def alter_partitions(
+        self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
+    ) -> list[AlterPartitionResult]:
+        """A leader's changes of its in-sync replicas; raises STALE_BROKER_EPOCH."""
+        ...

@@ -1,0 +1,62 @@
+"""The group coordinator, as it is registered with the runtime of coordinators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from moldau.broker.configs import Configs
+from moldau.broker.metadata_cache import MetadataCache
+from moldau.broker.topic_view import MetadataTopics
+from moldau.config.values.broker import BrokerConfig
+from moldau.controller import NewTopic
+from moldau.coordinators import Coordinator, CoordinatorSpec
+from moldau.groups.settings import GroupSettings
+from moldau.machine import Machine
+from moldau.records.compression import Compression
+
+if TYPE_CHECKING:
+    from moldau.groups.shard import GroupShard
+
+GroupCoordinator: TypeAlias = "Coordinator[GroupShard]"
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def group_coordinator_spec(
+    configs: Configs, metadata: MetadataCache, machine: Machine
+) -> CoordinatorSpec[GroupShard]:
+    settings = GroupSettings.from_config(configs.broker, configs.group)
+    topics = MetadataTopics(metadata)
+
+    def new_shard() -> GroupShard:
+        # The messages of a dozen APIs come with it; a broker without groups starts without them.
+        from moldau.groups.shard import GroupShard
+
+        return GroupShard(settings, topics, machine.new_uuid)
+
+    return CoordinatorSpec(
+        OFFSETS_TOPIC,
+        new_topic=lambda: _offsets_topic(configs.broker, len(metadata.brokers)),
+        new_shard=new_shard,
+        compression=lambda: Compression(configs.broker.offsets_topic_compression_codec),
+        commit_timeout_ms=lambda: configs.broker.offsets_commit_timeout_ms,
+        load_buffer_bytes=lambda: configs.broker.offsets_load_buffer_size,
+    )
+
+
+def _offsets_topic(config: BrokerConfig, live_brokers: int) -> NewTopic:
+    factor = config.offsets_topic_replication_factor
+    if BrokerConfig.offsets_topic_replication_factor.name not in config.explicit:
+        # Kafka's default of 3 is for clusters: unless it was asked for, a smaller one may start.
+        # Kafka's sample configuration for a single broker sets it to 1 for the same reason.
+        factor = min(factor, max(live_brokers, 1))
+    return NewTopic(
+        name=OFFSETS_TOPIC,
+        num_partitions=config.offsets_topic_num_partitions,
+        replication_factor=factor,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )

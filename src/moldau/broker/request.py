@@ -1,0 +1,91 @@
+"""One request: what every handler is given, whatever the API."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.client_info import ClientInfo
+from moldau.machine import Part
+from moldau.net import ServerConnection
+from moldau.wire.headers import RequestHeader
+
+if TYPE_CHECKING:
+    from moldau.broker.broker import Broker
+    from moldau.broker.routes import Route
+
+log = logging.getLogger(__name__)
+
+B = TypeVar("B")
+
+
+class Request(Generic[B]):
+    """Made once per frame by the router; ``B`` is the message, in the newest shape of its API."""
+
+    __slots__ = (
+        "body",
+        "broker",
+        "connection",
+        "deadline",
+        "header",
+        "is_cacheable",
+        "route",
+        "throttle_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        route: Route,
+        header: RequestHeader,
+        connection: ServerConnection,
+        body: B,
+    ) -> None:
+        self.broker = broker
+        self.route = route
+        self.header = header
+        self.version = header.api_version
+        self.connection = connection
+        """Where it came in: listener, host and principal of the peer."""
+        self.body = body
+        """With a codec that works in the connection's buffer, views of it, valid until ``handle``
+        returns.
+        """
+        self.deadline: float | None = None
+        """When the client gives up, in seconds of the steady clock, if it has said so."""
+        self.throttle_ms = 0
+        """For how long the client is asked to hold back. Nobody sets it yet: quotas will."""
+        self.is_cacheable = False
+        """Set by a handler whose answer follows from the request and the metadata alone."""
+
+    @property
+    def client(self) -> ClientInfo:
+        """The sender as group descriptions show it: Java writes an address with a slash."""
+        return ClientInfo(self.header.client_id or "", f"/{self.connection.peer_host}")
+
+    def encode(self, response: Any) -> Sequence[Part]:
+        """Returns a whole answer, in the version that was asked in."""
+        return self.route.encode(
+            self.version, self.header.correlation_id, response, self.throttle_ms
+        )
+
+    def fail(self, error: Exception) -> Sequence[Part] | None:
+        """Returns the answer to a request that failed as a whole: with the code of a KafkaError,
+        with UNKNOWN_SERVER_ERROR for whatever nobody thought of. Where the API has no such answer,
+        the connection is closed.
+        """
+        name, peer = self.route.key.name, self.connection.peer
+        if not isinstance(error, KafkaError):
+            log.error("%s failed for %s", name, peer, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        try:
+            response = self.route.error_answer(self, error)
+            if response is not None:
+                return self.encode(response)
+        except Exception:
+            log.exception("%s could not even be refused for %s", name, peer)
+        self.connection.close()
+        return None

@@ -1,0 +1,55 @@
+"""A row of the table of APIs, ready to be used: its handler imported, its codec chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from moldau.broker.apis import APIS, Codec
+from moldau.broker.request import Request
+from moldau.errors import KafkaError
+from moldau.machine import Part
+from moldau.wire.api import SERVED, ApiKey
+from moldau.wire.messages import decode_request, encode_response
+
+
+class Route:
+    """Where requests of one API go."""
+
+    __slots__ = (
+        "api",
+        "decode",
+        "encode",
+        "error_answer",
+        "handle",
+        "is_hot",
+        "key",
+        "newest",
+        "oldest",
+    )
+
+    def __init__(self, key: ApiKey) -> None:
+        """Imports the handler: start-up pays for none of them, the first request does."""
+        self.key = key
+        self.api = api = APIS[key]
+        self.oldest, self.newest = SERVED[key]
+        self.is_hot = api.codec is not Codec.SCHEMA
+        module = import_module(f"moldau.broker.handlers.{api.handler}")
+        self.handle: Callable[[Request[Any]], Any] = module.handle
+        self.error_answer: Callable[[Request[Any], KafkaError], Any] = module.error_answer
+        self.decode: Callable[[int, memoryview, int], Any]
+        """Version, frame, and where in it the body starts."""
+        self.encode: Callable[[int, int, Any, int], Sequence[Part]]
+        """Version, correlation id, response, throttle time in milliseconds."""
+        if self.is_hot:
+            self.decode, self.encode = module.decode, module.encode
+        else:
+            self.decode, self.encode = partial(decode_request, key), partial(_encode, key)
+
+
+def _encode(
+    key: ApiKey, version: int, correlation_id: int, response: Any, throttle_ms: int
+) -> Sequence[Part]:
+    return (encode_response(key, version, correlation_id, response, throttle_ms),)

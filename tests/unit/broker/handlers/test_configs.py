@@ -1,0 +1,167 @@
+"""Settings: the controller changes them, the broker tells them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.support.memory_broker import MemoryBroker
+from tests.support.wire import WireClient
+
+from moldau.broker.controller_port import ControllerClient
+from moldau.config.altering.operations import Alteration, AlterOperation
+from moldau.config.types import ResourceType
+from moldau.controller import ConfigAlteration
+from moldau.errors import ErrorCode
+from moldau.wire.api import ApiKey
+
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+SET, DELETE, APPEND = AlterOperation.SET, AlterOperation.DELETE, AlterOperation.APPEND
+
+
+def resource(kind: int, name: str, *configs: tuple[str, int, str | None]) -> dict[str, Any]:
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [
+            {"name": key, "config_operation": operation, "value": value}
+            for key, operation, value in configs
+        ],
+    }
+
+
+async def alter(client: WireClient, *resources: dict[str, Any], **how: Any) -> list[ErrorCode]:
+    answer = await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=list(resources), **how)
+    return [response.error_code for response in answer.responses]
+
+
+async def described(client: WireClient, kind: int, name: str, key: str) -> Any:
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
+    answer = await client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources)
+    (result,) = answer.results
+    assert result.error_code == 0, result
+    (config,) = result.configs
+    return config.value
+
+
+async def test_settings_of_each_kind_are_changed_and_told(client: WireClient) -> None:
+    await client.create_topic("t")
+    assert await alter(
+        client,
+        resource(TOPIC, "t", ("retention.ms", SET, "5")),
+        resource(BROKER, "1", ("log.retention.ms", SET, "6")),
+        resource(BROKER, "", ("log.retention.ms", SET, "7")),
+        resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")),
+    ) == [0, 0, 0, 0]
+    assert await described(client, TOPIC, "t", "retention.ms") == "5"
+    assert await described(client, BROKER, "1", "log.retention.ms") == "6"
+    assert await described(client, BROKER, "", "log.retention.ms") == "7"
+    assert await described(client, GROUP, "g", "consumer.session.timeout.ms") == "50000"
+    assert await alter(client, resource(TOPIC, "t", ("retention.ms", DELETE, None))) == [0]
+    assert await described(client, TOPIC, "t", "retention.ms") == "6"
+
+
+async def test_replacing_forgets_what_is_not_named(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await client.create_topic("t", configs={"retention.ms": "5", "segment.bytes": "1048576"})
+    resources = [
+        {
+            "resource_type": TOPIC,
+            "resource_name": "t",
+            "configs": [{"name": "flush.messages", "value": "3"}],
+        }
+    ]
+    checked = await client.call(ApiKey.ALTER_CONFIGS, resources=resources, validate_only=True)
+    assert checked.responses[0].error_code == 0
+    assert broker.parts.configs.topic_overrides("t").keys() == {"retention.ms", "segment.bytes"}
+    altered = await client.call(ApiKey.ALTER_CONFIGS, resources=resources)
+    assert altered.responses[0].error_code == 0
+    assert broker.parts.configs.topic_overrides("t") == {"flush.messages": "3"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        (resource(TOPIC, "nope", ("retention.ms", SET, "5")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (resource(TOPIC, "no spaces"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (resource(TOPIC, "t", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "t", ("retention.ms", 9, "5")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "2", ("log.retention.ms", SET, "5")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "one", ("log.retention.ms", SET, "5")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "1", ("log.dirs", SET, "/x")), ErrorCode.INVALID_REQUEST),
+        (resource(GROUP, "", ("consumer.session.timeout.ms", SET, "5")), ErrorCode.INVALID_REQUEST),
+        (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "5")), ErrorCode.INVALID_CONFIG),
+        (resource(8, "1", ("root", SET, "INFO")), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_refused_change_leaves_the_others_alone(
+    client: WireClient, changed: dict[str, Any], code: ErrorCode
+) -> None:
+    await client.create_topic("t")
+    good = resource(TOPIC, "t", ("flush.messages", SET, "3"))
+    assert await alter(client, changed, good) == [code, 0]
+    assert await described(client, TOPIC, "t", "flush.messages") == "3"
+
+
+async def test_changes_made_at_the_same_time_do_not_lose_each_other(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await client.create_topic("t")
+    controller: ControllerClient = broker.parts.controller
+    names = ["retention.ms", "flush.messages", "max.message.bytes", "segment.ms", "flush.ms"]
+
+    async def set_one(name: str) -> None:
+        change = ConfigAlteration(
+            resource_type=TOPIC, resource_name="t", changes=[Alteration(name, SET, "1000")]
+        )
+        (result,) = await controller.alter_configs([change])
+        assert result.error is ErrorCode.NONE
+
+    await asyncio.gather(*map(set_one, names))
+    assert broker.parts.configs.topic_overrides("t") == dict.fromkeys(names, "1000")
+
+
+async def test_lists_grow_and_shrink(client: WireClient) -> None:
+    await client.create_topic("t")
+    assert await alter(client, resource(TOPIC, "t", ("cleanup.policy", APPEND, "compact"))) == [0]
+    assert await described(client, TOPIC, "t", "cleanup.policy") == "delete,compact"
+    taken = ("cleanup.policy", AlterOperation.SUBTRACT, "delete")
+    assert await alter(client, resource(TOPIC, "t", taken)) == [0]
+    assert await described(client, TOPIC, "t", "cleanup.policy") == "compact"
+
+
+async def test_what_cannot_be_described_says_why(client: WireClient) -> None:
+    resources = [
+        {"resource_type": TOPIC, "resource_name": "nope", "configuration_keys": None},
+        {"resource_type": TOPIC, "resource_name": "..", "configuration_keys": None},
+        {"resource_type": BROKER, "resource_name": "7", "configuration_keys": None},
+        {"resource_type": GROUP, "resource_name": "", "configuration_keys": None},
+        {"resource_type": 16, "resource_name": "m", "configuration_keys": None},
+    ]
+    answer = await client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources)
+    assert [result.error_code for result in answer.results] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+
+
+async def test_resources_with_settings_are_listed(client: WireClient) -> None:
+    await client.create_topic("t")
+    await alter(client, resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")))
+
+    async def listed(version: int, *kinds: int) -> set[tuple[int, str]]:
+        answer = await client.call(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
+        assert answer.error_code == 0
+        return {(found.resource_type, found.resource_name) for found in answer.config_resources}
+
+    assert await listed(1) == {(TOPIC, "t"), (BROKER, "1"), (8, "1"), (GROUP, "g")}
+    assert await listed(1, GROUP) == {(GROUP, "g")}
+    assert await listed(0) == set()
+    unknown = await client.call(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[3])
+    assert unknown.error_code is ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,210 @@
+"""Records in and out: what Produce and Fetch answer at once, later and never."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.memory_broker import MemoryBroker
+from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
+from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
+
+from moldau.errors import ErrorCode
+from moldau.replication import Partition
+from moldau.wire.fetch import FetchPartition
+
+
+@pytest.fixture
+async def topic(client: WireClient) -> str:
+    await client.create_topic("t", 2)
+    return "t"
+
+
+async def replicated(broker: MemoryBroker) -> Partition:
+    """A partition "r" that another broker follows."""
+    await Link(broker).update(led("r", isr=(HERE, ELSEWHERE)))
+    return broker.partition("r")
+
+
+# Produce -----------------------------------------------------------------------------------------
+
+
+async def test_each_partition_succeeds_or_fails_alone(client: WireClient, topic: str) -> None:
+    sent = client.send_produce(
+        {topic: {0: one_batch(b"v"), 7: one_batch(b"v"), 1: None}, "nope": {0: one_batch(b"v")}}
+    )
+    answer = await client.receive_produce(sent)
+    found = {
+        (name, result.index): result.error_code
+        for name, _, results in answer.topics
+        for result in results
+    }
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found == {
+        (topic, 0): 0,
+        (topic, 7): unknown,
+        (topic, 1): ErrorCode.INVALID_RECORD,
+        ("nope", 0): unknown,
+    }
+
+
+async def test_a_batch_that_is_refused_says_why(client: WireClient, topic: str) -> None:
+    damaged = one_batch(b"v")
+    damaged[-1] ^= 1
+    result = await client.produce(topic, damaged)
+    assert result.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert result.error_message
+    assert (await client.produce(topic, one_batch(b"v"), acks=5)).error_code == (
+        ErrorCode.INVALID_REQUIRED_ACKS
+    )
+    transactional = one_batch(
+        b"v", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    result = await client.produce(topic, transactional, transactional_id="x")
+    assert result.error_code == ErrorCode.INVALID_TXN_STATE
+
+
+async def test_nobody_but_coordinators_writes_to_internal_topics(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await broker.parts.groups.topic.create()
+    result = await client.produce("__consumer_offsets", one_batch(b"v"))
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_without_acks_a_success_is_silent_and_a_failure_closes(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    client.send_produce({topic: {0: one_batch(b"v")}}, acks=0)
+    assert (await client.produce(topic, one_batch(b"w"))).base_offset == 1
+    client.send_produce({"nope": {0: one_batch(b"v")}}, acks=0)
+    with pytest.raises(ConnectionClosedError):
+        await client.read_frame()
+
+
+async def test_acks_all_waits_for_the_followers_and_holds_nobody_up(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    partition = await replicated(broker)
+    sent = client.send_produce({"r": {0: one_batch(b"v")}})
+    other = await broker.connect()
+    assert (await other.produce("r", one_batch(b"w"), acks=1)).base_offset == 1
+    assert partition.high_watermark == 0
+    partition.read(2, 1 << 20, follower_id=ELSEWHERE)
+    answer = await client.receive_produce(sent)
+    ((_, _, (result,)),) = answer.topics
+    assert (result.error_code, result.base_offset) == (0, 0)
+
+
+async def test_acks_all_gives_up_when_its_time_is_over(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await replicated(broker)
+    sent = client.send_produce({"r": {0: one_batch(b"v")}}, timeout_ms=300)
+    await broker.settle()
+    broker.clock.advance(0.3)
+    ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_parked_answer_keeps_nothing_of_the_connections_buffer(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    sent = client.send_produce({"r": {0: one_batch(b"v")}})
+    await broker.settle()
+    (waiter,) = partition._append_waiters
+    assert partition.parked == 1
+    del waiter
+    # The memory of the request is read into again while it waits.
+    assert (await (await broker.connect()).produce("r", one_batch(b"x" * 50), acks=1)).index == 0
+    partition.read(2, 1 << 20, follower_id=ELSEWHERE)
+    ((name, _, (result,)),) = (await client.receive_produce(sent)).topics
+    assert (name, result.index, result.error_code) == ("r", 0, 0)
+
+
+async def test_a_client_that_leaves_takes_its_parked_requests_along(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    client.send_produce({"r": {0: one_batch(b"v")}})
+    client.send_fetch({"r": {0: 0}}, max_wait_ms=60_000)
+    await broker.settle()
+    assert partition.parked == 2
+    await client.close()
+    await broker.settle()
+    assert partition.parked == 0
+
+
+@pytest.mark.parametrize("broker", [{"log.flush.interval.messages": "1"}], indirect=True)
+async def test_where_every_message_is_flushed_the_answer_waits_for_the_disk(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    result = await client.produce(topic, one_batch(b"v"))
+    assert (result.error_code, result.base_offset) == (0, 0)
+    assert broker.partition(topic).log.recovery_point == 1
+
+
+# Fetch -------------------------------------------------------------------------------------------
+
+
+async def test_what_is_there_is_answered_at_once(client: WireClient, topic: str) -> None:
+    await client.produce(topic, one_batch(b"v", b"w"))
+    fetched = await client.fetch(topic, max_wait_ms=60_000)
+    assert values_of(fetched) == [b"v", b"w"]
+    assert fetched.high_watermark == 2
+
+
+async def test_a_fetch_waits_until_enough_is_there(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    sent = client.send_fetch({topic: {0: 0, 1: 0}}, max_wait_ms=60_000, min_bytes=150)
+    await broker.settle()
+    other = await broker.connect()
+    await other.produce(topic, one_batch(b"v"))
+    await broker.settle()
+    assert broker.partition(topic).parked == 1
+    await other.produce(topic, one_batch(b"w" * 50), partition=1)
+    answer = await client.receive_fetch(sent)
+    read = {partition.partition: values_of(partition) for _, partition in flatten(answer)}
+    assert read == {0: [b"v"], 1: [b"w" * 50]}
+
+
+async def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    sent = client.send_fetch({topic: {0: 0}}, max_wait_ms=500)
+    await broker.settle()
+    broker.clock.advance(0.5)
+    ((_, partition),) = flatten(await client.receive_fetch(sent))
+    assert (partition.error_code, values_of(partition)) == (0, [])
+
+
+async def test_an_error_ends_the_wait_and_an_unknown_topic_does_not(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    answer = await client.fetch_all({topic: {0: 99, 1: 0}}, max_wait_ms=60_000)
+    codes = {p.partition: p.error_code for _, p in flatten(answer)}
+    assert codes == {0: ErrorCode.OFFSET_OUT_OF_RANGE, 1: 0}
+    sent = client.send_fetch({topic: {0: 0}, "nope": {0: 0}}, max_wait_ms=60_000)
+    await broker.settle()
+    assert broker.partition(topic).parked == 1
+    await (await broker.connect()).produce(topic, one_batch(b"v"))
+    answer = await client.receive_fetch(sent)
+    assert [p.error_code for _, p in flatten(answer)] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def test_a_session_tells_only_what_is_new(client: WireClient, topic: str) -> None:
+    first = await client.fetch_all({topic: {0: 0, 1: 0}}, session_epoch=0)
+    assert first.session_id > 0
+    step = {"session_id": first.session_id, "session_epoch": 1}
+    assert list(flatten(await client.fetch_all({}, **step))) == []
+    await client.produce(topic, one_batch(b"v"), partition=1)
+    step["session_epoch"] = 2
+    ((_, partition),) = flatten(await client.fetch_all({}, **step))
+    assert (partition.partition, values_of(partition)) == (1, [b"v"])
+    wrong = await client.fetch_all({}, **step)
+    assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+async def test_a_reader_of_another_epoch_is_told_so(client: WireClient, topic: str) -> None:
+    newer = FetchPartition(0, 9, 0, -1, -1, 1 << 20)
+    assert (await client.fetch(topic, newer)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,0 +1,77 @@
+"""Controllers that a test plays: one whose updates a broker obeys, and one that is out of reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from tests.support.memory_broker import MemoryBroker
+
+from moldau.broker.link import LocalLink
+from moldau.controller import BrokerUpdate, LeaderAndIsr, MetadataUpdate, ReplicaError
+from moldau.errors import ErrorCode, KafkaError
+
+HERE, ELSEWHERE = 1, 2
+TOPIC_ID = UUID(int=40)
+
+
+def led(
+    topic: str = "t",
+    partition: int = 0,
+    *,
+    leader: int = HERE,
+    epoch: int = 0,
+    isr: Sequence[int] = (),
+    topic_id: UUID = TOPIC_ID,
+) -> LeaderAndIsr:
+    return LeaderAndIsr(
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=tuple(isr) or (leader,),
+        replicas=(HERE, ELSEWHERE),
+        partition_epoch=epoch,
+        controller_epoch=5,
+        is_new=True,
+    )
+
+
+class Link:
+    """The link of a broker, with the updates of a controller that a test plays."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        parts = self.parts = broker.parts
+        self.link = LocalLink(
+            parts.configs, parts.replicas, parts.metadata, parts.coordinators, parts.groups
+        )
+
+    async def update(self, *states: LeaderAndIsr, **fields: object) -> list[ReplicaError]:
+        settings = {
+            "controller_id": ELSEWHERE,
+            "controller_epoch": 5,
+            "broker_epoch": 1,
+            "leader_and_isr": states,
+            "metadata": MetadataUpdate(partitions=states),
+            **fields,
+        }
+        return list(await self.link.update(HERE, BrokerUpdate(**settings)))  # type: ignore[arg-type]
+
+
+class Unreachable:
+    """A controller that nobody gets an answer from."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        self._code = code
+
+    def __getattr__(self, _name: str) -> Any:
+        async def refuse(*_: object, **__: object) -> Any:
+            raise KafkaError(self._code, "for this test")
+
+        return refuse
+
+
+def lose_controller(broker: MemoryBroker, code: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
+    broker.parts.controller = Unreachable(code)
