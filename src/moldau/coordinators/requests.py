@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
@@ -49,13 +50,11 @@ class PendingRequest:
 
 
 def gathered(answers: Sequence[Answer], combine: Callable[[list[Any]], Any]) -> Answer:
-    """One answer of several: at once if all of them are there."""
-    if not any(isinstance(answer, asyncio.Future) for answer in answers):
+    """One answer of several, which may be gathered ones: at once if all of them are there."""
+    if not any(isawaitable(answer) for answer in answers):
         return combine(list(answers))
 
     async def wait() -> Any:
-        return combine(
-            [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
-        )
+        return combine([await answer if isawaitable(answer) else answer for answer in answers])
 
     return wait()
