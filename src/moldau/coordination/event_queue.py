@@ -71,7 +71,10 @@ class EventQueue:
                 try:
                     result = await event()
                 except Exception as error:
-                    if future is None:
+                    if future is None and isinstance(error, CoordinationError):
+                        # The store says why; where this happened is no news.
+                        logger.error("%s: an event failed: %s", self._name, error)
+                    elif future is None:
                         logger.exception("%s: an event failed", self._name)
                     elif not future.done():
                         future.set_exception(error)

@@ -70,7 +70,7 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_changed() -
     assert script.step() == []
     script.member.subscribe(["t"])
     first = script.beat([0, 1])
-    assert (first.epoch, first.topics, first.owned, first.joining) == (0, {"t"}, {}, True)
+    assert (first.epoch, first.topics, first.owned, first.full) == (0, {"t"}, {}, True)
     assert script.member.owned == set()
     script.carry_out(CallbackKind.ASSIGNED)
     assert script.member.owned == set(P[:2])
@@ -81,6 +81,33 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_changed() -
     script.now += INTERVAL
     routine = script.beat()
     assert (routine.epoch, routine.topics, routine.owned) == (2, None, None)
+
+
+def test_after_a_lost_answer_everything_is_told_so_that_the_assignment_comes_again() -> None:
+    script = Script()
+    script.settle(0, 1)
+    script.fail(ErrorCode.NOT_COORDINATOR)
+    script.now += INTERVAL
+    again = script.beat([0, 1, 2])
+    assert (again.topics, again.owned, again.full) == ({"t"}, {ID: (0, 1)}, True)
+    script.carry_out(CallbackKind.ASSIGNED)
+    assert script.member.owned == set(P[:3])
+    assert not script.beat().full
+
+
+def test_an_answer_lost_while_partitions_are_given_up_is_asked_for_again_too() -> None:
+    script = Script()
+    script.settle(0, 1)
+    script.now += INTERVAL
+    script.beat([0])
+    callbacks = [action for action in script.step() if isinstance(action, CallBack)]
+    script.fail(ErrorCode.NOT_COORDINATOR)
+    script.now += INTERVAL
+    again = script.beat()
+    assert (again.owned, again.full) == ({ID: (0, 1)}, True)
+    for callback in callbacks:
+        script.member.callback_done(callback)
+    assert script.beat().owned == {ID: (0,)}, "what was given up meanwhile is told as well"
 
 
 def test_partitions_are_given_up_before_that_is_acknowledged() -> None:

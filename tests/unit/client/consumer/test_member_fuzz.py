@@ -27,6 +27,7 @@ from moldau.client.consumer.membership.actions import (
 )
 from moldau.client.consumer.membership.classic import ClassicMember, ClassicOptions
 from moldau.client.consumer.membership.consumer_protocol import (
+    JOIN_EPOCH,
     ConsumerOptions,
     ConsumerProtocolMember,
 )
@@ -72,7 +73,7 @@ class Walk:
             if isinstance(action, CallBack):
                 self.callbacks.append(action)
                 continue
-            if isinstance(action, ConsumerBeat) and action.joining:
+            if isinstance(action, ConsumerBeat) and action.epoch == JOIN_EPOCH:
                 assert not action.owned, "a member that joins owns nothing"
             if isinstance(action, Join):
                 wanted = [one for one in self.callbacks if self.member.is_wanted(one)]
@@ -170,7 +171,7 @@ class Walk:
     def _answer_consumer(self, member: ConsumerProtocolMember, action: ConsumerBeat) -> None:
         self.epoch += 1
         target: dict[uuid.UUID, tuple[int, ...]] | None = None
-        if action.joining or self.choose.random() < 0.3:
+        if action.full or self.choose.random() < 0.3:
             target = {TOPIC_ID: tuple(one.partition for one in self._share())}
         member.beat_answered(action, self.epoch, 5.0, target, self.now)
 

@@ -88,8 +88,8 @@ class ConsumerBeat:
     topics: frozenset[str] | None = None
     pattern: str | None = None
     owned: Mapping[UUID, tuple[int, ...]] | None = None
-    joining: bool = False
-    """Everything else about the member goes along."""
+    full: bool = False
+    """Everything about the member goes along: the answer will have its assignment."""
 
     @property
     def leaving(self) -> bool:

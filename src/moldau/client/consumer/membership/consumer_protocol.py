@@ -69,6 +69,7 @@ class ConsumerProtocolMember(Member):
         self._interval = 0.0
         self._next_beat = NEVER
         self._beating = False
+        self._tell_all = True
         self._tell_subscription = True
         self._tell_owned = True
         self._joining: dict[TopicPartition, UUID] = {}
@@ -195,13 +196,14 @@ class ConsumerProtocolMember(Member):
         return self.state in _ACTIVE and not self._beating and now >= self._next_beat
 
     def _beat(self) -> ConsumerBeat:
-        joining = self._epoch == JOIN_EPOCH
+        full = self._tell_all or self._epoch == JOIN_EPOCH
+        reconciling = self.state is ConsumerState.RECONCILING
         owned = None
-        if joining or (self._tell_owned and self.state is not ConsumerState.RECONCILING):
+        if full or (self._tell_owned and not reconciling):
             owned = self._owned_by_topic()
-            self._tell_owned = False
-        tell = joining or self._tell_subscription
-        self._tell_subscription = False
+            self._tell_owned = reconciling
+        tell = full or self._tell_subscription
+        self._tell_all = self._tell_subscription = False
         return ConsumerBeat(
             self.attempt,
             self._options.member_id,
@@ -209,7 +211,7 @@ class ConsumerProtocolMember(Member):
             topics=self._topics if tell else None,
             pattern=(self._pattern or "") if tell else None,
             owned=owned,
-            joining=joining,
+            full=full,
         )
 
     def _goodbye(self) -> ConsumerBeat:
@@ -249,7 +251,8 @@ class ConsumerProtocolMember(Member):
         if action.attempt != self.attempt:
             return
         self._beating = False
-        self._tell_subscription = True
+        # The lost answer may have carried the assignment, which only a full request brings again.
+        self._tell_all = True
         self._tell_owned = True
         if error.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self._fenced()

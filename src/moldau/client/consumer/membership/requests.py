@@ -104,11 +104,11 @@ def consumer_heartbeat_request(settings: ConsumerSettings, action: ConsumerBeat)
         member_id=action.member_id,
         member_epoch=action.epoch,
         instance_id=settings.group_instance_id,
-        rack_id=(settings.client_rack or None) if action.joining else None,
-        rebalance_timeout=settings.max_poll_interval_ms if action.joining else -1,
+        rack_id=(settings.client_rack or None) if action.full else None,
+        rebalance_timeout=settings.max_poll_interval_ms if action.full else -1,
         subscribed_topic_names=None if action.topics is None else tuple(sorted(action.topics)),
         subscribed_topic_regex=action.pattern,
-        server_assignor=settings.group_remote_assignor if action.joining else None,
+        server_assignor=settings.group_remote_assignor if action.full else None,
         topic_partitions=None if action.owned is None else _topic_partitions(action.owned),
     )
 
