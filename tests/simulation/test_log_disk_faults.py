@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import PartitionLog
-from moldau.log.recovery import load_log
+from moldau.log.recovery.opening import load_log
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers, read_header
 from moldau.records.builder import build_batch

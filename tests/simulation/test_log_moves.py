@@ -11,7 +11,7 @@ import random
 
 import pytest
 from tests.unit.log.make import NOW_MS, make_batch, read_batches
-from tests.unit.log.test_manager import A0, TOPIC_ID, Broker, run_here, settle
+from tests.unit.log.manager.test_manager import A0, TOPIC_ID, Broker, run_here, settle
 
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError

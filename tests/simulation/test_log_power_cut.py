@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from moldau.config import TopicConfig
-from moldau.log import AppendOrigin, PartitionLog, index_file
-from moldau.log.flush import FlushJob
-from moldau.log.producer_state import ProducerState, apply_batch
-from moldau.log.recovery import load_log
+from moldau.log import AppendOrigin, PartitionLog
+from moldau.log.partition.flush_job import FlushJob
+from moldau.log.partition.producer_state import ProducerState, apply_batch
+from moldau.log.recovery.opening import load_log
+from moldau.log.segment import index_file
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers, read_header
 from moldau.records.builder import build_batch

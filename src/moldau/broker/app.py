@@ -54,8 +54,8 @@ from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.cleaner.process import CleanerProcess
-from moldau.log.meta_properties import claim_directories, known_cluster_id
-from moldau.log.partition_metadata import encode_uuid
+from moldau.log.files.meta_properties import claim_directories, known_cluster_id
+from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moldau.config import TopicConfig
 from moldau.log import PartitionLog
-from moldau.log.recovery import RecoveryStats, load_log
+from moldau.log.recovery.opening import RecoveryStats, load_log
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers

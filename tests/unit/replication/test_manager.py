@@ -14,7 +14,7 @@ from tests.unit.replication.parts import LOCAL, NOW_MS, SECOND, TOPIC_ID, append
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
-from moldau.log.names import HIGH_WATERMARK_CHECKPOINT
+from moldau.log.files.names import HIGH_WATERMARK_CHECKPOINT
 from moldau.machine.real.clock import SystemClock
 from moldau.model import TopicPartition
 from moldau.replication import ParkedFetch, ParkedProduce, ReplicaManager

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from moldau.log.checkpoints import read_offsets, write_offsets
 from moldau.log.errors import CorruptCheckpointError
+from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.machine import RunInThread
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition

@@ -16,9 +16,9 @@ from moldau.log.cleaner.grouping import SegmentSize, group_segments
 from moldau.log.cleaner.messages import CleanStats, CleanTask, GroupCleaned, SourceSegment
 from moldau.log.cleaner.payloads import Payloads
 from moldau.log.cleaner.transactions import CleanedTransactions
-from moldau.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
-from moldau.log.scan import iter_file_batches
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.files.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from moldau.log.segment.batches import iter_file_batches
+from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.machine.disk import Disk
 from moldau.records.batch import CONTROL_FLAG, BatchHeader
 from moldau.records.compaction import BYTES_PER_KEY, KeyMap

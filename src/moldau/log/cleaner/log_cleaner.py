@@ -21,7 +21,6 @@ from moldau.config import (
     BrokerConfig,
 )
 from moldau.errors import KafkaError
-from moldau.log.background import Background
 from moldau.log.cleaner.checkpoint import CleanerCheckpoints
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanStats, GroupCleaned
@@ -30,8 +29,9 @@ from moldau.log.cleaner.statistics import CleanerStatistics
 from moldau.log.cleaner.swap import remove_cleaned, swap_in
 from moldau.log.cleaner.tasks import make_task
 from moldau.log.errors import CorruptIndexError
-from moldau.log.partition_log import PartitionLog
-from moldau.log.segment import Segment
+from moldau.log.manager.background import Background
+from moldau.log.partition.log import PartitionLog
+from moldau.log.segment.segment import Segment
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
 from moldau.machine.disk import Disk

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from moldau.log.cleaner.messages import GroupCleaned
-from moldau.log.names import (
+from moldau.log.files.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,

@@ -11,8 +11,8 @@ from moldau.config import (
 )
 from moldau.log.cleaner.cleanable import Cleanable
 from moldau.log.cleaner.messages import CleanTask, LastRecord, SourceSegment
-from moldau.log.partition_log import PartitionLog
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.partition.log import PartitionLog
+from moldau.log.segment.transaction_index import AbortedTransaction
 
 _READ_BYTES_MIN = 4096
 

@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from moldau.config import TopicConfig
 from moldau.errors import KafkaError
-from moldau.log.log_directory import DirectoryContent, LogDirectory
+from moldau.log.directory.log_directory import DirectoryContent, LogDirectory
+from moldau.log.files.names import (
+    DELETE_DIR_SUFFIX,
+    marked_dir_name,
+    parse_dir_name,
+    partition_dir_name,
+)
 from moldau.log.moving.copying import while_copied
 from moldau.log.moving.mover import Move
 from moldau.log.moving.replaced import write_replaced
-from moldau.log.names import DELETE_DIR_SUFFIX, marked_dir_name, parse_dir_name, partition_dir_name
-from moldau.log.partition_log import PartitionLog
-from moldau.log.recovery import load_log
+from moldau.log.partition.log import PartitionLog
+from moldau.log.recovery.opening import load_log
 from moldau.machine.disk import Disk
 from moldau.model import NO_TOPIC_ID, TopicPartition
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from moldau.config import TopicConfig
-from moldau.log.partition_log import PartitionLog
+from moldau.log.partition.log import PartitionLog
 from moldau.machine import FileSlice
 from moldau.records.batch import iter_headers
 

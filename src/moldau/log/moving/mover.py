@@ -8,14 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import StorageError
-from moldau.log.flusher import Flusher
-from moldau.log.log_directory import LogDirectory
+from moldau.log.files.names import partition_dir_name
+from moldau.log.manager.flusher import Flusher
 from moldau.log.moving.copying import copy_slice
 from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
-from moldau.log.names import partition_dir_name
-from moldau.log.partition_log import PartitionLog
+from moldau.log.partition.log import PartitionLog
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
 from moldau.machine.disk import Disk

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.background import Background
-from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
+from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import is_full, is_passing
-from moldau.log.flusher import Flusher
-from moldau.log.log_directory import LogDirectory
+from moldau.log.files.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
+from moldau.log.manager.background import Background
+from moldau.log.manager.building import CannotCreateError, LogBuilder, WantedLog
+from moldau.log.manager.flusher import Flusher
 from moldau.log.moving.copying import while_copied
 from moldau.log.moving.mover import Move, Mover
 from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
-from moldau.log.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
-from moldau.log.partition_log import PartitionLog
+from moldau.log.partition.log import PartitionLog
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
 from moldau.machine.disk import Disk

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from moldau.log.errors import CorruptCheckpointError
-from moldau.log.names import REPLACED_LOGS
+from moldau.log.files.names import REPLACED_LOGS
 from moldau.machine import RunInThread
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition

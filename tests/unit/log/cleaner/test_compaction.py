@@ -13,7 +13,7 @@ from moldau.log.cleaner.cleanable import find_cleanable
 from moldau.log.cleaner.compaction import Compaction
 from moldau.log.cleaner.swap import swap_in
 from moldau.log.cleaner.tasks import make_task
-from moldau.log.segment import Segment
+from moldau.log.segment.segment import Segment
 from moldau.records.batch import iter_headers
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.errors import CorruptRecordError

@@ -16,11 +16,11 @@ from tests.unit.log.make import NOW_MS, make_batch, read_batches
 
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.log import LogManager, PartitionLog
-from moldau.log.checkpoints import read_offsets
 from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from moldau.log.cleaner.direct import DirectRunner
 from moldau.log.cleaner.messages import CleanTask
 from moldau.log.cleaner.runner import Result, RunnerError
+from moldau.log.files.checkpoints import read_offsets
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.testing.clock import ManualClock

@@ -21,7 +21,7 @@ from moldau.log.cleaner.process import CleanerProcess
 from moldau.log.cleaner.runner import Runner, RunnerError
 from moldau.log.cleaner.tasks import make_task
 from moldau.log.cleaner.worker import Pace
-from moldau.log.recovery import load_log
+from moldau.log.recovery.opening import load_log
 from moldau.machine.real.disk import OsDisk
 from moldau.machine.real.processes import OsProcesses
 
