@@ -91,7 +91,7 @@ class Run:
         elif step == "roll":
             self.log.roll(NOW_MS)
         elif step == "flush":
-            self.log.flush(NOW_MS)
+            self.log.durability.flush(NOW_MS)
             self.durable = self.log.recovery_point
         else:
             with contextlib.suppress(OSError):  # the data itself is read by whoever sends it

@@ -162,15 +162,15 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.finish(self.log.prepare_flush())
+        self.finish(self.log.durability.prepare_flush())
 
     @rule(part=st.floats(0, 1))
     def flush_in_part(self, part: float) -> None:
-        self.finish(self.log.prepare_flush(int(self.log.log_end_offset * part)))
+        self.finish(self.log.durability.prepare_flush(int(self.log.log_end_offset * part)))
 
     @rule(count=st.integers(1, 3))
     def flush_while_appending(self, count: int) -> None:
-        job = self.log.prepare_flush()
+        job = self.log.durability.prepare_flush()
         for _ in range(count):
             self.append(1, 50, 1, -1)
         self.finish(job)
@@ -178,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
     def finish(self, job: FlushJob | None) -> None:
         if job is not None:
             job.run()
-            self.log.complete_flush(job, NOW_MS)
+            self.log.durability.complete_flush(job, NOW_MS)
         self.expected.durable_end = self.log.recovery_point
 
     @rule()
@@ -205,7 +205,7 @@ class LogMachine(RuleBasedStateMachine):
         start = self.log.log_start_offset
         offset = start + int((self.log.log_end_offset - start) * part)
         if self.log.truncate_to(offset, NOW_MS):
-            self.finish(self.log.prepare_flush())
+            self.finish(self.log.durability.prepare_flush())
             self.checkpointed = self.log.recovery_point
             self.expected.start = self.log.log_start_offset
             self.checkpointed_start = min(self.checkpointed_start, self.expected.start)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from moldau.config import TopicConfig
@@ -25,14 +26,17 @@ from moldau.log.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     parse_dir_name,
 )
-from moldau.log.moving.replaced import read_replaced
+from moldau.log.files.replaced_logs import read_replaced
 from moldau.log.partition.log import PartitionLog
-from moldau.log.recovery.opening import RecoveryStats, load_log
-from moldau.machine.disk import DirectoryLock, Disk
+from moldau.log.recovery.opening import load_log
+from moldau.log.recovery.stats import RecoveryStats
+from moldau.machine.disk import DirectoryLock, Disk, DiskUsage
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
+PARTITIONS_PER_JOB: Final = 256
+"""So many logs are opened or made by one call in a thread."""
 _TELL_FULL_EVERY_MS: Final = 60_000
 
 
@@ -63,10 +67,21 @@ class LogDirectory:
         self._lock: DirectoryLock | None = None
         self.path = path
         self.offline: str | None = None
-        """Why the directory is not used, if it is not."""
+        """Why the directory is not used any more, if it is not."""
         self.cordoned = False
         """Whether it gets no new partitions (``cordoned.log.dirs``)."""
         self._told_full_ms = -_TELL_FULL_EVERY_MS
+
+    @property
+    def is_online(self) -> bool:
+        return self.offline is None
+
+    def usage(self) -> DiskUsage | None:
+        """Returns size and free space of the disk under it, None if it cannot be asked."""
+        if self.is_online:
+            with suppress(OSError):
+                return self._disk.usage(self.path)
+        return None
 
     def open(self) -> DirectoryContent:
         """Lock the directory and look what is in it. The clean-shutdown marker is used up.
@@ -148,7 +163,7 @@ class LogDirectory:
         now_ms: int,
         producer_expiration_ms: int,
     ) -> LoadResult:
-        """Open some of the partitions; those that cannot be opened are answered with the reason."""
+        """Open some of the partitions; of those that cannot be opened it returns the reason."""
         result = LoadResult([], [], RecoveryStats())
         for name in names:
             parsed = parse_dir_name(name)
@@ -180,14 +195,8 @@ class LogDirectory:
             self._told_full_ms = now_ms
             _log.error("log directory %s is full, appends are refused: %s", self.path, what)
 
-    def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
-        write_offsets(self._disk, f"{self.path}/{RECOVERY_POINT_CHECKPOINT}", offsets)
-
-    def write_log_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        write_offsets(self._disk, f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}", offsets)
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        write_offsets(self._disk, f"{self.path}/{HIGH_WATERMARK_CHECKPOINT}", offsets)
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        write_offsets(self._disk, f"{self.path}/{name}", offsets)
 
     def write_clean_marker(self, broker_epoch: int) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -1,47 +1,28 @@
-"""The broker's log directories: what lives where, and where the next partition goes."""
+"""Which partition lives in which log directory, and where the next one goes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import StorageError
 from moldau.log.partition.log import PartitionLog
-from moldau.machine.disk import Disk, DiskUsage
 from moldau.model import TopicPartition
 
 _PREFERENCES_MAX: Final = 10_000
 """Anybody may ask for partitions that will never be: only so many are remembered."""
 
 
-class LogDirectories:
-    """By path, in the order of ``log.dirs``."""
-
-    def __init__(self, disk: Disk, paths: Sequence[str]) -> None:
-        self._disk = disk
-        self._by_path = {path: LogDirectory(disk, path) for path in paths}
-        self._counts = dict.fromkeys(paths, 0)
+class Placement:
+    def __init__(self, directories: Mapping[str, LogDirectory]) -> None:
+        self._directories = directories
+        self._counts = dict.fromkeys(directories, 0)
         self._free: dict[str, int] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self.unread: list[str] = []
-        """Those that could not be read at the start: nobody knows what is in them."""
-
-    def __iter__(self) -> Iterator[LogDirectory]:
-        return iter(self._by_path.values())
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._by_path
-
-    def __getitem__(self, path: str) -> LogDirectory:
-        return self._by_path[path]
-
-    @property
-    def online(self) -> list[LogDirectory]:
-        return [directory for directory in self._by_path.values() if directory.offline is None]
+        """Directories that could not be read at the start: nobody knows what is in them."""
 
     # What lives where --------------------------------------------------------------------------
 
@@ -64,33 +45,20 @@ class LogDirectories:
     def release(self, directory: LogDirectory) -> None:
         self._counts[directory.path] -= 1
 
-    def sort(self, logs: Iterable[PartitionLog]) -> dict[str, list[PartitionLog]]:
-        """The logs of each directory."""
-        sorted_logs: dict[str, list[PartitionLog]] = {path: [] for path in self._by_path}
+    def by_directory(self, logs: Iterable[PartitionLog]) -> dict[str, list[PartitionLog]]:
+        """Returns the logs of each directory."""
+        logs_of: dict[str, list[PartitionLog]] = {path: [] for path in self._directories}
         for log in logs:
-            sorted_logs[self._homes[log.topic_partition].path].append(log)
-        return sorted_logs
+            logs_of[self._homes[log.topic_partition].path].append(log)
+        return logs_of
 
     # Where the next one goes -------------------------------------------------------------------
 
     def look_for_room(self) -> None:
         """Ask the disks how much is free (blocks a little); it decides between equals."""
-        if len(self._by_path) > 1:
-            self._free = {path: usage.free for path, usage in self.usage().items()}
-
-    def usage(self) -> dict[str, DiskUsage]:
-        """Of those directories that can be asked (blocks a little)."""
-        found = {}
-        for directory in self.online:
-            with suppress(OSError):
-                found[directory.path] = self._disk.usage(directory.path)
-        return found
-
-    def cordon(self, paths: Collection[str]) -> None:
-        """These get no new partitions from now on, all others do."""
-        absolute = {str(Path(path).absolute()) for path in paths}
-        for directory in self:
-            directory.cordoned = directory.path in absolute
+        if len(self._directories) > 1:
+            usages = {path: one.usage() for path, one in self._directories.items()}
+            self._free = {path: usage.free for path, usage in usages.items() if usage is not None}
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Make the partition there, should it ever be made here."""
@@ -106,8 +74,8 @@ class LogDirectories:
         is_new: bool,
         tried: Collection[str] = (),
     ) -> LogDirectory:
-        """Where a log that is not there yet is to be made: where it was asked to go, else where
-        the fewest partitions are, and among equals where most is free.
+        """Returns where a log that is not there yet is to be made: where it was asked to go, else
+        where the fewest partitions are, and among equals where most is free.
 
         If a directory could not be read, only a partition that ``is_new`` gets a log: others may
         have their records there.
@@ -117,14 +85,21 @@ class LogDirectories:
                 f"{topic_partition} may be in a log directory that could not be read: "
                 f"{', '.join(self.unread)}"
             )
-        online = [one for one in self.online if one.path not in tried]
-        if not online:
+        usable = [
+            directory
+            for directory in self._directories.values()
+            if directory.is_online and directory.path not in tried
+        ]
+        if not usable:
             raise StorageError("no log directory is left that could be used")
         # Where all are cordoned the controller places nothing here; who insists (a replica
         # assigned by hand) is served, as in Kafka.
-        online = [one for one in online if not one.cordoned] or online
+        usable = [directory for directory in usable if not directory.cordoned] or usable
         preferred = self._preferred.pop(topic_partition, None)
-        for directory in online:
+        for directory in usable:
             if directory.path == preferred:
                 return directory
-        return min(online, key=lambda one: (self._counts[one.path], -self._free.get(one.path, 0)))
+        return min(usable, key=self._fullness)
+
+    def _fullness(self, directory: LogDirectory) -> tuple[int, int]:
+        return self._counts[directory.path], -self._free.get(directory.path, 0)

@@ -5,18 +5,13 @@ Version 1 names cluster, node and directory; version 0, of the ZooKeeper days, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
-from uuid import UUID, uuid4
+from typing import NamedTuple
+from uuid import UUID
 
-from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.files.names import META_PROPERTIES
 from moldau.log.files.partition_metadata import decode_uuid, encode_uuid
 from moldau.machine.disk import Disk
-
-_RESERVED_DIRECTORY_IDS: Final = 100
-"""Kafka gives the first hundred ids a meaning of their own (lost, unassigned, migrating)."""
 
 
 class MetaProperties(NamedTuple):
@@ -59,7 +54,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(disk: Disk, log_dir: str) -> MetaProperties | None:
-    """What the directory says, None if it says nothing."""
+    """Returns what the directory says, None if it says nothing."""
     path = f"{log_dir}/{META_PROPERTIES}"
     try:
         return MetaProperties.decode(disk.read(path), path)
@@ -69,50 +64,3 @@ def read_meta_properties(disk: Disk, log_dir: str) -> MetaProperties | None:
 
 def write_meta_properties(disk: Disk, log_dir: str, properties: MetaProperties) -> None:
     disk.write_atomic(f"{log_dir}/{META_PROPERTIES}", properties.encode())
-
-
-def known_cluster_id(disk: Disk, log_dirs: Iterable[str]) -> str | None:
-    """The cluster that one of the directories says it belongs to."""
-    for log_dir in log_dirs:
-        known = read_meta_properties(disk, log_dir)
-        if known is not None and known.cluster_id is not None:
-            return known.cluster_id
-    return None
-
-
-def claim_directories(
-    disk: Disk, log_dirs: Iterable[str], cluster_id: str, node_id: int
-) -> dict[str, UUID]:
-    """Make sure that the directories are this node's, and name those that are new.
-
-    Answers their directory ids. A directory of another cluster or node is refused: to serve its
-    data as ours would lose or mix up records.
-    """
-    ids = {}
-    for log_dir in log_dirs:
-        known = read_meta_properties(disk, log_dir)
-        if known is not None and known.cluster_id not in (None, cluster_id):
-            raise KafkaError(
-                ErrorCode.INCONSISTENT_CLUSTER_ID,
-                f"{log_dir} belongs to cluster {known.cluster_id}, this is {cluster_id}",
-            )
-        if known is not None and known.node_id not in (None, node_id):
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"{log_dir} belongs to node {known.node_id}, node.id is {node_id}",
-            )
-        directory_id = known.directory_id if known is not None else None
-        wanted = MetaProperties(cluster_id, node_id, directory_id or _new_directory_id())
-        if known != wanted:
-            write_meta_properties(disk, log_dir, wanted)
-        assert wanted.directory_id is not None
-        ids[log_dir] = wanted.directory_id
-    return ids
-
-
-def _new_directory_id() -> UUID:
-    while True:
-        directory_id = uuid4()
-        # Kafka never gives out ids whose text form would look like a command line option.
-        if directory_id.int >= _RESERVED_DIRECTORY_IDS and encode_uuid(directory_id)[0] != "-":
-            return directory_id

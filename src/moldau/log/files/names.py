@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import uuid
 from typing import Final
+from uuid import UUID
 
 from moldau.model import TopicPartition
 
@@ -60,19 +60,19 @@ def partition_dir_name(topic_partition: TopicPartition) -> str:
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
-def marked_dir_name(topic_partition: TopicPartition, suffix: str) -> str:
-    """A unique name for a directory that is going away; the topic is cut to fit a file name."""
-    tail = f"-{topic_partition.partition}.{uuid.uuid4().hex}{suffix}"
+def marked_dir_name(topic_partition: TopicPartition, unique: UUID, suffix: str) -> str:
+    """Returns a name for a directory that is going away; the topic is cut to fit a file name."""
+    tail = f"-{topic_partition.partition}.{unique.hex}{suffix}"
     return topic_partition.topic[: _NAME_MAX - len(tail)] + tail
 
 
-def future_dir_name(topic_partition: TopicPartition) -> str | None:
-    """A unique name for a copy that will take a log's place; None if it would be too long.
+def future_dir_name(topic_partition: TopicPartition, unique: UUID) -> str | None:
+    """Returns a name for a copy that will take a log's place; None if it would be too long.
 
     The name has to tell the partition after a restart, so the topic cannot be cut.
     """
     topic, number = topic_partition
-    name = f"{topic}-{number}.{uuid.uuid4().hex}{FUTURE_DIR_SUFFIX}"
+    name = f"{topic}-{number}.{unique.hex}{FUTURE_DIR_SUFFIX}"
     return None if len(name) > _NAME_MAX else name
 
 

@@ -11,8 +11,7 @@ from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import StorageError
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.log import PartitionLog
-from moldau.machine import RunInThread
-from moldau.machine.clock import Clock
+from moldau.machine import Machine
 from moldau.machine.disk import Disk
 
 _log = logging.getLogger(__name__)
@@ -22,14 +21,11 @@ _JOBS_SYNCED_ONE_BY_ONE: Final = 16
 
 
 async def close_logs(
-    logs: Sequence[PartitionLog],
-    directory: LogDirectory,
-    disk: Disk,
-    clock: Clock,
-    run_in_thread: RunInThread,
+    logs: Sequence[PartitionLog], directory: LogDirectory, machine: Machine
 ) -> bool:
-    """Bring logs into their final form and make them durable; whether that worked for all."""
-    clean = directory.offline is None
+    """Bring logs into their final form and make them durable; returns whether all of them are."""
+    run_in_thread = machine.threads.run
+    clean = directory.is_online
     runs: list[Awaitable[list[tuple[PartitionLog, OSError]]]] = []
     jobs: list[tuple[PartitionLog, FlushJob]] = []
     for start in range(0, len(logs), _LOGS_AT_ONCE):
@@ -44,24 +40,26 @@ async def close_logs(
             if job is not None:
                 prepared.append((log, job))
         # In threads, while the next ones are prepared.
-        runs.append(asyncio.ensure_future(run_in_thread(_run_jobs, disk, directory.path, prepared)))
+        runs.append(
+            asyncio.ensure_future(run_in_thread(_run_jobs, machine.disk, directory.path, prepared))
+        )
         jobs += prepared
         await asyncio.sleep(0)
     for failed in await asyncio.gather(*runs):
         for log, reason in failed:
-            log.fail(f"flush: {reason}")  # passing or not: it is not closed cleanly
+            log.health.fail(f"flush: {reason}")  # passing or not: it is not closed cleanly
             clean = False
-    now_ms = clock.now_ms()
+    now_ms = machine.clock.now_ms()
     for log, job in jobs:
         if log.failure is None:
-            log.complete_flush(job, now_ms)
+            log.durability.complete_flush(job, now_ms)
     return clean
 
 
 def _run_jobs(
     disk: Disk, path: str, jobs: list[tuple[PartitionLog, FlushJob]]
 ) -> list[tuple[PartitionLog, OSError]]:
-    """Run flushes (in a worker thread); answers those that failed.
+    """Run flushes (in a worker thread); returns those that failed.
 
     Very many files are faster synced all at once, with everything else on their file system.
     """

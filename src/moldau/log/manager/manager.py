@@ -1,15 +1,18 @@
 """All partition logs of a broker: opened at start, created, deleted, flushed, closed.
 
 Runs on the event loop. Whatever may block (opening, syncing, checkpoints, removing trees) is handed
-to ``run_in_thread``; there is no thread and no timer per partition.
+to threads; there is no thread and no timer per partition.
+
+``LogManager`` only puts the parts together and passes on what a broker asks for: ``loading`` and
+``closing``, ``creation``, ``directory.placement`` and ``directory.served_logs``, what goes on by
+itself in ``upkeep``, ``cleaner`` and ``moving``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from moldau.config import (
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
@@ -17,6 +20,7 @@ from moldau.config import (
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_INITIAL_TASK_DELAY_MS,
     LOG_RETENTION_CHECK_INTERVAL_MS,
+    NUM_REPLICA_ALTER_LOG_DIRS_THREADS,
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
     PRODUCER_ID_EXPIRATION_MS,
     REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
@@ -24,76 +28,109 @@ from moldau.config import (
     BrokerConfig,
     TopicConfig,
 )
+from moldau.errors import ErrorCode, KafkaError
 from moldau.log.cleaner.log_cleaner import LogCleaner
-from moldau.log.cleaner.runner import Runner
+from moldau.log.directory.building import LogBuilder
 from moldau.log.directory.description import LogDirInfo, ReplicaInfo
-from moldau.log.directory.log_directory import DirectoryContent, LoadResult, LogDirectory
-from moldau.log.errors import StorageError, is_full
-from moldau.log.manager.checkpointer import Checkpointer
+from moldau.log.directory.failures import DirectoryFailures
+from moldau.log.directory.log_directory import LogDirectory
+from moldau.log.directory.placement import Placement
+from moldau.log.directory.served_logs import ServedLogs
+from moldau.log.errors import StorageError
+from moldau.log.files.names import DELETE_DIR_SUFFIX
 from moldau.log.manager.closing import close_logs
-from moldau.log.manager.loading import load_partitions, open_directories
-from moldau.log.manager.movable_logs import MovableLogs
-from moldau.log.manager.retention_check import RetentionCheck
-from moldau.log.moving.at_start import drop_replaced
-from moldau.log.partition.base_log import BaseLog
+from moldau.log.manager.creation import LogCreator
+from moldau.log.manager.loading import LogLoader
+from moldau.log.manager.observer import ServedLogObserver
+from moldau.log.manager.truncation import DurableTruncation
+from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition.log import PartitionLog
-from moldau.log.recovery.opening import RecoveryStats
-from moldau.machine import RunInThread
-from moldau.machine.clock import Clock
-from moldau.machine.disk import Disk, DiskUsage
+from moldau.log.recovery.stats import RecoveryStats
+from moldau.log.upkeep.background import Background
+from moldau.log.upkeep.checkpointer import Checkpointer
+from moldau.log.upkeep.flush_scheduler import FlushScheduler
+from moldau.log.upkeep.removal import DelayedRemoval
+from moldau.log.upkeep.retention_check import RetentionCheck
+from moldau.machine import Machine
+from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
-
-_log = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS: Final = 1000
 
 
-def _ignore(_: object) -> None: ...
-
-
-def _do_nothing() -> None: ...
-
-
-class LogManager(MovableLogs):
+class LogManager:
     """The broker's logs, by partition."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        log_dirs: Sequence[str],
-        config: BrokerConfig,
-        clock: Clock,
-        run_in_thread: RunInThread,
-        new_cleaner: Callable[[], Runner] | None = None,
-    ) -> None:
-        super().__init__(disk, log_dirs, config, clock, run_in_thread)
+    def __init__(self, machine: Machine, log_dirs: Sequence[str], config: BrokerConfig) -> None:
+        """``log_dirs`` are those of the settings, in the same order, as absolute paths."""
+        disk, clock, run_in_thread = machine.disk, machine.clock, machine.threads.run
+        self._machine = machine
+        self._config = config
+        self._log_dirs = log_dirs
+        self._background = Background(clock)
+        self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
+        self._cordon()
+        self._placement = Placement(self._directories)
+        self._served = ServedLogs(disk, self._placement, machine.new_uuid)
+        self._failures = DirectoryFailures(self._directories, self._served)
+        self._removal = DelayedRemoval(disk, run_in_thread, self._background)
+        self._flushes = FlushScheduler(clock, run_in_thread, self._background, self.logs)
         self._checkpointer = Checkpointer(
-            self._directories, self._logs_by_directory, self.fail_dir, run_in_thread, clock.now_ms
+            self._directories.values(),
+            self._served.by_directory,
+            self._failures.fail,
+            run_in_thread,
+            clock,
         )
-        self._retention = RetentionCheck(lambda: self.logs.values(), clock)
+        self._retention = RetentionCheck(self.logs, clock)
         self.cleaner = LogCleaner(
-            disk,
+            machine,
             config,
+            self._background,
+            self.logs,
+            make_durable=self._make_durable,
+            fail_directory=self._failures.fail,
+        )
+        self._builder = LogBuilder(disk, clock, config[PRODUCER_ID_EXPIRATION_MS])
+        self._moves = ReplicaMoves(
+            machine,
+            self._background,
+            self._served,
+            self._placement,
+            self._builder,
+            self._flushes,
+            self._checkpointer,
+            self._removal,
+            self._failures,
+            self.cleaner,
+            at_once=config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(log_dirs),
+            rate=config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+        )
+        self._loader = LogLoader(
+            machine, self._directories, self._placement, self._served, self._failures
+        )
+        self._creator = LogCreator(
             clock,
             run_in_thread,
-            self._background,
-            logs=self.logs,
-            new_runner=new_cleaner,
-            make_durable=self._make_durable,
-            fail_directory=self.fail_dir,
+            self._builder,
+            self._placement,
+            self._served,
+            self._failures.fail,
+            self._moves.settled,
         )
-        """Compacts logs, if there is a ``new_cleaner`` to do the work."""
-        self._unclean: set[str] = set()
-        self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
-        """Called with the partitions that went offline with their directory."""
-        self.on_all_offline: Callable[[], None] = _do_nothing
-        """Called when no directory is left."""
-        self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
-        """What the high watermarks were when they were last written down."""
-        self.recovery = RecoveryStats()
-        """What the start had to check."""
+        self._truncation = DurableTruncation(
+            clock, self.cleaner, self._moves, self._flushes, self._checkpointer
+        )
+        self._served.observer = ServedLogObserver(
+            clock, self._served, self._placement, self._flushes, self._removal, self._failures
+        )
+        self._served.on_forgotten += (
+            lambda log, _: self._flushes.forget(log),
+            self.cleaner.forget,
+        )
+        self._failures.on_directory = self._moves.directory_failed
 
-    # Start -------------------------------------------------------------------------------------
+    # Start and end -----------------------------------------------------------------------------
 
     async def start(self, topic_config: Callable[[str], TopicConfig]) -> None:
         """Lock the directories, open every partition in them, begin the periodic work.
@@ -102,73 +139,33 @@ class LogManager(MovableLogs):
         another broker has locked stops the start at once (BlockingIOError).
         """
         try:
-            contents = await open_directories(
-                self._directories, self._run_in_thread, self._cannot_open
-            )
-            if not contents:
-                raise StorageError("none of the log directories can be used")
-            await self._run_in_thread(drop_replaced, self._disk, contents)
-            await asyncio.gather(
-                *(
-                    self._load(self._directories[path], content, topic_config)
-                    for path, content in contents.items()
-                )
-            )
+            contents = await self._loader.load(topic_config, self._config)
         except BaseException:
             self._let_go()
             raise
+        for path, content in contents.items():
+            self._removal.finish(self._directories[path], content.to_delete)
         self._schedule()
-        await self._resume_moves(contents)
+        await self._moves.resume(contents, self._directories)
         await self.cleaner.start(
             {
                 path: [log.topic_partition for log in logs]
-                for path, logs in self._logs_by_directory().items()
-                if self._directories[path].offline is None
+                for path, logs in self._served.by_directory().items()
+                if self._directories[path].is_online
             }
         )
-
-    def _cannot_open(self, directory: LogDirectory, error: OSError) -> None:
-        self._directories.unread.append(directory.path)
-        self.fail_dir(directory.path, str(error))
-
-    async def _load(
-        self,
-        directory: LogDirectory,
-        content: DirectoryContent,
-        topic_config: Callable[[str], TopicConfig],
-    ) -> None:
-        def adopt(result: LoadResult) -> None:
-            self.recovery.add(result.stats)
-            if result.failed:
-                self.offline.update(result.failed)
-                self._unclean.add(directory.path)
-            for log in result.logs:
-                self._adopt(log, directory)
-
-        self.checkpointed_high_watermarks.update(content.high_watermarks)
-        await load_partitions(
-            directory,
-            content,
-            topic_config,
-            self._config,
-            self._clock.now_ms,
-            self._run_in_thread,
-            adopt,
-        )
-        for name in content.to_delete:
-            self._background.spawn(self._remove_tree(directory, name))
 
     def _schedule(self) -> None:
         config, every = self._config, self._background.every
         flush_check_ms = min(config[LOG_FLUSH_SCHEDULER_INTERVAL_MS], _FLUSH_CHECK_MS)
-        every(flush_check_ms / 1000, self._flush_due_logs)
+        every(flush_check_ms / 1000, self._flushes.request_due)
         every(
             config[LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
-            self._checkpointer.recovery_points,
+            self._checkpointer.write_recovery_points,
         )
         every(
             config[LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS] / 1000,
-            self._checkpointer.log_start_offsets,
+            self._checkpointer.write_log_start_offsets,
         )
         every(
             config[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000,
@@ -181,83 +178,148 @@ class LogManager(MovableLogs):
             first=config[LOG_INITIAL_TASK_DELAY_MS] / 1000,
         )
 
+    async def _expire_producers(self) -> None:
+        oldest_ms = self._machine.clock.now_ms() - self._config[PRODUCER_ID_EXPIRATION_MS]
+        for log in self.logs.values():
+            log.producers.expire(oldest_ms)
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time."""
         self._config = config
         self._builder.producer_expiration_ms = config[PRODUCER_ID_EXPIRATION_MS]
         self.cleaner.config = config
-        self._directories.cordon(config.cordoned_log_dirs)
         self._moves.set_rate(config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND])
+        self._cordon()
 
-    def _hook_up(self, log: PartitionLog) -> None:
-        log.on_roll = self._rolled
-        log.on_disk_error = self._disk_error
+    def _cordon(self) -> None:
+        cordoned = self._config.cordoned_log_dirs
+        for path, as_configured in zip(self._log_dirs, self._config.log_dirs, strict=False):
+            self._directories[path].cordoned = as_configured in cordoned
 
-    def _unhook(self, log: PartitionLog, directory: LogDirectory) -> None:
-        self.cleaner.forget(log.topic_partition, directory.path)
+    async def shutdown(self, broker_epoch: int = -1) -> None:
+        """Flush and close everything; directories without a failure get the clean marker.
 
-    async def pause_cleaning(self, partition: TopicPartition) -> None:
-        await self.cleaner.abort_and_pause(partition)
+        A partition that could not be opened keeps its directory unclean, so that it is checked
+        at the next start.
+        """
+        await self.cleaner.close()
+        futures = self._moves.stop()
+        await self._background.close()
+        logs_of = self._served.by_directory()
+        for path, future in futures:
+            logs_of[path].append(future)
+        try:
+            for path, logs in logs_of.items():
+                directory = self._directories[path]
+                clean = await close_logs(logs, directory, self._machine)
+                await self.checkpoint()
+                if clean and directory.is_online and path not in self._loader.unclean:
+                    await self._machine.threads.run(directory.write_clean_marker, broker_epoch)
+        finally:
+            self._let_go()
 
-    def resume_cleaning(self, partition: TopicPartition) -> None:
-        self.cleaner.resume(partition)
+    def _let_go(self) -> None:
+        """Close all files and release the directories, whatever state they are in."""
+        for log in self.logs.values():
+            log.close()
+        for directory in self._directories.values():
+            directory.release()
 
-    def _moving_over(self, log: PartitionLog, directory: LogDirectory) -> None:
-        self.cleaner.moved(log, directory.path)
+    # Logs --------------------------------------------------------------------------------------
+
+    @property
+    def logs(self) -> dict[TopicPartition, PartitionLog]:
+        return self._served.logs
+
+    @property
+    def offline(self) -> dict[TopicPartition, str]:
+        """Partitions that are on disk here but cannot be used, and why."""
+        return self._served.offline
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        *,
+        is_new: bool = False,
+    ) -> PartitionLog:
+        """Returns the log of a partition, made in the directory with the fewest if there is none.
+
+        A log of the same name but another topic id is an older topic's: it is set aside. Raises
+        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are. If a directory
+        could not be read at the start, a log is made only for a partition that ``is_new``: others
+        may have their records there.
+        """
+        return self._creator.get_or_create(topic_partition, topic_id, config, is_new=is_new)
+
+    async def get_or_create_many(
+        self, wanted: Sequence[tuple[TopicPartition, UUID, TopicConfig]], *, is_new: bool = False
+    ) -> dict[TopicPartition, PartitionLog | StorageError]:
+        """As ``get_or_create`` for many at once: directories and files are made in a thread."""
+        return await self._creator.get_or_create_many(wanted, is_new=is_new)
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
+        self._moves.cancel(topic_partition)
+        self.offline.pop(topic_partition, None)
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            directory = self._placement.home(topic_partition)
+            name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
+            self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
+
+    @property
+    def on_replaced(self) -> Callable[[PartitionLog], None]:
+        """Called with a log that has taken another's place, in another directory."""
+        return self._moves.on_replaced
+
+    @on_replaced.setter
+    def on_replaced(self, callback: Callable[[PartitionLog], None]) -> None:
+        self._moves.on_replaced = callback
+
+    async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
+        """Move a replica to another directory, or take that back; returns when it has begun.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if the directory or the replica is offline,
+        INVALID_REPLICA_ASSIGNMENT if the directory is cordoned, or REPLICA_NOT_AVAILABLE; in that
+        case the directory is remembered for when the replica is made.
+        """
+        directory = self._directories.get(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+        if not directory.is_online:
+            raise StorageError(f"log directory {path} is offline: {directory.offline}")
+        if directory.cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"log directory {path} is cordoned"
+            )
+        self._served.check_online(topic_partition)
+        await self._moves.alter(topic_partition, directory)
 
     # Durability --------------------------------------------------------------------------------
 
     async def flush(self, log: PartitionLog) -> None:
         """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
-        await self._flusher.flush(log)
+        await self._flushes.flush(log)
 
     async def _make_durable(self, log: PartitionLog, offset: int) -> None:
         """Return once it is written down that everything before ``offset`` is durable."""
-        await self._flusher.flush(log, offset)
+        await self._flushes.flush(log, offset)
         if not await self._checkpointer.write_recovery_points():
             raise StorageError("the recovery points could not be written down")
 
-    def _rolled(self, log: BaseLog) -> None:
-        assert isinstance(log, PartitionLog)
-        self._flusher.request(log, log.segments[-1].base_offset)
-
-    async def _flush_due_logs(self) -> None:
-        now_ms = self._clock.now_ms()
-        for log in self.logs.values():
-            # A clock that was set back must not put flushes off.
-            if (
-                not 0 <= now_ms - log.last_flush_ms < log.config.flush_ms
-                and log.log_end_offset > log.recovery_point
-                and log.failure is None
-            ):
-                self._flusher.request(log, log.log_end_offset)
-
-    async def _expire_producers(self) -> None:
-        oldest_ms = self._clock.now_ms() - self._config[PRODUCER_ID_EXPIRATION_MS]
-        for log in self.logs.values():
-            log.expire_producers(oldest_ms)
-
     async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
-        """Truncate, durably, and write down the lower recovery point.
-
-        Nothing may be appended to the log meanwhile: after a crash recovery would take the new
-        bytes, which lie below the old recovery point, for synced ones.
+        """Truncate, durably, and write down the lower recovery point; returns whether there was
+        anything to truncate. Nothing may be appended to the log meanwhile.
         """
-        async with self.cleaner.paused(log):
-            truncated = log.truncate_to(offset, self._clock.now_ms())
-            if truncated:
-                self._moves.truncated(log)
-                await self._flusher.flush_truncation(log)
-                if not await self._checkpointer.write_recovery_points():
-                    log.fail("its lower recovery point could not be written down")
-        return truncated
+        return await self._truncation.to(log, offset)
 
     async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
-        async with self.cleaner.paused(log):
-            log.truncate_fully_and_start_at(offset, self._clock.now_ms())
-            self._moves.truncated(log)
-            await self._checkpointer.recovery_points()
-            await self._checkpointer.log_start_offsets()
+        await self._truncation.fully(log, offset)
 
     def use_high_watermarks(
         self,
@@ -271,76 +333,77 @@ class LogManager(MovableLogs):
         self._retention.high_watermark = high_watermark
         self.cleaner.high_watermark = high_watermark
 
+    @property
+    def checkpointed_high_watermarks(self) -> dict[TopicPartition, int]:
+        """What the high watermarks were when they were last written down before the start."""
+        return self._loader.high_watermarks
+
+    @property
+    def recovery(self) -> RecoveryStats:
+        """What the start had to check."""
+        return self._loader.recovery
+
     async def checkpoint_log_start_offsets(self) -> None:
         """Return once it is written down where each log starts now; a log whose directory refuses
         is offline then.
         """
-        await self._checkpointer.log_start_offsets()
+        await self._checkpointer.write_log_start_offsets()
 
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""
-        await self._checkpointer.recovery_points()
-        await self._checkpointer.log_start_offsets()
-        await self._checkpointer.write_high_watermarks()
+        await self._checkpointer.write_all()
 
-    def _logs_by_directory(self) -> dict[str, list[PartitionLog]]:
-        return self._directories.sort(self.logs.values())
-
-    # Failure -----------------------------------------------------------------------------------
+    # Directories -------------------------------------------------------------------------------
 
     @property
     def online_dirs(self) -> list[str]:
-        return [directory.path for directory in self._directories.online]
+        return [path for path, directory in self._directories.items() if directory.is_online]
 
     @property
     def directory_failures(self) -> dict[str, str | None]:
         """Why each directory is not used; None for one that is."""
-        return {directory.path: directory.offline for directory in self._directories}
+        return {path: directory.offline for path, directory in self._directories.items()}
 
     @property
     def all_cordoned(self) -> bool:
         """Whether no directory takes new partitions, by ``cordoned.log.dirs``."""
-        return all(directory.cordoned for directory in self._directories.online)
+        return all(self._directories[path].cordoned for path in self.online_dirs)
 
     def fail_dir(self, path: str, reason: str) -> None:
         """Stop using a directory: its partitions go offline, the others are not touched."""
-        directory = self._directories[path]
-        if directory.offline is not None:
-            return
-        directory.offline = reason
-        _log.error("log directory %s is offline: %s", path, reason)
-        failed = self._logs_by_directory()[path]
-        for log in failed:
-            log.fail(f"log directory {path}: {reason}")
-            self._forget(log)
-            self.offline[log.topic_partition] = reason
-            log.close()
-        if failed:
-            self.on_offline([log.topic_partition for log in failed])
-        self._moves.directory_failed(path)
-        if not self._directories.online:
-            _log.critical("all log directories have failed")
-            self.on_all_offline()
+        self._failures.fail(path, reason)
 
-    def _disk_error(self, log: BaseLog, doing: str, error: OSError) -> None:
-        """A full disk is waited for; any other error is taken for the end of the directory."""
-        if self.logs.get(log.topic_partition) is not log:
-            return
-        directory = self._directories.home(log.topic_partition)
-        what = f"{doing} of {log.topic_partition}: {error}"
-        if is_full(error):
-            directory.tell_full(what, self._clock.now_ms())
-        else:
-            self.fail_dir(directory.path, what)
+    @property
+    def on_offline(self) -> Callable[[list[TopicPartition]], None]:
+        """Called with the partitions that went offline with their directory."""
+        return self._failures.on_offline
+
+    @on_offline.setter
+    def on_offline(self, callback: Callable[[list[TopicPartition]], None]) -> None:
+        self._failures.on_offline = callback
+
+    @property
+    def on_all_offline(self) -> Callable[[], None]:
+        """Called when no directory is left."""
+        return self._failures.on_all_offline
+
+    @on_all_offline.setter
+    def on_all_offline(self, callback: Callable[[], None]) -> None:
+        self._failures.on_all_offline = callback
 
     async def disk_usage(self) -> dict[str, DiskUsage]:
-        """Size and free space of the disks under the directories that can be asked."""
-        return await self._run_in_thread(self._directories.usage)
+        """Returns size and free space of the disks under the directories that can be asked."""
+
+        def ask() -> dict[str, DiskUsage]:
+            usages = {path: one.usage() for path, one in self._directories.items()}
+            return {path: usage for path, usage in usages.items() if usage is not None}
+
+        return await self._machine.threads.run(ask)
 
     def describe_dirs(self) -> list[LogDirInfo]:
-        replicas: dict[str, list[ReplicaInfo]] = {
+        replicas = {
             path: [ReplicaInfo(log.topic_partition, log.size, log.log_end_offset) for log in logs]
-            for path, logs in self._logs_by_directory().items()
+            for path, logs in self._served.by_directory().items()
         }
         for move in self._moves:
             future = move.future
@@ -348,41 +411,6 @@ class LogManager(MovableLogs):
                 ReplicaInfo(move.topic_partition, future.size, future.log_end_offset, move.lag)
             )
         return [
-            LogDirInfo(
-                directory.path, directory.offline, replicas[directory.path], directory.cordoned
-            )
-            for directory in self._directories
+            LogDirInfo(path, directory.offline, replicas[path], directory.cordoned)
+            for path, directory in self._directories.items()
         ]
-
-    # End ---------------------------------------------------------------------------------------
-
-    async def shutdown(self, broker_epoch: int = -1) -> None:
-        """Flush and close everything; directories without a failure get the clean marker.
-
-        A partition that could not be opened keeps its directory unclean, so that it is checked
-        at the next start.
-        """
-        await self.cleaner.close()
-        futures = self._moves.stop()
-        await self._background.close()
-        by_directory = self._logs_by_directory()
-        for path, future in futures:
-            by_directory[path].append(future)
-        try:
-            for path, logs in by_directory.items():
-                directory = self._directories[path]
-                clean = await close_logs(
-                    logs, directory, self._disk, self._clock, self._run_in_thread
-                )
-                await self.checkpoint()
-                if clean and directory.offline is None and path not in self._unclean:
-                    await self._run_in_thread(directory.write_clean_marker, broker_epoch)
-        finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Close all files and release the directories, whatever state they are in."""
-        for log in self.logs.values():
-            log.close()
-        for directory in self._directories:
-            directory.release()

@@ -96,6 +96,12 @@ class LeaderEpochs:
         self._starts[0] = start_offset
         self.dirty = True
 
+    def take_over(self, other: LeaderEpochs) -> None:
+        """Know what ``other`` knows; no checkpoint file has it."""
+        self._epochs, self._starts = list(other._epochs), list(other._starts)
+        self.latest_epoch = other.latest_epoch
+        self.dirty = True
+
     def clear(self) -> None:
         if self._epochs:
             self._epochs.clear()

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.files.producer_snapshot import SnapshotEntry
+from moldau.log.partition.results import ActiveProducer
 from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
 from moldau.records.control import ControlType, read_control_type, read_coordinator_epoch
@@ -143,6 +144,13 @@ class ProducerState:
         self._completed.clear()
         self.end_offset = end_offset
 
+    def take_over(self, other: ProducerState) -> None:
+        """Know what ``other`` knows, which is not used any more."""
+        self.producers = other.producers
+        self.end_offset = other.end_offset
+        self._open = other._open
+        self._completed = other._completed
+
     def expire(self, oldest_ms: int) -> None:
         """Forget producers without a transaction that wrote nothing since ``oldest_ms``."""
         idle = [
@@ -254,6 +262,19 @@ class ProducerState:
             unreplicated = min(completed)
             return unreplicated if undecided is None else min(undecided, unreplicated)
         return undecided
+
+    def active(self) -> list[ActiveProducer]:
+        return [
+            ActiveProducer(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.txn_first_offset,
+            )
+            for entry in self.producers.values()
+        ]
 
     def snapshot(self) -> list[SnapshotEntry]:
         return [entry.to_snapshot() for entry in self.producers.values()]

@@ -35,6 +35,7 @@ from moldau.log.partition.log import PartitionLog
 from moldau.log.partition.producer_snapshots import ProducerSnapshots, replay
 from moldau.log.partition.producer_state import ProducerState, apply_batch
 from moldau.log.recovery.leftovers import clean_up
+from moldau.log.recovery.stats import RecoveryStats
 from moldau.log.recovery.trusted_index import find_trusted_start
 from moldau.log.segment.batches import iter_file_batches, iter_file_headers
 from moldau.log.segment.segment import Segment
@@ -46,24 +47,6 @@ from moldau.records.errors import CorruptRecordError
 _log = logging.getLogger(__name__)
 
 DEFAULT_EXPIRATION_MS = 86_400_000
-
-
-class RecoveryStats:
-    """What opening logs cost; shared by the logs of a directory."""
-
-    __slots__ = ("bytes_scanned", "bytes_truncated", "segments_removed", "segments_scanned")
-
-    def __init__(self) -> None:
-        self.segments_scanned = 0
-        self.bytes_scanned = 0
-        self.bytes_truncated = 0
-        self.segments_removed = 0
-
-    def add(self, other: RecoveryStats) -> None:
-        self.segments_scanned += other.segments_scanned
-        self.bytes_scanned += other.bytes_scanned
-        self.bytes_truncated += other.bytes_truncated
-        self.segments_removed += other.segments_removed
 
 
 def load_log(
@@ -165,10 +148,10 @@ class _Loader:
         )
         if crashed:
             # The names of what the last process made may not be durable yet.
-            log.created(self._directory.rpartition("/")[0])
+            log.durability.created(self._directory.rpartition("/")[0])
         if self._has_gaps and self._is_point_lost:
             # Kept this once: after another crash the recovery point has to explain them.
-            log.flush(self._now_ms)
+            log.durability.flush(self._now_ms)
         return log
 
     # What is there -----------------------------------------------------------------------------

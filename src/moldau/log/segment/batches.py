@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.machine.disk import File
 from moldau.records.batch import (
@@ -14,7 +15,11 @@ from moldau.records.batch import (
     BatchHeader,
     crc_is_valid,
 )
+from moldau.records.errors import CorruptRecordError
 
+_SCAN: Final = struct.Struct(">qi11xi")
+"""Base offset, batch length, last offset delta: what a search by offset looks at."""
+_SCAN_BYTES: Final = 8192
 _SMALL_READ: Final = 4096
 _LARGE_READ: Final = 262_144
 _SMALL_BATCH: Final = 2048
@@ -76,3 +81,29 @@ def iter_file_batches(
             yield position, make(unpack(whole, 0)), memoryview(whole)
             at = size
         position += at
+
+
+class BatchPosition(NamedTuple):
+    position: int
+    size: int
+    base_offset: int
+
+
+def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
+    """The first batch in ``[position, end)`` whose last offset is at least ``offset``."""
+    unpack = _SCAN.unpack_from
+    while position + HEADER_SIZE <= end:
+        chunk = file.pread(min(_SCAN_BYTES, end - position), position)
+        limit = len(chunk) - HEADER_SIZE
+        at = 0
+        while at <= limit:
+            base_offset, length, delta = unpack(chunk, at)
+            if length < HEADER_SIZE - LOG_OVERHEAD:
+                raise CorruptRecordError(f"{file.path}: batch of {length} bytes at {position + at}")
+            if base_offset + delta >= offset:
+                return BatchPosition(position + at, length + LOG_OVERHEAD, base_offset)
+            at += length + LOG_OVERHEAD
+        if at == 0:
+            break
+        position += at
+    return None

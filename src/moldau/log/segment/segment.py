@@ -6,9 +6,9 @@ Kafka's: an entry once more than ``index.interval.bytes`` went in since the last
 
 from __future__ import annotations
 
-import struct
-from typing import Final, NamedTuple
+from typing import Final, Self
 
+from moldau.config import TopicConfig
 from moldau.log.errors import CorruptIndexError
 from moldau.log.files.names import (
     DELETED_SUFFIX,
@@ -19,26 +19,16 @@ from moldau.log.files.names import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
-from moldau.log.segment.batches import iter_file_headers
+from moldau.log.segment.batches import BatchPosition, find_batch, iter_file_headers
 from moldau.log.segment.offset_index import OffsetIndex
 from moldau.log.segment.time_index import TimeIndex, TimestampOffset
 from moldau.log.segment.transaction_index import AbortedTransaction, TransactionIndex
 from moldau.machine.disk import Buffer, Disk, File
-from moldau.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from moldau.records.batch import HEADER_SIZE, BatchHeader, read_header
 from moldau.records.errors import CorruptRecordError
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 UNKNOWN_TIMESTAMP: Final = -(2**63)
-
-_SCAN: Final = struct.Struct(">qi11xi")
-"""Base offset, batch length, last offset delta: what a search by offset looks at."""
-_SCAN_BYTES: Final = 8192
-
-
-class BatchPosition(NamedTuple):
-    position: int
-    size: int
-    base_offset: int
 
 
 class Segment:
@@ -60,6 +50,7 @@ class Segment:
         "full",
         "index_interval",
         "max_offset",
+        "roll_after",
         "rolling_timestamp",
         "sealed",
         "size",
@@ -92,10 +83,38 @@ class Segment:
         self.created_ms = created_ms
         self.rolling_timestamp = UNKNOWN_TIMESTAMP
         """Timestamp of the first append, from which ``segment.ms`` counts."""
+        self.roll_after = UNKNOWN_TIMESTAMP
+        """An append with a later timestamp has to look whether the segment is too old for it."""
         self.size = size
         self.sealed = False
         self.full = False
         """An index has no room left: the next append needs a new segment."""
+
+    @classmethod
+    def with_config(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: TopicConfig,
+        *,
+        created_ms: int,
+        size: int = 0,
+    ) -> Self:
+        return cls(
+            disk,
+            directory,
+            base_offset,
+            index_interval=config.index_interval_bytes,
+            index_bytes=config.segment_index_bytes,
+            created_ms=created_ms,
+            size=size,
+        )
+
+    def configure(self, config: TopicConfig) -> None:
+        """The settings of the topic have changed; what is preallocated stays as it is."""
+        self.index_interval = config.index_interval_bytes
+        self.roll_after = UNKNOWN_TIMESTAMP
 
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{file_name(self.base_offset, suffix)}"
@@ -407,6 +426,7 @@ class Segment:
         self.sealed = False
         self._indexed_size = -1
         self.bytes_since_index_entry = 0
+        self.roll_after = UNKNOWN_TIMESTAMP
         if self.size == 0:
             self.rolling_timestamp = UNKNOWN_TIMESTAMP
 
@@ -458,23 +478,3 @@ class Segment:
         """Let go of files. A reader that holds the log file keeps it open."""
         self._close_indexes()
         self._file = None
-
-
-def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
-    """The first batch in ``[position, end)`` whose last offset is at least ``offset``."""
-    unpack = _SCAN.unpack_from
-    while position + HEADER_SIZE <= end:
-        chunk = file.pread(min(_SCAN_BYTES, end - position), position)
-        limit = len(chunk) - HEADER_SIZE
-        at = 0
-        while at <= limit:
-            base_offset, length, delta = unpack(chunk, at)
-            if length < HEADER_SIZE - LOG_OVERHEAD:
-                raise CorruptRecordError(f"{file.path}: batch of {length} bytes at {position + at}")
-            if base_offset + delta >= offset:
-                return BatchPosition(position + at, length + LOG_OVERHEAD, base_offset)
-            at += length + LOG_OVERHEAD
-        if at == 0:
-            break
-        position += at
-    return None

@@ -9,7 +9,7 @@ import errno
 import random
 
 import pytest
-from tests.unit.log.make import DIRECTORY, make_batch
+from tests.support.partition_log import DIRECTORY, make_batch
 
 from moldau.log.cleaner.messages import GroupCleaned
 from moldau.log.cleaner.swap import remove_cleaned, swap_in

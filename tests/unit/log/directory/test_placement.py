@@ -7,7 +7,8 @@ import errno
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.directory.placement import LogDirectories
+from moldau.log.directory.log_directory import LogDirectory
+from moldau.log.directory.placement import Placement
 from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
@@ -33,85 +34,97 @@ def disks() -> Disks:
 
 
 @pytest.fixture
-def directories(disks: Disks) -> LogDirectories:
-    return LogDirectories(disks, PATHS)
+def directories(disks: Disks) -> dict[str, LogDirectory]:
+    return {path: LogDirectory(disks, path) for path in PATHS}
+
+
+@pytest.fixture
+def placement(directories: dict[str, LogDirectory]) -> Placement:
+    return Placement(directories)
 
 
 def partition(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def place(directories: LogDirectories, number: int) -> str:
-    directory = directories.for_new(partition(number), is_new=True)
-    directories.add(partition(number), directory)
+def place(placement: Placement, number: int) -> str:
+    directory = placement.for_new(partition(number), is_new=True)
+    placement.add(partition(number), directory)
     return directory.path
 
 
-def test_the_number_of_partitions_decides_and_then_the_room(directories: LogDirectories) -> None:
-    directories.look_for_room()
-    assert [place(directories, number) for number in range(6)] == ["/d2", "/d3", "/d1"] * 2
-    directories.remove(partition(2))
-    assert place(directories, 6) == "/d1", "the fewest, although it is the fullest"
+def test_the_number_of_partitions_decides_and_then_the_room(placement: Placement) -> None:
+    placement.look_for_room()
+    assert [place(placement, number) for number in range(6)] == ["/d2", "/d3", "/d1"] * 2
+    placement.remove(partition(2))
+    assert place(placement, 6) == "/d1", "the fewest, although it is the fullest"
 
 
 def test_without_knowledge_of_room_the_order_of_the_setting_decides(
-    directories: LogDirectories, disks: Disks
+    placement: Placement, disks: Disks
 ) -> None:
     disks.fail(errno.EIO, operations=frozenset({"usage"}))
-    directories.look_for_room()
-    assert [place(directories, number) for number in range(3)] == list(PATHS)
+    placement.look_for_room()
+    assert [place(placement, number) for number in range(3)] == list(PATHS)
 
 
-def test_a_reservation_counts(directories: LogDirectories) -> None:
-    directories.reserve(directories["/d1"])
-    assert place(directories, 0) == "/d2"
-    directories.release(directories["/d1"])
-    assert place(directories, 1) == "/d1"
+def test_a_reservation_counts(placement: Placement, directories: dict[str, LogDirectory]) -> None:
+    placement.reserve(directories["/d1"])
+    assert place(placement, 0) == "/d2"
+    placement.release(directories["/d1"])
+    assert place(placement, 1) == "/d1"
 
 
-def test_a_wanted_directory_wins_once(directories: LogDirectories) -> None:
-    directories.prefer(partition(0), "/d3")
-    assert place(directories, 0) == "/d3"
-    directories.remove(partition(0))
-    assert place(directories, 0) == "/d1"
+def test_a_wanted_directory_wins_once(placement: Placement) -> None:
+    placement.prefer(partition(0), "/d3")
+    assert place(placement, 0) == "/d3"
+    placement.remove(partition(0))
+    assert place(placement, 0) == "/d1"
 
 
-def test_a_wanted_directory_that_is_offline_is_not_used(directories: LogDirectories) -> None:
-    directories.prefer(partition(0), "/d3")
+def test_a_wanted_directory_that_is_offline_is_not_used(
+    placement: Placement, directories: dict[str, LogDirectory]
+) -> None:
+    placement.prefer(partition(0), "/d3")
     directories["/d3"].offline = "it burns"
-    assert place(directories, 0) == "/d1"
+    assert place(placement, 0) == "/d1"
 
 
-def test_only_so_many_wishes_are_remembered(directories: LogDirectories) -> None:
+def test_only_so_many_wishes_are_remembered(placement: Placement) -> None:
     for number in range(10_001):
-        directories.prefer(partition(number), "/d3")
-    assert place(directories, 0) == "/d1", "the oldest wish is forgotten"
-    assert place(directories, 10_000) == "/d3"
+        placement.prefer(partition(number), "/d3")
+    assert place(placement, 0) == "/d1", "the oldest wish is forgotten"
+    assert place(placement, 10_000) == "/d3"
 
 
-def test_offline_and_tried_directories_are_left_out(directories: LogDirectories) -> None:
+def test_offline_and_tried_directories_are_left_out(
+    placement: Placement, directories: dict[str, LogDirectory]
+) -> None:
     directories["/d1"].offline = "it burns"
-    assert place(directories, 0) == "/d2"
-    found = directories.for_new(partition(1), is_new=True, tried={"/d3"})
+    assert place(placement, 0) == "/d2"
+    found = placement.for_new(partition(1), is_new=True, tried={"/d3"})
     assert found.path == "/d2"
     with pytest.raises(KafkaError) as error:
-        directories.for_new(partition(1), is_new=True, tried={"/d2", "/d3"})
+        placement.for_new(partition(1), is_new=True, tried={"/d2", "/d3"})
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_what_may_lie_in_an_unread_directory_is_not_begun_anew(
-    directories: LogDirectories,
+    placement: Placement,
 ) -> None:
-    directories.unread.append("/d2")
+    placement.unread.append("/d2")
     with pytest.raises(KafkaError, match="could not be read"):
-        directories.for_new(partition(0), is_new=False)
-    assert place(directories, 0) == "/d1"
+        placement.for_new(partition(0), is_new=False)
+    assert place(placement, 0) == "/d1"
 
 
-def test_a_cordoned_directory_gets_nothing_until_all_are(directories: LogDirectories) -> None:
-    directories.cordon(["/d1", "/d2"])
-    assert [place(directories, number) for number in range(3)] == ["/d3"] * 3
-    directories.cordon(PATHS)
-    assert place(directories, 3) == "/d1", "who is sent here all the same is served"
-    directories.cordon([])
-    assert place(directories, 4) == "/d2"
+def test_a_cordoned_directory_gets_nothing_until_all_are(
+    placement: Placement, directories: dict[str, LogDirectory]
+) -> None:
+    directories["/d1"].cordoned = directories["/d2"].cordoned = True
+    assert [place(placement, number) for number in range(3)] == ["/d3"] * 3
+    directories["/d3"].cordoned = True
+    assert place(placement, 3) == "/d1", "who is sent here all the same is served"
+    for directory in directories.values():
+        directory.cordoned = False
+    assert place(placement, 4) == "/d2"

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import CorruptCheckpointError, CorruptSnapshotError
 from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.log.files.meta_properties import (
     MetaProperties,
-    claim_directories,
-    read_meta_properties,
 )
 from moldau.log.files.partition_metadata import (
     decode_uuid,
@@ -213,25 +210,3 @@ def test_meta_properties_of_the_zookeeper_days_are_read() -> None:
 def test_damaged_meta_properties_are_noticed(text: bytes) -> None:
     with pytest.raises(CorruptCheckpointError):
         MetaProperties.decode(text, "f")
-
-
-def test_directories_are_claimed_once_and_kept(disk: MemoryDisk) -> None:
-    first = claim_directories(disk, ["/data"], "cluster", 1)
-    assert claim_directories(disk, ["/data"], "cluster", 1) == first
-    properties = read_meta_properties(disk, "/data")
-    assert properties == MetaProperties("cluster", 1, first["/data"])
-
-
-def test_a_directory_of_another_cluster_or_node_is_refused(disk: MemoryDisk) -> None:
-    claim_directories(disk, ["/data"], "cluster", 1)
-    with pytest.raises(KafkaError) as other_cluster:
-        claim_directories(disk, ["/data"], "other", 1)
-    assert other_cluster.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
-    with pytest.raises(KafkaError, match="belongs to node 1"):
-        claim_directories(disk, ["/data"], "cluster", 2)
-
-
-def test_an_old_directory_is_brought_up_to_date(disk: MemoryDisk) -> None:
-    disk.write("/data/meta.properties", b"version=0\nbroker.id=1\n")
-    ids = claim_directories(disk, ["/data"], "cluster", 1)
-    assert read_meta_properties(disk, "/data") == MetaProperties("cluster", 1, ids["/data"])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from moldau.log.files import names
@@ -44,7 +46,7 @@ def test_directory_names_give_their_partition(
 
 def test_a_directory_marked_for_deletion_fits_a_file_name() -> None:
     partition = TopicPartition("t" * 249, 12345)
-    name = names.marked_dir_name(partition, names.DELETE_DIR_SUFFIX)
+    name = names.marked_dir_name(partition, UUID(int=7), names.DELETE_DIR_SUFFIX)
     assert len(name) == 255
     parsed = names.parse_dir_name(name)
     assert parsed is not None

@@ -6,96 +6,19 @@ import asyncio
 import errno
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 import pytest
-from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches
+from tests.support.log_manager import A0, A1, B0, CONFIG, TOPIC_ID, Broker, settle
+from tests.support.partition_log import NOW_MS, fill, make_batch, read_batches
 
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import LogManager
 from moldau.log.files.checkpoints import read_offsets
-from moldau.machine.clock import Timer
-from moldau.machine.disk import Disk
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
-
-P = ParamSpec("P")
-T = TypeVar("T")
-A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-x", 0)
-TOPIC_ID = uuid4()
-CONFIG = TopicConfig(segment_bytes=1000, file_delete_delay_ms=60_000)
-
-
-class ManualTimer:
-    def __init__(self, at: float, callback: Callable[[], object]) -> None:
-        self.at = at
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """Time that passes when the test says so."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._timers: list[ManualTimer] = []
-
-    def now_ms(self) -> int:
-        return NOW_MS + int(self._now * 1000)
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
-        timer = ManualTimer(self._now + delay, callback)
-        self._timers.append(timer)
-        return timer
-
-    async def advance(self, seconds: float) -> None:
-        end = self._now + seconds
-        while due := [t for t in self._timers if t.at <= end and not t.cancelled]:
-            timer = min(due, key=lambda t: t.at)
-            self._timers.remove(timer)
-            self._now = max(self._now, timer.at)
-            timer.callback()
-            await settle()
-        self._now = end
-
-
-async def settle() -> None:
-    """Let tasks run until they wait for something else than the loop."""
-    for _ in range(30):
-        await asyncio.sleep(0)
-
-
-async def run_here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Instead of a thread: another turn of the loop."""
-    await asyncio.sleep(0)
-    return function(*args, **kwargs)
-
-
-class Broker:
-    def __init__(self, disk: Disk, dirs: tuple[str, ...] = ("/d1",)) -> None:
-        self.disk = disk
-        self.dirs = dirs
-        self.clock = ManualClock()
-        self.config = BrokerConfig.load({"node.id": "1"})
-
-    async def start(self) -> LogManager:
-        self.manager = LogManager(self.disk, self.dirs, self.config, self.clock, run_here)
-        await self.manager.start(lambda _: CONFIG)
-        return self.manager
-
-    def create(self, topic_partition: TopicPartition, topic_id: UUID = TOPIC_ID) -> None:
-        self.manager.get_or_create(topic_partition, topic_id, CONFIG)
 
 
 @pytest.fixture
@@ -465,7 +388,7 @@ async def test_a_directory_that_cannot_be_opened_is_left_out() -> None:
     disk.makedirs("/d1")
     disk.makedirs("/d2")
     disk.fail(errno.EIO, after=1, operations=frozenset({"listdir"}))
-    manager = LogManager(disk, broker.dirs, broker.config, broker.clock, run_here)
+    manager = broker.new_manager()
     starting = asyncio.ensure_future(manager.start(lambda _: CONFIG))
     await starting
     disk.heal()

@@ -7,9 +7,9 @@ import errno
 import random
 
 import pytest
+from tests.support.log_manager import A0, B0, TOPIC_ID, Broker, settle
 from tests.support.logs import records_of
-from tests.unit.log.make import NOW_MS, fill, make_batch
-from tests.unit.log.manager.test_manager import A0, B0, TOPIC_ID, Broker, settle
+from tests.support.partition_log import NOW_MS, fill, make_batch
 
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.log import LogManager, PartitionLog

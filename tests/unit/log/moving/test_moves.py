@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches, read_values
-from tests.unit.log.manager.test_manager import A0, A1, CONFIG, TOPIC_ID, Broker, settle
+from tests.support.log_manager import A0, A1, CONFIG, TOPIC_ID, Broker, settle
+from tests.support.partition_log import NOW_MS, fill, make_batch, read_batches, read_values
 
 from moldau.config import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError

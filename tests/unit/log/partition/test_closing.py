@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.log.make import (
+from tests.support.partition_log import (
     DIRECTORY,
     NOW_MS,
     close_cleanly,
@@ -112,7 +112,7 @@ def test_torn_epochs_are_read_from_the_log_again(disk: MemoryDisk, torn: bytes) 
     for epoch in (0, 0, 0, 1, 1):
         log.append_as_leader(make_batch(), epoch, NOW_MS)
     assert len(log.segments) == 5
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.close()
     disk.write(EPOCHS, torn)
     again = open_log(disk, config, recovery_point=5)

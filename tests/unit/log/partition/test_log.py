@@ -6,9 +6,10 @@ import contextlib
 import errno
 
 import pytest
-from tests.unit.log.make import (
+from tests.support.partition_log import (
     DIRECTORY,
     NOW_MS,
+    Observer,
     close_cleanly,
     fill,
     make_batch,
@@ -280,11 +281,11 @@ def test_append_time_batches_are_found_by_their_first_record(disk: MemoryDisk) -
 
 def test_a_full_segment_rolls_and_leaves_everything_in_its_files(disk: MemoryDisk) -> None:
     log = open_log(disk, SMALL)
-    rolled: list[object] = []
-    log.on_roll = rolled.append
+    observer = Observer(log)
     fill(log, 12)
     second = log.segments[1].base_offset
-    assert len(rolled) == len(log.segments) - 1 > 0
+    assert observer.rolled_to == [segment.base_offset for segment in log.segments[1:]]
+    assert len(observer.rolled_to) > 0
     names = disk.listdir(DIRECTORY)
     for suffix in ("log", "index", "timeindex"):
         assert f"{0:020d}.{suffix}" in names
@@ -366,8 +367,7 @@ def test_a_preallocated_segment_is_cut_to_its_size(disk: MemoryDisk) -> None:
 def test_deleting_records_moves_the_start_and_removes_whole_segments(disk: MemoryDisk) -> None:
     log = open_log(disk, SMALL)
     fill(log, 40)
-    removed: list[str] = []
-    log.on_segments_removed = lambda _, paths: removed.extend(paths)
+    removed = Observer(log).removed
     third = log.segments[2].base_offset
     assert log.increment_log_start_offset(third + 1)
     assert log.log_start_offset == third + 1
@@ -389,7 +389,7 @@ def test_truncation_cuts_at_a_batch(disk: MemoryDisk) -> None:
             make_batch(2, size=50, producer_id=1, sequence=number * 2), number // 5, NOW_MS
         )
     before = read_batches(log)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     assert not log.truncate_to(40, NOW_MS)
     assert log.truncate_to(25, NOW_MS)
     assert log.log_end_offset == log.recovery_point == 24
@@ -421,28 +421,28 @@ def test_truncating_fully_begins_elsewhere(disk: MemoryDisk) -> None:
 def test_the_recovery_point_follows_a_flush(disk: MemoryDisk) -> None:
     log = open_log(disk)
     fill(log, 3)
-    job = log.prepare_flush()
+    job = log.durability.prepare_flush()
     assert job is not None
     fill(log, 2)
     job.run()
     assert log.recovery_point == 0
-    log.complete_flush(job, NOW_MS)
+    log.durability.complete_flush(job, NOW_MS)
     assert log.recovery_point == 3
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     assert log.recovery_point == 5
-    assert log.prepare_flush() is None
+    assert log.durability.prepare_flush() is None
     assert disk.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
 
 
 def test_a_flush_from_before_a_truncation_does_not_count(disk: MemoryDisk) -> None:
     log = open_log(disk)
     fill(log, 10)
-    job = log.prepare_flush()
+    job = log.durability.prepare_flush()
     assert job is not None
     log.truncate_to(5, NOW_MS)
     fill(log, 5)
     job.run()
-    log.complete_flush(job, NOW_MS)
+    log.durability.complete_flush(job, NOW_MS)
     assert log.recovery_point == 0
 
 
@@ -450,17 +450,17 @@ def test_flush_messages_asks_for_a_flush_before_the_answer(disk: MemoryDisk) -> 
     log = open_log(disk, TopicConfig(flush_messages=3))
     assert not log.append_as_leader(make_batch(2), 0, NOW_MS).flush_due
     assert log.append_as_leader(make_batch(1), 0, NOW_MS).flush_due
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     assert not log.append_as_leader(make_batch(2), 0, NOW_MS).flush_due
 
 
 def test_a_failed_sync_takes_the_log_offline(disk: MemoryDisk) -> None:
     log = open_log(disk)
-    failed: list[object] = []
+    failed: list[str] = []
     log.on_failure = failed.append
     fill(log, 3)
     disk.fail(5, operations=frozenset({"sync"}))
-    assert code_of(log.flush, NOW_MS) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(log.durability.flush, NOW_MS) is ErrorCode.KAFKA_STORAGE_ERROR
     disk.heal()
     for call in (
         lambda: log.append_as_leader(make_batch(), 0, NOW_MS),
@@ -470,11 +470,10 @@ def test_a_failed_sync_takes_the_log_offline(disk: MemoryDisk) -> None:
         lambda: log.max_timestamp_offset(),
         lambda: log.roll(NOW_MS),
         lambda: log.truncate_to(0, NOW_MS),
-        log.prepare_flush,
+        log.durability.prepare_flush,
     ):
         assert code_of(call) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert failed == [log]
-    assert log.failure is not None
+    assert failed == [log.failure]
 
 
 @pytest.mark.parametrize("operation", ["open", "sync"])
@@ -491,17 +490,17 @@ def test_a_lack_of_descriptors_passes(disk: MemoryDisk, operation: str) -> None:
         lambda: log.read(0, 1000, 30),
         lambda: log.append_as_leader(make_batch(), 0, NOW_MS),
         lambda: log.roll(NOW_MS),
-        lambda: log.flush(NOW_MS),
+        lambda: log.durability.flush(NOW_MS),
     ):
         with contextlib.suppress(KafkaError):
             call()
-    assert code_of(log.flush, NOW_MS) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(log.durability.flush, NOW_MS) is ErrorCode.KAFKA_STORAGE_ERROR
     disk.heal()
     assert log.failure is None
     assert read_batches(log).startswith(wanted)
     end = log.log_end_offset
     assert log.append_as_leader(make_batch(), 0, NOW_MS).first_offset == end
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     assert log.recovery_point == end + 1
     log.close()
     again = open_log(disk, SMALL, recovery_point=end + 1)

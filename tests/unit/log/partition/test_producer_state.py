@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.log.make import NOW_MS, make_batch
+from tests.support.partition_log import NOW_MS, make_batch
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.partition.producer_state import AppendOrigin, EndMarker, ProducerState

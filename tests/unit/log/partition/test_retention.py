@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.log.make import (
+from tests.support.partition_log import (
     DIRECTORY,
     NOW_MS,
+    Observer,
     close_cleanly,
     fill,
     make_batch,
@@ -284,8 +285,7 @@ def test_a_reader_in_flight_finishes(disk: MemoryDisk) -> None:
 
 def test_files_are_renamed_and_named_to_whoever_removes_them(disk: MemoryDisk) -> None:
     log = old_and_new(disk)
-    removed: list[str] = []
-    log.on_segments_removed = lambda _, paths: removed.extend(paths)
+    removed = Observer(log).removed
     clean(log)
     waiting = [name for name in disk.listdir(DIRECTORY) if name.endswith(".deleted")]
     assert sorted(removed) == sorted(f"{DIRECTORY}/{name}" for name in waiting)
@@ -343,7 +343,7 @@ def test_a_power_cut_amid_deletion_leaves_a_log_that_opens(disk: MemoryDisk) -> 
         broken = MemoryDisk(disk.rng)
         broken.makedirs(DIRECTORY)
         log = old_and_new(broken)
-        log.flush(NOW_MS)
+        log.durability.flush(NOW_MS)
         broken.sync_filesystem("/")
         broken.fail(5, after=operations, operations=frozenset({"rename"}))
         with suppress(StorageError):

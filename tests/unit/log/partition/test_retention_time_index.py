@@ -8,7 +8,7 @@ import random
 
 import pytest
 from tests.simulation.test_log_cleaner import Table
-from tests.unit.log.make import (
+from tests.support.partition_log import (
     DIRECTORY,
     NOW_MS,
     close_cleanly,
@@ -111,7 +111,7 @@ class Life:
         self.log = open_log(self.disk, CONFIG, clean=True, log_start_offset=start)
 
     def flush(self) -> None:
-        self.log.flush(NOW_MS)
+        self.log.durability.flush(NOW_MS)
 
     def crash(self) -> None:
         """The process dies: everything written is there, what was only in memory is not."""

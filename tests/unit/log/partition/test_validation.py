@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.unit.log.make import NOW_MS, make_batch
+from tests.support.partition_log import NOW_MS, make_batch
 
 from moldau.config import TopicConfig
 from moldau.errors import ErrorCode, KafkaError

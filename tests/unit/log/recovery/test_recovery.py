@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.log.make import (
+from tests.support.partition_log import (
     DIRECTORY,
     NOW_MS,
     close_cleanly,
@@ -22,7 +22,7 @@ from moldau.config import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.files.producer_snapshot import SnapshotEntry, encode_snapshot
-from moldau.log.recovery.opening import RecoveryStats
+from moldau.log.recovery.stats import RecoveryStats
 from moldau.machine.real.disk import OsDisk
 from moldau.records.batch import read_header
 from moldau.records.control import ControlType, build_end_txn_marker
@@ -71,7 +71,7 @@ def test_after_a_clean_stop_nothing_is_read_but_the_end(disk: MemoryDisk) -> Non
 
 def test_after_a_crash_only_what_lies_past_the_recovery_point_is_read(disk: MemoryDisk) -> None:
     log = filled(disk)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     flushed = log.size
     fill(log, 8)
     before = read_batches(log)
@@ -93,7 +93,7 @@ def test_a_segment_closed_after_the_last_flush_gets_its_indexes_again(disk: Memo
     log = open_log(disk, CONFIG)
     for number in range(3):
         log.append_as_leader(make_batch(timestamps=(NOW_MS + number,)), 0, NOW_MS)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.roll(NOW_MS)
     assert log.recovery_point == log.segments[1].base_offset
     log.close()
@@ -149,7 +149,7 @@ def test_damage_in_the_middle_ends_the_log_there(disk: MemoryDisk) -> None:
 
 def test_damage_before_the_recovery_point_is_not_looked_for(disk: MemoryDisk) -> None:
     log = filled(disk)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.close()
     damage(disk, segment_path(0, "log"), 200)
     assert open_log(disk, CONFIG, recovery_point=80).log_end_offset == 80
@@ -175,7 +175,7 @@ def test_a_flush_after_a_kill_makes_what_was_there_before_durable(disk: MemoryDi
     stored = read_batches(log)
     log.close()
     log = open_log(disk, CONFIG)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log = open_log(disk.power_cut(), CONFIG, recovery_point=log.recovery_point)
     assert log.log_end_offset == 3
     assert read_batches(log) == stored
@@ -281,7 +281,7 @@ def test_producers_come_back_without_any_snapshot(disk: MemoryDisk) -> None:
 def test_epochs_come_back_from_the_log(disk: MemoryDisk) -> None:
     log = filled(disk)
     wanted = log.leader_epochs.entries
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.close()
     for content in (b"0\n9\n", b"\xff\xff\xff", b""):
         disk.write(f"{DIRECTORY}/leader-epoch-checkpoint", content)
@@ -329,7 +329,7 @@ def test_flushed_aborts_are_not_indexed_twice(disk: MemoryDisk) -> None:
         timestamp=NOW_MS,
     )
     log.append_as_leader(memoryview(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.close()
     log = open_log(disk, CONFIG, recovery_point=2)
     assert log.aborted_transactions(0, 100) == [(4, 0)]
@@ -340,7 +340,7 @@ def test_snapshots_and_epochs_past_the_recovery_point_are_not_believed(disk: Mem
     second = log.segments[1].base_offset
     wanted = log.leader_epochs.entries
     true_snapshot = disk.read(segment_path(second, "snapshot"))
-    log.flush(NOW_MS)
+    log.durability.flush(NOW_MS)
     log.close()
     wrong = encode_snapshot([SnapshotEntry(99, 0, 5, 5, 0, NOW_MS, -1, -1)])
     disk.write(segment_path(second, "snapshot"), wrong)

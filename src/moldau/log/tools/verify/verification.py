@@ -26,7 +26,7 @@ from moldau.log.files.names import (
     STRAY_DIR_SUFFIX,
     parse_dir_name,
 )
-from moldau.log.moving.replaced import read_replaced
+from moldau.log.files.replaced_logs import read_replaced
 from moldau.log.tools.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.tools.verify.partition import Checked, PartitionCheck
 from moldau.machine.real.disk import OsDisk

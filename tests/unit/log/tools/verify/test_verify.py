@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.unit.log.make import NOW_MS, close_cleanly, make_batch, open_log
+from tests.support.partition_log import NOW_MS, close_cleanly, make_batch, open_log
 
 from moldau.config import TopicConfig
 from moldau.log import AppendOrigin

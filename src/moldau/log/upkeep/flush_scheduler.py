@@ -1,4 +1,4 @@
-"""Flushing logs without blocking the loop, and never twice at once for the same log.
+"""When which log is flushed: without blocking the loop, and never twice at once for the same log.
 
 Callers that ask while a flush is running share the next one, so that ``flush.messages=1`` costs one
 sync per round trip to the disk and not one per request.
@@ -7,19 +7,28 @@ sync per round trip to the disk and not one per request.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from moldau.log.errors import StorageError
-from moldau.log.manager.background import Background
 from moldau.log.partition.log import PartitionLog
+from moldau.log.upkeep.background import Background
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
+from moldau.model import TopicPartition
 
 
-class Flusher:
-    def __init__(self, clock: Clock, run_in_thread: RunInThread, background: Background) -> None:
+class FlushScheduler:
+    def __init__(
+        self,
+        clock: Clock,
+        run_in_thread: RunInThread,
+        background: Background,
+        logs: Mapping[TopicPartition, PartitionLog],
+    ) -> None:
         self._clock = clock
         self._run_in_thread = run_in_thread
         self._background = background
+        self._logs = logs
         self._running: dict[PartitionLog, asyncio.Future[None]] = {}
         self._requested: dict[PartitionLog, int] = {}
         self._held: dict[PartitionLog, asyncio.Future[None]] = {}
@@ -37,15 +46,14 @@ class Flusher:
                 log = log.replaced_by
             elif busy is not None:
                 await asyncio.shield(busy)
-            elif log.failure is not None:
-                raise StorageError(f"{log.topic_partition} is offline: {log.failure}")
-            elif log.recovery_point >= min(target, log.log_end_offset):
-                return
             else:
+                log.health.check()
+                if log.recovery_point >= min(target, log.log_end_offset):
+                    return
                 await self._run(log, offset)
 
     async def _run(self, log: PartitionLog, offset: int | None) -> None:
-        job = log.prepare_flush(offset)
+        job = log.durability.prepare_flush(offset)
         if job is None:
             return
         done = asyncio.get_running_loop().create_future()
@@ -53,9 +61,9 @@ class Flusher:
         try:
             await self._run_in_thread(job.run)
         except OSError as error:
-            raise log.flush_failed(job, error) from error
+            raise log.durability.flush_failed(job, error) from error
         else:
-            log.complete_flush(job, self._clock.now_ms())
+            log.durability.complete_flush(job, self._clock.now_ms())
         finally:
             del self._running[log]
             done.set_result(None)
@@ -80,8 +88,22 @@ class Flusher:
         await self.wait(log)
         await self._run(log, None)
 
+    # In the background -------------------------------------------------------------------------
+
+    async def request_due(self) -> None:
+        """Request a flush of every log whose ``flush.ms`` has passed since the last one."""
+        now_ms = self._clock.now_ms()
+        for log in self._logs.values():
+            # A clock that was set back must not put flushes off.
+            if (
+                not 0 <= now_ms - log.durability.last_flush_ms < log.config.flush_ms
+                and log.log_end_offset > log.recovery_point
+                and log.failure is None
+            ):
+                self.request(log, log.log_end_offset)
+
     def request(self, log: PartitionLog, offset: int) -> None:
-        """Flush up to ``offset`` soon, in the background, one log after the other."""
+        """Flush up to ``offset`` soon, one log after the other."""
         self._requested[log] = offset
         if not self._draining:
             self._draining = True
@@ -101,5 +123,5 @@ class Flusher:
             self._draining = False
 
     def forget(self, log: PartitionLog) -> None:
-        """The log is being deleted."""
+        """The log is served no more."""
         self._requested.pop(log, None)

@@ -7,18 +7,22 @@ can never replace a newer one, and those who wait for each other share a write.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import is_full
+from moldau.log.files.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from moldau.log.partition.log import PartitionLog
 from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
 from moldau.model import TopicPartition
 
-_log = logging.getLogger(__name__)
-
-Offsets = Mapping[TopicPartition, int]
+Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 
 class Checkpointer:
@@ -28,80 +32,76 @@ class Checkpointer:
         logs_by_directory: Callable[[], Mapping[str, list[PartitionLog]]],
         fail_directory: Callable[[str, str], None],
         run_in_thread: RunInThread,
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
-        self._directories = list(directories)
+        self._directories = tuple(directories)
         self._logs_by_directory = logs_by_directory
         self._fail_directory = fail_directory
         self._run_in_thread = run_in_thread
-        self._now_ms = now_ms
+        self._clock = clock
         self._written: dict[tuple[str, str], Offsets] = {}
         self._writing = asyncio.Lock()
         self.high_watermarks: Callable[[], Offsets] | None = None
         """Where the high watermarks come from; replication sets it."""
 
-    async def recovery_points(self) -> None:
+    async def write_all(self) -> None:
         await self.write_recovery_points()
+        await self.write_log_start_offsets()
+        await self.write_high_watermarks()
 
     async def write_recovery_points(self) -> bool:
-        """Whether they are all on disk now."""
-        return await self._each(
-            "recovery points",
+        """Returns whether they are all on disk now."""
+        return await self._write(
+            RECOVERY_POINT_CHECKPOINT,
             lambda logs: {log.topic_partition: log.recovery_point for log in logs},
-            LogDirectory.write_recovery_points,
         )
 
-    async def log_start_offsets(self) -> None:
+    async def write_log_start_offsets(self) -> None:
         """Only those that cannot be told from the first segment's name."""
-        await self._each(
-            "log start offsets",
+        await self._write(
+            LOG_START_OFFSET_CHECKPOINT,
             lambda logs: {
                 log.topic_partition: log.log_start_offset
                 for log in logs
                 if log.log_start_offset > log.segments[0].base_offset
             },
-            LogDirectory.write_log_start_offsets,
         )
 
     async def write_high_watermarks(self) -> None:
         if self.high_watermarks is None:
             return
         known = self.high_watermarks()
-        await self._each(
-            "high watermarks",
+        await self._write(
+            HIGH_WATERMARK_CHECKPOINT,
             lambda logs: {
                 log.topic_partition: known[log.topic_partition]
                 for log in logs
                 if log.topic_partition in known
             },
-            LogDirectory.write_high_watermarks,
         )
 
-    async def _each(
-        self,
-        what: str,
-        offsets_of: Callable[[list[PartitionLog]], Offsets],
-        write: Callable[[LogDirectory, Offsets], None],
-    ) -> bool:
-        """Whether all could be written. A full disk has to wait: what is older stays true."""
+    async def _write(self, name: str, offsets_of: Callable[[list[PartitionLog]], Offsets]) -> bool:
+        """Returns whether all could be written. A full disk has to wait: what is older stays
+        true.
+        """
         complete = True
         async with self._writing:
             logs = self._logs_by_directory()
             for directory in self._directories:
-                if directory.offline is not None:
+                if not directory.is_online:
                     continue
-                offsets = offsets_of(logs.get(directory.path, []))
-                key = (directory.path, what)
-                if self._written.get(key) == offsets:
+                offsets = offsets_of(logs[directory.path])
+                if self._written.get((directory.path, name)) == offsets:
                     continue
                 try:
-                    await self._run_in_thread(write, directory, offsets)
+                    await self._run_in_thread(directory.write_checkpoint, name, offsets)
                 except OSError as error:
                     complete = False
+                    problem = f"cannot write {name}: {error}"
                     if is_full(error):
-                        directory.tell_full(f"cannot write the {what}: {error}", self._now_ms())
+                        directory.tell_full(problem, self._clock.now_ms())
                     else:
-                        self._fail_directory(directory.path, f"cannot write the {what}: {error}")
+                        self._fail_directory(directory.path, problem)
                 else:
-                    self._written[key] = offsets
+                    self._written[directory.path, name] = offsets
         return complete

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from moldau.config import TopicConfig
 from moldau.log import PartitionLog
-from moldau.log.recovery.opening import RecoveryStats, load_log
+from moldau.log.recovery.opening import load_log
+from moldau.log.recovery.stats import RecoveryStats
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
@@ -18,6 +19,25 @@ from moldau.records.record import Record
 DIRECTORY = "/data/t-0"
 PARTITION = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
+
+
+class Observer:
+    """Remembers what a log tells."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        log.observe(self)
+        self.rolled_to: list[int] = []
+        self.removed: list[str] = []
+        self.refused: list[str] = []
+
+    def rolled(self, topic_partition: TopicPartition, base_offset: int) -> None:
+        self.rolled_to.append(base_offset)
+
+    def segments_removed(self, topic_partition: TopicPartition, paths: list[str]) -> None:
+        self.removed += paths
+
+    def disk_refused(self, topic_partition: TopicPartition, doing: str, error: OSError) -> None:
+        self.refused.append(doing)
 
 
 def make_batch(
@@ -80,7 +100,7 @@ def close_cleanly(log: PartitionLog) -> None:
     job = log.prepare_close()
     if job is not None:
         job.run()
-        log.complete_flush(job, NOW_MS)
+        log.durability.complete_flush(job, NOW_MS)
     log.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from moldau.errors import KafkaError
@@ -25,7 +25,7 @@ _SEGMENTS_PER_TURN: Final = 8
 
 
 class RetentionCheck:
-    def __init__(self, logs: Callable[[], Iterable[PartitionLog]], clock: Clock) -> None:
+    def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
         self._logs = logs
         self._clock = clock
         self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
@@ -34,7 +34,7 @@ class RetentionCheck:
     async def run(self) -> None:
         """Look at every log once."""
         done = 0
-        for log in tuple(self._logs()):
+        for log in tuple(self._logs.values()):
             deleted = _SEGMENTS_PER_TURN
             while deleted == _SEGMENTS_PER_TURN:
                 deleted = self._delete_old_segments(log)

@@ -47,9 +47,9 @@ class LogBuilder:
 
     def build_many(self, wanted: Sequence[WantedLog]) -> list[PartitionLog | StorageError]:
         results: list[PartitionLog | StorageError] = []
-        for one in wanted:
+        for log_wanted in wanted:
             try:
-                results.append(self.build(one))
+                results.append(self.build(log_wanted))
             except StorageError as error:
                 results.append(error)
         return results
@@ -75,7 +75,7 @@ class LogBuilder:
             with suppress(OSError):
                 self._disk.remove_tree(path)  # the partition may be made elsewhere
             raise CannotCreateError(directory, path, error) from error
-        log.created(directory.path)
+        log.durability.created(directory.path)
         return log
 
     def write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:

@@ -17,37 +17,37 @@ class Background:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[Timer] = set()
+        # Dictionaries, not sets: what happens to all of them happens in the order of their making.
+        self._tasks: dict[asyncio.Task[object], None] = {}
+        self._timers: dict[Callable[[], None], Timer] = {}
         self._closed = False
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         """Start a task; an exception is logged, nothing else depends on it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._finished)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _finished(self, task: asyncio.Task[object]) -> None:
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background work failed", exc_info=error)
 
-    def later(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def later(self, seconds: float, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Start a task after a while."""
         if self._closed:
             return
 
         def fire() -> None:
-            self._timers.discard(timer)
+            del self._timers[fire]
             self.spawn(work())
 
-        timer = self._clock.call_later(seconds, fire)
-        self._timers.add(timer)
+        self._timers[fire] = self._clock.call_later(seconds, fire)
 
     def every(
         self,
         seconds: float,
-        work: Callable[[], Coroutine[Any, Any, None]],
+        work: Callable[[], Coroutine[Any, Any, object]],
         *,
         first: float | None = None,
     ) -> None:
@@ -64,10 +64,10 @@ class Background:
         self.later(seconds if first is None else first, run)
 
     async def close(self) -> None:
-        """No timer fires any more; running tasks are waited for."""
+        """No timer fires any more; running tasks are waited for, the oldest first."""
         self._closed = True
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+            await asyncio.wait((next(iter(self._tasks)),))
