@@ -21,14 +21,15 @@ from moldau.machine.disk import Disk
 
 
 def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
-    """Finish or undo what was interrupted; answers the names that remain."""
+    """Finish or undo what was interrupted; returns the names that remain, sorted."""
     marked: dict[str, dict[str, tuple[int, str]]] = {
         DELETED_SUFFIX: {},
         CLEANED_SUFFIX: {},
         SWAP_SUFFIX: {},
     }
     remaining = []
-    for name in names:
+    # Sorted, because files are removed in this order: a file system has one of its own.
+    for name in sorted(names):
         parsed = parse_file_name(name)
         if parsed is not None and parsed[2]:
             marked[parsed[2]][name] = parsed[:2]
@@ -51,7 +52,7 @@ def clean_up(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
         disk.remove(f"{directory}/{name}")
     if swaps:
         remaining = _swap_in(disk, directory, remaining, swaps)
-    return remaining
+    return sorted(remaining)
 
 
 def _swap_in(

@@ -11,7 +11,7 @@ the rows instead of ending the dump: this is the tool for damaged files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -42,8 +42,14 @@ from moldau.log.segment.offset_index import OffsetPosition
 from moldau.log.segment.time_index import TimestampOffset
 from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.log.tools.dump_index import check_index, check_time_index
+from moldau.log.tools.files import (
+    DISK,
+    is_directory,
+    list_directories,
+    list_files,
+    open_for_reading,
+)
 from moldau.machine.disk import File
-from moldau.machine.real.disk import OsDisk, open_for_reading
 from moldau.records.batch import LOG_APPEND_TIME, BatchHeader, crc_is_valid
 from moldau.records.compression import Compression
 from moldau.records.control import ControlType, read_control_type
@@ -133,26 +139,26 @@ def dump_paths(
     with the log files beside them.
     """
     for path in paths:
-        for file in _files_of(Path(path)):
+        for file in _files_of(PurePath(path)):
             dump = dump_file(str(file), records=records, verify_indexes=verify_indexes)
             if dump is not None:
                 yield dump
 
 
-def _files_of(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
+def _files_of(path: PurePath) -> Iterator[PurePath]:
+    if not is_directory(path):
         yield path
         return
-    for child in sorted(path.iterdir()):
-        if child.is_dir():
-            yield from sorted(file for file in child.iterdir() if file.is_file())
+    for child in sorted((*list_files(path), *list_directories(path))):
+        if is_directory(child):
+            yield from list_files(child)
         else:
             yield child
 
 
 def dump_file(path: str, *, records: bool = False, verify_indexes: bool = False) -> FileDump | None:
     """Dump one file; None if it is none that belongs to a log directory."""
-    name = Path(path).name
+    name = PurePath(path).name
     parsed = parse_file_name(name)
     if parsed is not None:
         base_offset, suffix, _ = parsed
@@ -257,7 +263,7 @@ def _control_name(key: bytes | None) -> str:
 
 
 def _entries(dump: FileDump, entry_size: int) -> bytes:
-    data = OsDisk().read(dump.path)
+    data = DISK.read(dump.path)
     rest = len(data) % entry_size
     if rest:
         dump.problems.append(f"{rest} bytes at the end are no whole entry")
@@ -299,21 +305,21 @@ def _transactions(dump: FileDump) -> Iterator[Row]:
 
 def _snapshot(dump: FileDump) -> Iterator[Row]:
     try:
-        yield from decode_snapshot(OsDisk().read(dump.path))
+        yield from decode_snapshot(DISK.read(dump.path))
     except CorruptSnapshotError as error:
         dump.problems.append(str(error))
 
 
 def _epochs(dump: FileDump) -> Iterator[Row]:
     try:
-        yield from LeaderEpochs.decode(OsDisk().read(dump.path), dump.path).entries
+        yield from LeaderEpochs.decode(DISK.read(dump.path), dump.path).entries
     except CorruptCheckpointError as error:
         dump.problems.append(str(error))
 
 
 def _offsets(dump: FileDump) -> Iterator[Row]:
     try:
-        for (topic, partition), offset in read_offsets(OsDisk(), dump.path).items():
+        for (topic, partition), offset in read_offsets(DISK, dump.path).items():
             yield OffsetRow(topic, partition, offset)
     except CorruptCheckpointError as error:
         dump.problems.append(str(error))
@@ -321,14 +327,14 @@ def _offsets(dump: FileDump) -> Iterator[Row]:
 
 def _topic_id(dump: FileDump) -> Iterator[Row]:
     try:
-        yield TopicIdRow(read_partition_metadata(OsDisk(), str(Path(dump.path).parent)))
+        yield TopicIdRow(read_partition_metadata(DISK, str(PurePath(dump.path).parent)))
     except CorruptCheckpointError as error:
         dump.problems.append(str(error))
 
 
 def _meta_properties(dump: FileDump) -> Iterator[Row]:
     try:
-        yield MetaProperties.decode(OsDisk().read(dump.path), dump.path)
+        yield MetaProperties.decode(DISK.read(dump.path), dump.path)
     except CorruptCheckpointError as error:
         dump.problems.append(str(error))
 

@@ -9,8 +9,8 @@ from moldau.log.files.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from moldau.log.segment.batches import iter_file_headers
 from moldau.log.segment.offset_index import OffsetPosition
 from moldau.log.segment.time_index import TimestampOffset
+from moldau.log.tools.files import open_for_reading
 from moldau.machine.disk import File
-from moldau.machine.real.disk import open_for_reading
 from moldau.records.batch import BatchHeader
 
 

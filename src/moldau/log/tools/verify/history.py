@@ -9,9 +9,9 @@ from moldau.log.errors import CorruptCheckpointError, CorruptSnapshotError
 from moldau.log.files.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.files.producer_snapshot import SnapshotEntry, decode_snapshot
 from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.log.tools.files import DISK
 from moldau.log.tools.verify.batches import Walked
 from moldau.log.tools.verify.findings import Expectation, Finding
-from moldau.machine.real.disk import OsDisk
 
 
 class EpochCheck:
@@ -26,7 +26,7 @@ class EpochCheck:
         self.findings: list[Finding] = []
         if exists:
             try:
-                self._epochs = LeaderEpochs.decode(OsDisk().read(self._path), self._path)
+                self._epochs = LeaderEpochs.decode(DISK.read(self._path), self._path)
             except CorruptCheckpointError as error:
                 self._add(str(error), None)
 
@@ -97,7 +97,7 @@ class SnapshotCheck:
 
     def _compare(self, offset: int, path: str) -> Iterator[Finding]:
         try:
-            entries = decode_snapshot(OsDisk().read(path))
+            entries = decode_snapshot(DISK.read(path))
         except CorruptSnapshotError as error:
             done = "removed; an older one and the log replace it"
             yield Finding(path, str(error), done, None, offset)

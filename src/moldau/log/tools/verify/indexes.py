@@ -9,9 +9,9 @@ from itertools import pairwise
 from moldau.log.files.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.log.segment import offset_index, time_index, transaction_index
 from moldau.log.segment.transaction_index import AbortedTransaction
+from moldau.log.tools.files import DISK
 from moldau.log.tools.verify.batches import Walked
 from moldau.log.tools.verify.findings import Expectation, Finding
-from moldau.machine.real.disk import OsDisk
 
 _REBUILT = "rebuilt from the log"
 
@@ -36,7 +36,7 @@ class IndexChecks:
 
     def _read(self, path: str, entry: struct.Struct) -> list[tuple[int, int]]:
         try:
-            data = OsDisk().read(path)
+            data = DISK.read(path)
         except FileNotFoundError:
             return []
         rest = len(data) % entry.size
@@ -51,7 +51,7 @@ class IndexChecks:
     def _read_transactions(self) -> list[tuple[int, AbortedTransaction]]:
         entries: list[tuple[int, AbortedTransaction]] = []
         try:
-            data = OsDisk().read(self._txn_path)
+            data = DISK.read(self._txn_path)
         except FileNotFoundError:
             return entries
         size = transaction_index.ENTRY_SIZE

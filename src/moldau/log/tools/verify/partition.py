@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,11 +20,11 @@ from moldau.log.files.names import (
     parse_file_name,
 )
 from moldau.log.files.partition_metadata import read_partition_metadata
+from moldau.log.tools.files import DISK, list_files
 from moldau.log.tools.verify.batches import Walked
 from moldau.log.tools.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.tools.verify.history import EpochCheck, SnapshotCheck
 from moldau.log.tools.verify.segment import SegmentCheck
-from moldau.machine.real.disk import OsDisk
 
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _LEFTOVERS = {
@@ -50,7 +50,7 @@ class Checked(NamedTuple):
 class PartitionCheck:
     def __init__(
         self,
-        directory: Path,
+        directory: PurePath,
         expected: Expectation,
         totals: Totals,
         advance: Callable[[int], None],
@@ -64,7 +64,7 @@ class PartitionCheck:
         self._deep = deep
         self._bases: list[int] = []
         self._snapshots: dict[int, str] = {}
-        self._names = {path.name for path in directory.iterdir() if path.is_file()}
+        self._names = dict.fromkeys(path.name for path in list_files(directory))
         self.result = Checked(0, 0, None)
         """Known after ``run``."""
 
@@ -105,7 +105,7 @@ class PartitionCheck:
         topic_id = None
         if PARTITION_METADATA in self._names:
             try:
-                topic_id = read_partition_metadata(OsDisk(), str(self._directory))
+                topic_id = read_partition_metadata(DISK, str(self._directory))
             except CorruptCheckpointError as error:
                 path = str(self._directory / PARTITION_METADATA)
                 yield Finding(path, str(error), "written again, with the id the cluster knows")
@@ -114,7 +114,7 @@ class PartitionCheck:
     def _sort(self) -> Iterator[Finding]:
         """Find the segments; files that belong to none are told."""
         indexes: list[tuple[int, str]] = []
-        for name in sorted(self._names):
+        for name in self._names:
             parsed = parse_file_name(name)
             if parsed is None:
                 continue

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from moldau.log.files.names import INDEX_SUFFIX, LOG_SUFFIX
+from moldau.log.tools.files import exists, open_for_reading
 from moldau.log.tools.verify.batches import Unreadable, Walked, look_into, walk
 from moldau.log.tools.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.tools.verify.indexes import IndexChecks
-from moldau.machine.real.disk import open_for_reading
 
 
 class SegmentCheck:
@@ -42,7 +41,7 @@ class SegmentCheck:
         file = open_for_reading(self._path)
         self._totals.segments += 1
         self.size = file.size
-        if file.size and self._expected.clean and not Path(base_path + INDEX_SUFFIX).exists():
+        if file.size and self._expected.clean and not exists(base_path + INDEX_SUFFIX):
             yield Finding(base_path + INDEX_SUFFIX, "is missing", "rebuilt from the log")
         try:
             for found in walk(file):

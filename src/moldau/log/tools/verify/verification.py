@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 from uuid import UUID
 
@@ -18,8 +16,8 @@ from moldau.log.files.names import (
     CLUSTER_METADATA_TOPIC,
     FUTURE_DIR_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
-    LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_SUFFIX,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLACED_LOGS,
@@ -27,9 +25,9 @@ from moldau.log.files.names import (
     parse_dir_name,
 )
 from moldau.log.files.replaced_logs import read_replaced
+from moldau.log.tools.files import DISK, exists, is_in_use, list_directories, list_files
 from moldau.log.tools.verify.findings import Expectation, Finding, Level, Totals
 from moldau.log.tools.verify.partition import Checked, PartitionCheck
-from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 
 _MARKED: Final = {
@@ -50,10 +48,10 @@ class DirectoryInUseError(Exception):
 
 
 class Verification:
-    """``run`` answers what is wrong, as it goes; ``totals`` what it has seen so far."""
+    """``run`` yields what is wrong, as it goes; ``totals`` is what it has seen so far."""
 
     def __init__(self, paths: Iterable[str], *, deep: bool = False) -> None:
-        self._paths = [Path(path) for path in paths]
+        self._paths = [PurePath(path) for path in paths]
         self._deep = deep
         self._found: dict[TopicPartition, str] = {}
         self._topic_ids: dict[str, tuple[UUID, str]] = {}
@@ -64,7 +62,9 @@ class Verification:
         """Raises DirectoryInUseError before anything is read; ``advance`` hears of bytes read."""
         self._advance = advance
         for path in self._paths:
-            check_not_in_use(path if parse_dir_name(path.name) is None else path.parent)
+            log_dir = path if parse_dir_name(path.name) is None else path.parent
+            if is_in_use(log_dir):
+                raise DirectoryInUseError(f"a broker is using {log_dir}: stop it, or verify a copy")
         for path in self._paths:
             for finding in self._verify(path):
                 if finding.level is Level.DAMAGE:
@@ -73,21 +73,21 @@ class Verification:
                     self.totals.notes += 1
                 yield finding
 
-    def _verify(self, path: Path) -> Iterator[Finding]:
+    def _verify(self, path: PurePath) -> Iterator[Finding]:
         parsed = parse_dir_name(path.name)
-        if parsed is not None and any(path.glob("*.log")):
+        if parsed is not None and any(file.suffix == LOG_SUFFIX for file in list_files(path)):
             # One partition; what its log directory says of it counts all the same.
             offsets, _ = _read_checkpoints(path.parent)
-            clean = (path.parent / CLEAN_SHUTDOWN_MARKER).exists()
+            clean = exists(path.parent / CLEAN_SHUTDOWN_MARKER)
             yield from self._partition(path, parsed[0], offsets, clean=clean)
             return
         yield from _check_meta_properties(path)
         offsets, findings = _read_checkpoints(path)
         yield from findings
-        clean = (path / CLEAN_SHUTDOWN_MARKER).exists()
+        clean = exists(path / CLEAN_SHUTDOWN_MARKER)
         present: set[TopicPartition] = set()
-        for child in sorted(path.iterdir()):
-            named = parse_dir_name(child.name) if child.is_dir() else None
+        for child in list_directories(path):
+            named = parse_dir_name(child.name)
             if named is None or named[0].topic == CLUSTER_METADATA_TOPIC:
                 continue
             topic_partition, mark = named
@@ -101,7 +101,7 @@ class Verification:
 
     def _partition(
         self,
-        path: Path,
+        path: PurePath,
         topic_partition: TopicPartition,
         offsets: Mapping[str, Mapping[TopicPartition, int]],
         *,
@@ -123,7 +123,9 @@ class Verification:
         yield from _check_offsets(path, topic_partition, offsets, check.result)
         yield from self._check_topic_id(path, topic_partition.topic, check.result.topic_id)
 
-    def _check_topic_id(self, path: Path, topic: str, topic_id: UUID | None) -> Iterator[Finding]:
+    def _check_topic_id(
+        self, path: PurePath, topic: str, topic_id: UUID | None
+    ) -> Iterator[Finding]:
         if topic_id is None:
             return
         first, where = self._topic_ids.setdefault(topic, (topic_id, str(path)))
@@ -133,26 +135,9 @@ class Verification:
             yield Finding(str(path), problem, done)
 
 
-def check_not_in_use(directory: Path) -> None:
-    """Moldau locks with flock, Apache Kafka with a POSIX lock: both are asked."""
+def _check_meta_properties(path: PurePath) -> Iterator[Finding]:
     try:
-        fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return  # none, or not ours to lock
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise DirectoryInUseError(
-            f"a broker is using {directory}: stop it, or verify a copy"
-        ) from None
-    finally:
-        os.close(fd)
-
-
-def _check_meta_properties(path: Path) -> Iterator[Finding]:
-    try:
-        known = read_meta_properties(OsDisk(), str(path))
+        known = read_meta_properties(DISK, str(path))
     except CorruptCheckpointError as error:
         yield Finding(str(path / META_PROPERTIES), str(error), "refused to start")
         return
@@ -160,7 +145,7 @@ def _check_meta_properties(path: Path) -> Iterator[Finding]:
         problem = "names no cluster"
         yield Finding(str(path / META_PROPERTIES), problem, "the broker's own is written into it")
     try:
-        replaced = read_replaced(OsDisk(), str(path))
+        replaced = read_replaced(DISK, str(path))
     except CorruptCheckpointError as error:
         yield Finding(str(path / REPLACED_LOGS), str(error), "ignored")
         return
@@ -171,13 +156,13 @@ def _check_meta_properties(path: Path) -> Iterator[Finding]:
 
 
 def _read_checkpoints(
-    path: Path,
+    path: PurePath,
 ) -> tuple[dict[str, Mapping[TopicPartition, int]], list[Finding]]:
     offsets: dict[str, Mapping[TopicPartition, int]] = {}
     findings = []
     for name, done in _CHECKPOINTS.items():
         try:
-            offsets[name] = read_offsets(OsDisk(), str(path / name))
+            offsets[name] = read_offsets(DISK, str(path / name))
         except CorruptCheckpointError as error:
             offsets[name] = {}
             findings.append(Finding(str(path / name), str(error), done))
@@ -185,7 +170,7 @@ def _read_checkpoints(
 
 
 def _check_offsets(
-    path: Path,
+    path: PurePath,
     topic_partition: TopicPartition,
     offsets: Mapping[str, Mapping[TopicPartition, int]],
     log: Checked,
@@ -205,7 +190,7 @@ def _check_offsets(
 
 
 def _check_absent(
-    path: Path,
+    path: PurePath,
     offsets: Mapping[str, Mapping[TopicPartition, int]],
     present: set[TopicPartition],
 ) -> Iterator[Finding]:
