@@ -31,7 +31,8 @@ class LoopProcess:
         self._messages: deque[bytes] = deque()
         self._steps: Iterator[bytes | Pause] = iter(())
         self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._woken = asyncio.Event()
+        self._news = asyncio.Event()
+        """There is a message, or the process has ended."""
 
     @property
     def pid(self) -> int:
@@ -41,7 +42,7 @@ class LoopProcess:
         if self._exit_code.done():
             raise BrokenPipeError(f"process {self._pid} has ended")
         self._messages.append(message)
-        self._woken.set()
+        self._news.set()
 
     async def receive(self) -> bytes:
         while True:
@@ -56,19 +57,18 @@ class LoopProcess:
             elif self._messages:
                 self._steps = self._program(self._messages.popleft())
             else:
-                await self._wait()
+                self._news.clear()
+                await self._news.wait()
 
     async def _sleep(self, seconds: float) -> None:
-        timer = self._clock.call_later(seconds, self._woken.set)
+        """Return when the time is over, or the process."""
+        over = asyncio.Event()
+        timer = self._clock.call_later(seconds, over.set)
+        self._exit_code.add_done_callback(lambda _: over.set())
         try:
-            await self._wait()
+            await over.wait()
         finally:
             timer.cancel()
-
-    async def _wait(self) -> None:
-        """Return when there is a message, the time is over, or the process."""
-        self._woken.clear()
-        await self._woken.wait()
 
     def end_input(self) -> None:
         self._end(0)
@@ -79,7 +79,7 @@ class LoopProcess:
     def _end(self, exit_code: int) -> None:
         if not self._exit_code.done():
             self._exit_code.set_result(exit_code)
-            self._woken.set()
+            self._news.set()
 
     async def wait(self) -> int:
         return await asyncio.shield(self._exit_code)

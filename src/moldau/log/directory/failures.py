@@ -12,22 +12,24 @@ from moldau.model import TopicPartition
 _log = logging.getLogger(__name__)
 
 
-def _ignore(_: object) -> None: ...
-
-
-def _do_nothing() -> None: ...
-
-
 class DirectoryFailures:
-    def __init__(self, directories: Mapping[str, LogDirectory], served: ServedLogs) -> None:
+    def __init__(
+        self,
+        directories: Mapping[str, LogDirectory],
+        served: ServedLogs,
+        *,
+        on_directory: Callable[[str], None],
+        on_offline: Callable[[list[TopicPartition]], None],
+        on_all_offline: Callable[[], None],
+    ) -> None:
+        """Whoever is to be told: of a directory that has failed, of the partitions that were in it,
+        and that no directory is left.
+        """
         self._directories = directories
         self._served = served
-        self.on_directory: Callable[[str], None] = _ignore
-        """Called with a directory that has failed."""
-        self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
-        """Called with the partitions that went offline with their directory."""
-        self.on_all_offline: Callable[[], None] = _do_nothing
-        """Called when no directory is left."""
+        self._on_directory = on_directory
+        self._on_offline = on_offline
+        self._on_all_offline = on_all_offline
 
     def fail(self, path: str, reason: str) -> None:
         """Stop using a directory."""
@@ -43,8 +45,8 @@ class DirectoryFailures:
             self._served.offline[log.topic_partition] = reason
             log.close()
         if logs:
-            self.on_offline([log.topic_partition for log in logs])
-        self.on_directory(path)
-        if not any(one.is_online for one in self._directories.values()):
+            self._on_offline([log.topic_partition for log in logs])
+        self._on_directory(path)
+        if not any(other.is_online for other in self._directories.values()):
             _log.critical("all log directories have failed")
-            self.on_all_offline()
+            self._on_all_offline()

@@ -57,8 +57,11 @@ class Placement:
     def look_for_room(self) -> None:
         """Ask the disks how much is free (blocks a little); it decides between equals."""
         if len(self._directories) > 1:
-            usages = {path: one.usage() for path, one in self._directories.items()}
-            self._free = {path: usage.free for path, usage in usages.items() if usage is not None}
+            self._free = {
+                path: usage.free
+                for path, directory in self._directories.items()
+                if (usage := directory.usage()) is not None
+            }
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Make the partition there, should it ever be made here."""

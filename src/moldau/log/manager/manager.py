@@ -45,7 +45,6 @@ from moldau.log.manager.observer import ServedLogObserver
 from moldau.log.manager.truncation import DurableTruncation
 from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition.log import PartitionLog
-from moldau.log.recovery.stats import RecoveryStats
 from moldau.log.upkeep.background import Background
 from moldau.log.upkeep.checkpointer import Checkpointer
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
@@ -58,6 +57,12 @@ from moldau.model import TopicPartition
 _FLUSH_CHECK_MS: Final = 1000
 
 
+def _ignore(_: object) -> None: ...
+
+
+def _do_nothing() -> None: ...
+
+
 class LogManager:
     """The broker's logs, by partition."""
 
@@ -67,12 +72,27 @@ class LogManager:
         self._machine = machine
         self._config = config
         self._log_dirs = log_dirs
+        self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
+        """Called with the partitions that went offline with their directory."""
+        self.on_all_offline: Callable[[], None] = _do_nothing
+        """Called when no directory is left."""
+        self.on_replaced: Callable[[PartitionLog], None] = _ignore
+        """Called with a log that has taken another's place, in another directory."""
         self._background = Background(clock)
         self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
         self._cordon()
         self._placement = Placement(self._directories)
         self._served = ServedLogs(disk, self._placement, machine.new_uuid)
-        self._failures = DirectoryFailures(self._directories, self._served)
+        self.logs = self._served.logs
+        self.offline = self._served.offline
+        """Partitions that are on disk here but cannot be used, and why."""
+        self._failures = DirectoryFailures(
+            self._directories,
+            self._served,
+            on_directory=lambda path: self._moves.directory_failed(path),
+            on_offline=lambda lost: self.on_offline(lost),
+            on_all_offline=lambda: self.on_all_offline(),
+        )
         self._removal = DelayedRemoval(disk, run_in_thread, self._background)
         self._flushes = FlushScheduler(clock, run_in_thread, self._background, self.logs)
         self._checkpointer = Checkpointer(
@@ -105,10 +125,15 @@ class LogManager:
             self.cleaner,
             at_once=config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(log_dirs),
             rate=config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+            on_replaced=lambda log: self.on_replaced(log),
         )
         self._loader = LogLoader(
             machine, self._directories, self._placement, self._served, self._failures
         )
+        self.recovery = self._loader.recovery
+        """What the start had to check."""
+        self.checkpointed_high_watermarks = self._loader.high_watermarks
+        """What the high watermarks were when they were last written down before the start."""
         self._creator = LogCreator(
             clock,
             run_in_thread,
@@ -128,7 +153,6 @@ class LogManager:
             lambda log, _: self._flushes.forget(log),
             self.cleaner.forget,
         )
-        self._failures.on_directory = self._moves.directory_failed
 
     # Start and end -----------------------------------------------------------------------------
 
@@ -227,15 +251,6 @@ class LogManager:
 
     # Logs --------------------------------------------------------------------------------------
 
-    @property
-    def logs(self) -> dict[TopicPartition, PartitionLog]:
-        return self._served.logs
-
-    @property
-    def offline(self) -> dict[TopicPartition, str]:
-        """Partitions that are on disk here but cannot be used, and why."""
-        return self._served.offline
-
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
 
@@ -271,15 +286,6 @@ class LogManager:
             directory = self._placement.home(topic_partition)
             name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
             self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
-
-    @property
-    def on_replaced(self) -> Callable[[PartitionLog], None]:
-        """Called with a log that has taken another's place, in another directory."""
-        return self._moves.on_replaced
-
-    @on_replaced.setter
-    def on_replaced(self, callback: Callable[[PartitionLog], None]) -> None:
-        self._moves.on_replaced = callback
 
     async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
         """Move a replica to another directory, or take that back; returns when it has begun.
@@ -333,16 +339,6 @@ class LogManager:
         self._retention.high_watermark = high_watermark
         self.cleaner.high_watermark = high_watermark
 
-    @property
-    def checkpointed_high_watermarks(self) -> dict[TopicPartition, int]:
-        """What the high watermarks were when they were last written down before the start."""
-        return self._loader.high_watermarks
-
-    @property
-    def recovery(self) -> RecoveryStats:
-        """What the start had to check."""
-        return self._loader.recovery
-
     async def checkpoint_log_start_offsets(self) -> None:
         """Return once it is written down where each log starts now; a log whose directory refuses
         is offline then.
@@ -373,30 +369,15 @@ class LogManager:
         """Stop using a directory: its partitions go offline, the others are not touched."""
         self._failures.fail(path, reason)
 
-    @property
-    def on_offline(self) -> Callable[[list[TopicPartition]], None]:
-        """Called with the partitions that went offline with their directory."""
-        return self._failures.on_offline
-
-    @on_offline.setter
-    def on_offline(self, callback: Callable[[list[TopicPartition]], None]) -> None:
-        self._failures.on_offline = callback
-
-    @property
-    def on_all_offline(self) -> Callable[[], None]:
-        """Called when no directory is left."""
-        return self._failures.on_all_offline
-
-    @on_all_offline.setter
-    def on_all_offline(self, callback: Callable[[], None]) -> None:
-        self._failures.on_all_offline = callback
-
     async def disk_usage(self) -> dict[str, DiskUsage]:
         """Returns size and free space of the disks under the directories that can be asked."""
 
         def ask() -> dict[str, DiskUsage]:
-            usages = {path: one.usage() for path, one in self._directories.items()}
-            return {path: usage for path, usage in usages.items() if usage is not None}
+            return {
+                path: usage
+                for path, directory in self._directories.items()
+                if (usage := directory.usage()) is not None
+            }
 
         return await self._machine.threads.run(ask)
 

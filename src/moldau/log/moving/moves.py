@@ -71,7 +71,9 @@ class ReplicaMoves:
         *,
         at_once: int,
         rate: int,
+        on_replaced: Callable[[PartitionLog], None],
     ) -> None:
+        """``on_replaced`` is called with a log that has taken another's place."""
         disk, clock, run_in_thread = machine.disk, machine.clock, machine.threads.run
         self._disk = disk
         self._clock = clock
@@ -95,8 +97,7 @@ class ReplicaMoves:
             disk, clock, run_in_thread, flushes, self._pace, self._replaced, self._take_over
         )
         self._moves: dict[TopicPartition, Move] = {}
-        self.on_replaced: Callable[[PartitionLog], None] = lambda _: None
-        """Called with a log that has taken another's place, in another directory."""
+        self._on_replaced = on_replaced
 
     def set_rate(self, rate: int) -> None:
         self._pace.rate = rate
@@ -251,7 +252,7 @@ class ReplicaMoves:
         self._served.forget(old)
         self._served.adopt(new, move.directory)
         old.replaced_by = new
-        self.on_replaced(new)
+        self._on_replaced(new)
         old.retire()
         try:
             new.increment_log_start_offset(old.log_start_offset)

@@ -38,7 +38,7 @@ class ProducerSnapshots:
         return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
     def take(self, state: ProducerState) -> str | None:
-        """Write the state at its end offset, if there is none yet; answers the file to sync."""
+        """Write the state at its end offset, if there is none yet; returns the file to sync."""
         offset = state.end_offset
         if offset <= self._last_taken or offset == 0:
             return None
@@ -72,7 +72,7 @@ class ProducerSnapshots:
     def load_latest(
         self, state: ProducerState, start_offset: int, end_offset: int, now_ms: int
     ) -> int:
-        """Load the latest readable snapshot up to ``end_offset``; answers its offset.
+        """Load the latest readable snapshot up to ``end_offset``; returns its offset.
 
         Damaged snapshots are deleted. Without any the state is empty at the start offset.
         """
@@ -113,10 +113,10 @@ def replay(state: ProducerState, segments: Sequence[Segment], offset: int, end_o
             continue
         if segment.size == 0 or segment.base_offset >= end_offset:
             continue
-        found = segment.find(offset)
-        if found is None:
+        first = segment.find(offset)
+        if first is None:
             continue
-        for position, header in iter_file_headers(segment.file, found.position, segment.size):
+        for position, header in iter_file_headers(segment.file, first.position, segment.size):
             if header.base_offset >= end_offset:
                 return
             if header.has_producer_id:

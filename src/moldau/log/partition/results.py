@@ -1,4 +1,4 @@
-"""What an append and a read answer."""
+"""What appends and lookups return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AppendInfo(NamedTuple):
 
 
 class TimestampedOffset(NamedTuple):
-    """A record found by its time."""
+    """A record that was looked up by its time."""
 
     timestamp: int
     offset: int

@@ -17,9 +17,9 @@ def find_timestamp(
     """The first record from ``start_offset`` on whose timestamp is at least ``timestamp``."""
     for segment in segments:
         if segment.size and segment.max_timestamp.timestamp >= timestamp:
-            found = _find_in_segment(segment, timestamp, start_offset)
-            if found is not None:
-                return found
+            record = _find_in_segment(segment, timestamp, start_offset)
+            if record is not None:
+                return record
     return None
 
 
@@ -32,9 +32,9 @@ def _find_in_segment(
     position = segment.offset_index.lookup(offset).position
     for at, header in iter_file_headers(segment.file, position, segment.size):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            found = _find_in_batch(segment, at, header, timestamp, start_offset)
-            if found is not None:
-                return found
+            record = _find_in_batch(segment, at, header, timestamp, start_offset)
+            if record is not None:
+                return record
     return None
 
 
@@ -63,10 +63,10 @@ def find_largest_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | N
     if best is None:
         return None
     largest, offset = best.max_timestamp
-    found = best.find(offset)
-    if found is None:
+    batch = best.find(offset)
+    if batch is None:
         return None
-    for at, header in iter_file_headers(best.file, found.position, best.size):
+    for at, header in iter_file_headers(best.file, batch.position, best.size):
         if header.max_timestamp == largest:
             return _find_in_batch(best, at, header, largest, header.base_offset)
     return None

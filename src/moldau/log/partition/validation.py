@@ -130,7 +130,7 @@ class BatchRules:
                 self._refuse_size(size)
 
     def stamp(self, records: memoryview, position: int, header: BatchHeader, now_ms: int) -> int:
-        """Apply the timestamp type; answers the largest timestamp of the batch."""
+        """Apply the timestamp type; returns the largest timestamp of the batch."""
         if self._log_append_time:
             patch_log_append_time(records, position, header.size, now_ms)
             return now_ms

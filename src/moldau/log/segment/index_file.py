@@ -135,12 +135,12 @@ class IndexFile:
         self._persisted = self.count
 
     def take_unsynced(self) -> tuple[bool, bool]:
-        """Bring changes into the file; answers whether to sync it, and whether it is new."""
+        """Bring changes into the file; returns whether to sync it, and whether it is new."""
         if self.dirty:
             self.persist()
-        answer = self.dirty, self.new_name
+        changed, created = self.dirty, self.new_name
         self.dirty = self.new_name = False
-        return answer
+        return changed, created
 
     def floor(self, field: struct.Struct, at: int, value: int) -> int:
         """The last entry whose ``field``, ``at`` bytes into it, is not above ``value``; -1 if none.

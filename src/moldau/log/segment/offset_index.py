@@ -103,7 +103,7 @@ class OffsetIndex:
         self.last_offset = self.entry(count - 1).offset if count else self._base_offset
 
     def persist(self) -> tuple[bool, bool]:
-        """Bring the entries into the file; answers whether to sync it, and whether it is new."""
+        """Bring the entries into the file; returns whether to sync it, and whether it is new."""
         return self._file.take_unsynced()
 
     def seal(self) -> None:

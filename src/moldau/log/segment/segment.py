@@ -377,7 +377,7 @@ class Segment:
         self.sealed = True
 
     def persist_indexes(self, unsynced: list[str]) -> bool:
-        """Bring index entries into their files; ``unsynced`` gets the files to sync. Answers
+        """Bring index entries into their files; ``unsynced`` gets the files to sync. Returns
         whether any is new.
         """
         new = False
@@ -415,13 +415,13 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batches from the one that holds ``offset`` on."""
-        found = self.find(offset)
+        first = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        if found is not None:
-            self.file.truncate(found.position)
-            self.size = found.position
+        if first is not None:
+            self.file.truncate(first.position)
+            self.size = first.position
         self._max_timestamp = self._largest_after(self.time_index.last)
         self.sealed = False
         self._indexed_size = -1
@@ -437,7 +437,7 @@ class Segment:
             _ = self.offset_index, self.time_index, self.load_rolling_timestamp()
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files so that they no longer belong to the log; answers the new paths."""
+        """Rename the files so that they no longer belong to the log; returns the new paths."""
         renamed = []
         suffixes = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
         for path in map(self.path, suffixes):

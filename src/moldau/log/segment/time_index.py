@@ -116,7 +116,7 @@ class TimeIndex:
             self.last = TimestampOffset(NO_TIMESTAMP, self._base_offset)
 
     def persist(self) -> tuple[bool, bool]:
-        """Bring the entries into the file; answers whether to sync it, and whether it is new."""
+        """Bring the entries into the file; returns whether to sync it, and whether it is new."""
         return self._file.take_unsynced()
 
     def seal(self) -> None:

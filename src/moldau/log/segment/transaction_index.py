@@ -93,7 +93,9 @@ class TransactionIndex:
         size = self._saved * ENTRY_SIZE
         if file.size != size:
             file.truncate(size)
-        file.append(b"".join(ENTRY.pack(_VERSION, *one) for one in self._entries[self._saved :]))
+        file.append(
+            b"".join(ENTRY.pack(_VERSION, *entry) for entry in self._entries[self._saved :])
+        )
         self._saved = len(self._entries)
 
     def _open(self) -> File:
@@ -105,17 +107,17 @@ class TransactionIndex:
         return self._file
 
     def persist(self) -> tuple[bool, bool]:
-        """Bring the entries into the file; answers whether to sync it, and whether it is new."""
+        """Bring the entries into the file; returns whether to sync it, and whether it is new."""
         self.save()
-        answer = self.dirty, self.new_name
+        changed, created = self.dirty, self.new_name
         self.dirty = self.new_name = False
-        return answer
+        return changed, created
 
-    def collect(self, start: int, upper: int, found: list[AbortedTransaction]) -> bool:
-        """Add to ``found`` what overlaps [start, upper); True when later segments cannot matter."""
+    def collect(self, start: int, upper: int, into: list[AbortedTransaction]) -> bool:
+        """Add what overlaps [start, upper); returns True when later segments cannot matter."""
         for entry in self._entries:
             if entry.last_offset >= start and entry.first_offset < upper:
-                found.append(entry)
+                into.append(entry)
             if entry.last_stable_offset >= upper:
                 return True
         return False

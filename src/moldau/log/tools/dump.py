@@ -20,6 +20,7 @@ from moldau.log.errors import CorruptCheckpointError, CorruptSnapshotError
 from moldau.log.files.checkpoints import read_offsets
 from moldau.log.files.meta_properties import MetaProperties
 from moldau.log.files.names import (
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -345,6 +346,6 @@ _CHECKPOINTS: dict[str, Callable[[FileDump], Iterator[Row]]] = {
     RECOVERY_POINT_CHECKPOINT: _offsets,
     LOG_START_OFFSET_CHECKPOINT: _offsets,
     HIGH_WATERMARK_CHECKPOINT: _offsets,
-    "cleaner-offset-checkpoint": _offsets,
+    CLEANER_OFFSET_CHECKPOINT: _offsets,
     META_PROPERTIES: _meta_properties,
 }

@@ -16,12 +16,12 @@ from tests.support.partition_log import NOW_MS, make_batch, read_batches
 
 from moldau.config import BrokerConfig, TopicConfig
 from moldau.log import LogManager, PartitionLog
-from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from moldau.log.cleaner.messages import CleanTask
 from moldau.log.cleaner.process import WORKER
 from moldau.log.cleaner.work import clean
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.files.checkpoints import read_offsets
+from moldau.log.files.names import CLEANER_OFFSET_CHECKPOINT
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.testing.clock import ManualClock

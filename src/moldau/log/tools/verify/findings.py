@@ -1,4 +1,4 @@
-"""What verification answers."""
+"""What verification tells."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class EpochCheck:
 
     def end(self, end_offset: int) -> Iterator[Finding]:
         if self._epochs is not None and self._latest >= 0 and not self._told:
-            beyond = [one for one in self._epochs.entries if one.start_offset > end_offset]
+            beyond = [entry for entry in self._epochs.entries if entry.start_offset > end_offset]
             if beyond:
                 self._add(f"{beyond[0]} begins beyond the end {end_offset}", end_offset)
             elif not len(self._epochs) and self._expected.clean:

@@ -17,7 +17,7 @@ _REBUILT = "rebuilt from the log"
 
 
 class IndexChecks:
-    """Reads the three files, then is shown every batch in order, and answers what does not fit."""
+    """Reads the three files, then is shown every batch in order, and tells what does not fit."""
 
     def __init__(self, base_path: str, base_offset: int, expected: Expectation) -> None:
         self._base_offset = base_offset

@@ -44,13 +44,13 @@ class SegmentCheck:
         if file.size and self._expected.clean and not exists(base_path + INDEX_SUFFIX):
             yield Finding(base_path + INDEX_SUFFIX, "is missing", "rebuilt from the log")
         try:
-            for found in walk(file):
-                if isinstance(found, Unreadable):
-                    yield from self._unreadable(found)
+            for batch in walk(file):
+                if isinstance(batch, Unreadable):
+                    yield from self._unreadable(batch)
                     break
-                yield from self._check(found, file.size)
-                indexes.saw(found)
-                yield from saw(found)
+                yield from self._check(batch, file.size)
+                indexes.saw(batch)
+                yield from saw(batch)
         finally:
             file.close()
         self._totals.bytes += file.size
@@ -79,10 +79,10 @@ class SegmentCheck:
             )
             yield self._bad(batch, problem, size)
         elif self._deep:
-            count, problem_found = look_into(batch)
+            count, wrong = look_into(batch)
             self._totals.records += count
-            if problem_found is not None:
-                yield self._bad(batch, problem_found, size, served=True)
+            if wrong is not None:
+                yield self._bad(batch, wrong, size, served=True)
         else:
             self._totals.records += header.records_count
         self.end_offset = max(self.end_offset, header.next_offset)
@@ -95,8 +95,8 @@ class SegmentCheck:
             done = f"the log is cut here: {size - batch.position} bytes and all later segments go"
         return Finding(self._path, problem, done, batch.position, offset)
 
-    def _unreadable(self, found: Unreadable) -> Iterator[Finding]:
-        position, size, is_zero = found
+    def _unreadable(self, rest: Unreadable) -> Iterator[Finding]:
+        position, size, is_zero = rest
         what = "zero" if is_zero else "not a record batch"
         problem = f"{size} bytes from here on are {what}"
         if not self._is_last:

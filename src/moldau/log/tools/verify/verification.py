@@ -7,12 +7,12 @@ from pathlib import PurePath
 from typing import Final
 from uuid import UUID
 
-from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from moldau.log.errors import CorruptCheckpointError
 from moldau.log.files.checkpoints import read_offsets
 from moldau.log.files.meta_properties import read_meta_properties
 from moldau.log.files.names import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
     FUTURE_DIR_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
@@ -53,7 +53,7 @@ class Verification:
     def __init__(self, paths: Iterable[str], *, deep: bool = False) -> None:
         self._paths = [PurePath(path) for path in paths]
         self._deep = deep
-        self._found: dict[TopicPartition, str] = {}
+        self._homes: dict[TopicPartition, str] = {}
         self._topic_ids: dict[str, tuple[UUID, str]] = {}
         self._advance: Callable[[int], None] = lambda _: None
         self.totals = Totals()
@@ -107,7 +107,7 @@ class Verification:
         *,
         clean: bool,
     ) -> Iterator[Finding]:
-        other = self._found.setdefault(topic_partition, str(path))
+        other = self._homes.setdefault(topic_partition, str(path))
         if other != str(path):
             done = "refused to start, unless one of them is empty or known to be replaced"
             yield Finding(str(path), f"{topic_partition} is in {other}, too", done)
