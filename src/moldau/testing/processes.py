@@ -10,7 +10,7 @@ It advances when the parent receives, a step in each turn of the loop, until it 
 from __future__ import annotations
 
 import asyncio
-import signal
+import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import count
@@ -18,7 +18,9 @@ from typing import Final
 
 from moldau.machine import ChildProgram, Clock, Pause
 
-_KILLED: Final = -signal.SIGKILL
+_KILLED: Final = -9
+
+_log = logging.getLogger(__name__)
 
 
 class LoopProcess:
@@ -49,7 +51,12 @@ class LoopProcess:
             await asyncio.sleep(0)
             if self._exit_code.done():
                 raise EOFError(f"process {self._pid} has ended")
-            step = next(self._steps, None)
+            try:
+                step = next(self._steps, None)
+            except Exception:  # it is the child's, and ends the child
+                _log.exception("process %d fails", self._pid)
+                self._end(1)
+                continue
             if isinstance(step, bytes):
                 return step
             if step is not None:

@@ -76,3 +76,16 @@ async def test_a_child_that_waits_hears_a_message_that_comes_later() -> None:
     await turns()
     await child.send(b"x")
     assert await receiving == b"x"
+
+
+async def test_a_program_that_fails_is_a_child_that_ends() -> None:
+    def fail(message: bytes) -> Iterator[bytes | Pause]:
+        yield message
+        raise RuntimeError("it burns")
+
+    child = await LoopProcesses(ManualClock(), {"failing": fail}).start("failing")
+    await child.send(b"x")
+    assert await child.receive() == b"x"
+    with pytest.raises(EOFError):
+        await child.receive()
+    assert await child.wait() == 1
