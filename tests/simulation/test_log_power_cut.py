@@ -323,7 +323,7 @@ class LogMachine(RuleBasedStateMachine):
                 if done is not None:
                     aborted.append((done.producer_id, done.first_offset))
         assert self.log.aborted_transactions(0, self.log.log_end_offset) == aborted
-        assert self.log.first_unstable_offset == state.first_undecided_offset
+        assert self.log.producers.first_undecided_offset == state.first_undecided_offset
         assert {
             (entry.producer_id, entry.epoch, entry.last_sequence, entry.txn_first_offset)
             for entry in self.log.producers.producers.values()

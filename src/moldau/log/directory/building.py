@@ -31,9 +31,8 @@ class WantedLog(NamedTuple):
 class CannotCreateError(StorageError):
     """A log could not be made; ``cause`` says what the disk said."""
 
-    def __init__(self, directory: LogDirectory, path: str, cause: OSError) -> None:
+    def __init__(self, path: str, cause: OSError) -> None:
         super().__init__(f"cannot create {path}: {cause}")
-        self.directory = directory
         self.cause = cause
 
 
@@ -74,7 +73,7 @@ class LogBuilder:
         except OSError as error:
             with suppress(OSError):
                 self._disk.remove_tree(path)  # the partition may be made elsewhere
-            raise CannotCreateError(directory, path, error) from error
+            raise CannotCreateError(path, error) from error
         log.durability.created(directory.path)
         return log
 

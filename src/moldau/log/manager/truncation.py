@@ -34,7 +34,7 @@ class DurableTruncation:
             truncated = log.truncate_to(offset, self._clock.now_ms())
             if truncated:
                 self._moves.truncated(log)
-                await self._flushes.flush_truncation(log)
+                await self._flushes.flush_all(log)
                 if not await self._checkpointer.write_recovery_points():
                     log.health.fail("its lower recovery point could not be written down")
         return truncated

@@ -12,7 +12,6 @@ from moldau.log.files.names import partition_dir_name
 from moldau.log.moving.move import Move
 from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
-from moldau.log.partition.log import PartitionLog
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
@@ -79,27 +78,17 @@ class Mover:
             if move.future.log_end_offset >= end:
                 return
 
-    async def _flush(self, future: PartitionLog) -> None:
-        job = future.durability.prepare_flush()
-        if job is None:
-            return
-        try:
-            await self._run_in_thread(job.run)
-        except OSError as error:
-            raise future.durability.flush_failed(job, error) from error
-        future.durability.complete_flush(job, self._clock.now_ms())
-
     async def _switch(self, move: Move) -> bool:
         """Flush the copy as far as the original is, then let it take over."""
         log, future = move.log, move.future
-        await self._flush(future)  # most of it, in its own time
+        await self._flushes.flush_all(future)  # most of it, in its own time
         self._flushes.hold(log)
         try:
             await self._replaced.note(move.topic_partition, move.directory.path, move.home.path)
             while not move.over:
                 await self._flushes.wait(log)
                 await self._copy(move, paced=False)
-                await self._flush(future)
+                await self._flushes.flush_all(future)
                 if self._flushes.is_busy(log) or not self._copy_rest(move):
                     await asyncio.sleep(0)
                     continue

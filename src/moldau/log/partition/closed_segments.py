@@ -71,7 +71,6 @@ class ClosedSegments:
         Readers that hold the old ones finish on them.
         """
         self.being_replaced = False
-        new.sealed = True
         segments = self._segments.all
         first = segments.index(old[0])
         self._segments.replace_closed((*segments[:first], new, *segments[first + len(old) :]))

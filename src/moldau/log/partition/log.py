@@ -242,11 +242,6 @@ class PartitionLog:
             return high_watermark
         return max(unstable, self._offsets.start)
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction starts, or None."""
-        return self.producers.first_undecided_offset
-
     def aborted_transactions(self, start: int, upper: int) -> list[tuple[int, int]]:
         """Returns producer and first offset of the aborted transactions in [start, upper)."""
         self.health.check()
@@ -358,9 +353,6 @@ class PartitionLog:
             self._snapshots,
             self.durability,
         )
-
-    def expire_producers(self, oldest_ms: int) -> None:
-        self.producers.expire(oldest_ms)
 
     # Life --------------------------------------------------------------------------------------
 

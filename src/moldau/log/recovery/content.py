@@ -82,8 +82,6 @@ class PartitionContent:
         for base_offset in self._offsets_of(LOG_SUFFIX):
             size = self.disk.size(f"{self.directory}/{file_name(base_offset, LOG_SUFFIX)}")
             segments.append(self._segment(base_offset, size))
-        for segment in segments[:-1]:
-            segment.sealed = True
         self._remove_orphans({segment.base_offset for segment in segments})
         return segments or [self._create_segment(log_start_offset)]
 

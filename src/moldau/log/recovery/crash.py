@@ -65,7 +65,6 @@ class CrashRecovery:
                 break
             if number + 1 < len(segments):
                 self._finish_segment(segment)
-        segments[-1].sealed = False
         content.snapshots.truncate(expected)
         content.snapshots.remove_strays([segment.base_offset for segment in segments])
         content.producers.end_offset = expected
@@ -204,6 +203,5 @@ class CrashRecovery:
             segment.remove()
         self._stats.segments_removed += len(removed)
         del self._segments[number + 1 :]
-        self._segments[number].sealed = False
         if removed:
             self._content.disk.sync_dir(self._content.directory)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True)
 class RecoveryStats:
     """Shared by the logs of a directory."""
 
-    __slots__ = ("bytes_scanned", "bytes_truncated", "segments_removed", "segments_scanned")
-
-    def __init__(self) -> None:
-        self.segments_scanned = 0
-        self.bytes_scanned = 0
-        self.bytes_truncated = 0
-        self.segments_removed = 0
+    segments_scanned: int = 0
+    bytes_scanned: int = 0
+    bytes_truncated: int = 0
+    segments_removed: int = 0
 
     def add(self, other: RecoveryStats) -> None:
         self.segments_scanned += other.segments_scanned

@@ -52,7 +52,6 @@ class Segment:
         "max_offset",
         "roll_after",
         "rolling_timestamp",
-        "sealed",
         "size",
     )
 
@@ -86,7 +85,6 @@ class Segment:
         self.roll_after = UNKNOWN_TIMESTAMP
         """An append with a later timestamp has to look whether the segment is too old for it."""
         self.size = size
-        self.sealed = False
         self.full = False
         """An index has no room left: the next append needs a new segment."""
 
@@ -374,7 +372,6 @@ class Segment:
         if self._file is not None:
             self._file.truncate(self.size)  # a preallocated tail goes
         self._close_indexes()
-        self.sealed = True
 
     def persist_indexes(self, unsynced: list[str]) -> bool:
         """Bring index entries into their files; ``unsynced`` gets the files to sync. Returns
@@ -423,7 +420,6 @@ class Segment:
             self.file.truncate(first.position)
             self.size = first.position
         self._max_timestamp = self._largest_after(self.time_index.last)
-        self.sealed = False
         self._indexed_size = -1
         self.bytes_since_index_entry = 0
         self.roll_after = UNKNOWN_TIMESTAMP

@@ -83,8 +83,8 @@ class FlushScheduler:
     def release(self, log: PartitionLog) -> None:
         self._held.pop(log).set_result(None)
 
-    async def flush_truncation(self, log: PartitionLog) -> None:
-        """Make a truncation durable, after whatever flush may be running."""
+    async def flush_all(self, log: PartitionLog) -> None:
+        """Make everything durable, a truncation too, after whatever flush may be running."""
         await self.wait(log)
         await self._run(log, None)
 

@@ -90,7 +90,7 @@ def test_what_does_not_fit_a_segment_is_refused(disk: MemoryDisk) -> None:
 def test_a_coordinator_may_write_several_batches_and_markers(disk: MemoryDisk) -> None:
     log = open_log(disk)
     log.append_as_leader(make_batch(2, producer_id=9, sequence=0, transactional=True), 0, NOW_MS)
-    assert log.first_unstable_offset == 0
+    assert log.producers.first_undecided_offset == 0
     assert log.last_stable_offset(log.log_end_offset) == 0
     marker = build_end_txn_marker(
         ControlType.ABORT,
@@ -102,7 +102,7 @@ def test_a_coordinator_may_write_several_batches_and_markers(disk: MemoryDisk) -
     records = memoryview(bytearray(bytes(make_batch(2)) + bytes(marker)))
     info = log.append_as_leader(records, 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
     assert (info.first_offset, info.last_offset) == (2, 4)
-    assert log.first_unstable_offset is None
+    assert log.producers.first_undecided_offset is None
     assert log.last_stable_offset(4) == 0, "the marker at offset 4 is not replicated yet"
     assert log.last_stable_offset(5) == 5
     assert log.aborted_transactions(0, 5) == [(9, 0)]
