@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from uuid import UUID
 
 from moldau.log.directory.failures import DirectoryFailures
 from moldau.log.files.names import DELETE_DIR_SUFFIX, marked_dir_name
@@ -12,25 +11,20 @@ from moldau.log.moving.move import Move
 from moldau.log.moving.replaced import ReplacedLogs
 from moldau.log.upkeep.checkpointer import Checkpointer
 from moldau.log.upkeep.removal import DelayedRemoval
-from moldau.machine import RunInThread
-from moldau.machine.disk import Disk
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 
 
 class Farewells:
     def __init__(
         self,
-        disk: Disk,
-        run_in_thread: RunInThread,
-        new_uuid: Callable[[], UUID],
+        machine: Machine,
         replaced: ReplacedLogs,
         checkpointer: Checkpointer,
         removal: DelayedRemoval,
         failures: DirectoryFailures,
     ) -> None:
-        self._disk = disk
-        self._run_in_thread = run_in_thread
-        self._new_uuid = new_uuid
+        self._machine = machine
         self._replaced = replaced
         self._checkpointer = checkpointer
         self._removal = removal
@@ -55,13 +49,15 @@ class Farewells:
 
     async def _take_name(self, move: Move) -> None:
         target, home = move.directory.path, move.home.path
-        name = marked_dir_name(move.topic_partition, self._new_uuid(), DELETE_DIR_SUFFIX)
+        name = marked_dir_name(move.topic_partition, self._machine.new_uuid(), DELETE_DIR_SUFFIX)
+
+        disk = self._machine.disk
 
         def rename() -> None:
-            self._disk.rename(move.log.directory, f"{home}/{name}")
-            self._disk.sync_dir(home)
+            disk.rename(move.log.directory, f"{home}/{name}")
+            disk.sync_dir(home)
 
-        if not await self._try(target, lambda: self._disk.sync_dir(target)):
+        if not await self._try(target, lambda: disk.sync_dir(target)):
             return
         if not await self._try(home, rename):
             return
@@ -72,7 +68,7 @@ class Farewells:
     async def _try(self, path: str, work: Callable[[], None]) -> bool:
         """Returns whether it worked; otherwise the directory is offline."""
         try:
-            await self._run_in_thread(work)
+            await self._machine.threads.run(work)
         except OSError as error:
             self._failures.fail(path, str(error))
             return False

@@ -13,9 +13,7 @@ from moldau.log.moving.move import Move
 from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
-from moldau.machine import RunInThread
-from moldau.machine.clock import Clock
-from moldau.machine.disk import Disk
+from moldau.machine import Machine
 
 _log = logging.getLogger(__name__)
 
@@ -28,17 +26,15 @@ _LAST_SLICE_BYTES: Final = 262_144
 class Mover:
     def __init__(
         self,
-        disk: Disk,
-        clock: Clock,
-        run_in_thread: RunInThread,
+        machine: Machine,
         flushes: FlushScheduler,
         pace: Pace,
         replaced: ReplacedLogs,
         take_over: Callable[[Move], None],
     ) -> None:
-        self._disk = disk
-        self._clock = clock
-        self._run_in_thread = run_in_thread
+        self._disk = machine.disk
+        self._clock = machine.clock
+        self._run_in_thread = machine.threads.run
         self._flushes = flushes
         self._pace = pace
         self._replaced = replaced

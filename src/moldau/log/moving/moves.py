@@ -74,10 +74,9 @@ class ReplicaMoves:
         on_replaced: Callable[[PartitionLog], None],
     ) -> None:
         """``on_replaced`` is called with a log that has taken another's place."""
-        disk, clock, run_in_thread = machine.disk, machine.clock, machine.threads.run
-        self._disk = disk
-        self._clock = clock
-        self._run_in_thread = run_in_thread
+        self._disk = machine.disk
+        self._clock = machine.clock
+        self._run_in_thread = machine.threads.run
         self._new_uuid = machine.new_uuid
         self._background = background
         self._served = served
@@ -88,14 +87,10 @@ class ReplicaMoves:
         self._cleaning = cleaning
         self._slots = asyncio.Semaphore(at_once)
         self._altering = asyncio.Lock()
-        self._pace = Pace(clock, rate)
-        self._replaced = ReplacedLogs(disk, run_in_thread)
-        self._farewells = Farewells(
-            disk, run_in_thread, machine.new_uuid, self._replaced, checkpointer, removal, failures
-        )
-        self._mover = Mover(
-            disk, clock, run_in_thread, flushes, self._pace, self._replaced, self._take_over
-        )
+        self._pace = Pace(machine.clock, rate)
+        self._replaced = ReplacedLogs(machine.disk, machine.threads.run)
+        self._farewells = Farewells(machine, self._replaced, checkpointer, removal, failures)
+        self._mover = Mover(machine, flushes, self._pace, self._replaced, self._take_over)
         self._moves: dict[TopicPartition, Move] = {}
         self._on_replaced = on_replaced
 
