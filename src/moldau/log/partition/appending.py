@@ -91,7 +91,7 @@ class Appender:
             if duplicate is not None:
                 return self._duplicate_info(duplicate)
         offsets = self._offsets
-        first = offsets.end
+        first = offsets.log_end_offset
         last = first + fields[6]
         size = len(records)
         _pack_offset(records, 0, first)
@@ -110,7 +110,7 @@ class Appender:
             segment.append(records, last, max_timestamp, last)
         except Exception as error:
             raise self._append_failed(segment, position, error) from error
-        offsets.end = end = last + 1
+        offsets.log_end_offset = end = last + 1
         if leader_epoch != self._leader_epochs.latest_epoch:
             self._leader_epochs.assign(leader_epoch, first)
         producers = self._producers
@@ -122,7 +122,7 @@ class Appender:
             first,
             last,
             append_time,
-            offsets.start,
+            offsets.log_start_offset,
             False,
             size,
             end - offsets.recovery_point >= self._flush_messages,
@@ -144,7 +144,7 @@ class Appender:
             duplicate.first_offset,
             duplicate.last_offset,
             duplicate.timestamp,
-            self._offsets.start,
+            self._offsets.log_start_offset,
             True,
             0,
         )
@@ -159,7 +159,7 @@ class Appender:
         if not isinstance(error, OSError):
             _log.exception("append to %s", segment.file.path)
         try:
-            segment.undo_append(size, self._offsets.end)
+            segment.undo_append(size, self._offsets.log_end_offset)
         except OSError as second:
             # The bytes stay behind the end that readers and recovery know; the next start cuts
             # them off, because this log will not be closed cleanly.
@@ -175,7 +175,7 @@ class Appender:
         """Append batches of a coordinator: several at once, control batches too."""
         rules = self._rules
         rules.check_own(records)
-        offset = self._offsets.end
+        offset = self._offsets.log_end_offset
         batches = []
         for position, header in iter_headers(records, allow_partial_tail=False):
             if header.has_producer_id:
@@ -199,9 +199,9 @@ class Appender:
         self._health.check()
         check_batches(records)
         batches = [header for _, header in iter_headers(records)]
-        end = self._offsets.end
+        end = self._offsets.log_end_offset
         if not batches:
-            return AppendInfo(end, end - 1, -1, self._offsets.start, False, 0)
+            return AppendInfo(end, end - 1, -1, self._offsets.log_start_offset, False, 0)
         previous = end - 1
         for header in batches:
             if header.base_offset <= previous:
@@ -228,8 +228,8 @@ class Appender:
             segment.append(records, last, largest.max_timestamp, largest.last_offset)
         except Exception as error:
             raise self._append_failed(segment, position, error) from error
-        expected = offsets.end
-        offsets.end = end = last + 1
+        expected = offsets.log_end_offset
+        offsets.log_end_offset = end = last + 1
         at = 0
         for header in batches:
             if header.base_offset != expected:
@@ -243,7 +243,7 @@ class Appender:
             first,
             last,
             append_time,
-            offsets.start,
+            offsets.log_start_offset,
             False,
             size,
             end - offsets.recovery_point >= self._flush_messages,

@@ -77,4 +77,4 @@ class ClosedSegments:
         for segment in old[1:]:
             self._snapshots.forget(segment.base_offset)
         self._events.segments_removed(list(deleted))
-        self.remove_before(self._offsets.start)
+        self.remove_before(self._offsets.log_start_offset)

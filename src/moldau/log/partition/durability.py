@@ -83,7 +83,9 @@ class Durability:
             self._truncated = file
         self.needs_directory_sync()
         self._generation += 1
-        self._offsets.recovery_point = min(self._offsets.recovery_point, self._offsets.end)
+        self._offsets.recovery_point = min(
+            self._offsets.recovery_point, self._offsets.log_end_offset
+        )
 
     def moved(self, old: str, new: str) -> None:
         """The directory has another name now."""
@@ -97,7 +99,7 @@ class Durability:
         """
         self._health.check()
         offsets = self._offsets
-        target = offsets.end if offset is None else min(offset, offsets.end)
+        target = offsets.log_end_offset if offset is None else min(offset, offsets.log_end_offset)
         if (
             target <= offsets.recovery_point
             and not self._leader_epochs.dirty
@@ -137,7 +139,7 @@ class Durability:
         self.last_flush_ms = now_ms
         offsets = self._offsets
         if job.generation == self._generation and job.offset > offsets.recovery_point:
-            offsets.recovery_point = min(job.offset, offsets.end)
+            offsets.recovery_point = min(job.offset, offsets.log_end_offset)
 
     def flush_failed(self, job: FlushJob, error: OSError) -> StorageError:
         """The job has not run to its end: the log is offline, or the work is still to be done.

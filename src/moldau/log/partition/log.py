@@ -5,7 +5,7 @@ syncing is left to worker threads (see ``durability``).
 
 ``PartitionLog`` is the one to use. What it is made of:
 
-- ``offsets``: start, recovery point, end; shared by all parts
+- ``offsets``: start, recovery point, end; its own fields, which the parts share
 - ``segments``: the list of segments, with ``tail``, the places of the last batches
 - ``appending``, ``rolling``: the way in (``validation`` says what may come in)
 - ``producer_state`` and ``producer_snapshots``, ``leader_epochs``: what the batches tell
@@ -30,7 +30,6 @@ from moldau.log.partition.events import LogEvents, LogObserver
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.health import LogHealth
 from moldau.log.partition.leader_epochs import LeaderEpochs
-from moldau.log.partition.offsets import LogOffsets
 from moldau.log.partition.producer_snapshots import ProducerSnapshots
 from moldau.log.partition.producer_state import AppendOrigin, ProducerState
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
@@ -53,7 +52,6 @@ class PartitionLog:
         "_appender",
         "_config",
         "_events",
-        "_offsets",
         "_roller",
         "_segments",
         "_snapshots",
@@ -62,7 +60,10 @@ class PartitionLog:
         "durability",
         "health",
         "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
         "producers",
+        "recovery_point",
         "replaced_by",
         "topic_id",
         "topic_partition",
@@ -94,20 +95,22 @@ class PartitionLog:
         """The log in another directory that has taken this one's place."""
         self._config = config
         self._snapshots = snapshots
-        self._offsets = offsets = LogOffsets(log_start_offset, recovery_point, log_end_offset)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
         self._events = events = LogEvents(topic_partition)
         self.health = health = LogHealth(events)
         self._segments = log_segments = LogSegments(disk, directory, segments)
         self._tail = log_segments.tail
-        self.closed_segments = ClosedSegments(offsets, log_segments, snapshots, health, events)
+        self.closed_segments = ClosedSegments(self, log_segments, snapshots, health, events)
         self.durability = durability = Durability(
-            disk, offsets, log_segments, leader_epochs, health, unsynced=unsynced, now_ms=now_ms
+            disk, self, log_segments, leader_epochs, health, unsynced=unsynced, now_ms=now_ms
         )
         self._roller = roller = SegmentRoller(
             config, log_segments, producers, snapshots, durability, health, events
         )
         self._appender = Appender(
-            config, offsets, log_segments, roller, leader_epochs, producers, health
+            config, self, log_segments, roller, leader_epochs, producers, health
         )
         log_segments.active.configure(config)
 
@@ -144,18 +147,6 @@ class PartitionLog:
     def size(self) -> int:
         """Bytes in all segments."""
         return self._segments.size
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._offsets.start
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._offsets.end
-
-    @property
-    def recovery_point(self) -> int:
-        return self._offsets.recovery_point
 
     @property
     def failure(self) -> str | None:
@@ -204,7 +195,7 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Close the active segment and start a new one at the log end."""
         self.health.check()
-        self._roller.roll(self._offsets.end, now_ms)
+        self._roller.roll(self.log_end_offset, now_ms)
 
     # Reading -----------------------------------------------------------------------------------
 
@@ -218,11 +209,11 @@ class PartitionLog:
         """
         if self.health.failure is not None:
             self.health.check()
-        offsets = self._offsets
-        end = offsets.end
-        if offset > end or offset < offsets.start:
+        end = self.log_end_offset
+        if offset > end or offset < self.log_start_offset:
             raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.topic_partition} is not in [{offsets.start}, {end}]"
+                f"offset {offset} of {self.topic_partition} is not in "
+                f"[{self.log_start_offset}, {end}]"
             )
         if offset >= upper_offset or offset == end:
             return None
@@ -240,7 +231,7 @@ class PartitionLog:
         unstable = self.producers.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
             return high_watermark
-        return max(unstable, self._offsets.start)
+        return max(unstable, self.log_start_offset)
 
     def aborted_transactions(self, start: int, upper: int) -> list[tuple[int, int]]:
         """Returns producer and first offset of the aborted transactions in [start, upper)."""
@@ -255,7 +246,7 @@ class PartitionLog:
         """Returns the first record at or after ``timestamp``."""
         self.health.check()
         with self.health.storage_errors("read"):
-            return find_timestamp(self._segments.all, timestamp, self._offsets.start)
+            return find_timestamp(self._segments.all, timestamp, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """Returns the first record with the largest timestamp in the log."""
@@ -265,7 +256,7 @@ class PartitionLog:
 
     def earliest(self) -> tuple[int, int]:
         """Returns the log start offset and the epoch in force there (-1 if unknown)."""
-        start = self._offsets.start
+        start = self.log_start_offset
         epoch = self.leader_epochs.epoch_for_offset(start)
         return start, -1 if epoch is None else epoch
 
@@ -273,7 +264,7 @@ class PartitionLog:
         """Returns the largest epoch up to ``epoch`` in this log and where it ends; (-1, -1) if
         unknown.
         """
-        return self.leader_epochs.end_offset_for(epoch, self._offsets.end)
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     def active_producers(self) -> list[ActiveProducer]:
         return self.producers.active()
@@ -283,14 +274,13 @@ class PartitionLog:
     def increment_log_start_offset(self, offset: int) -> bool:
         """Move the start up (DeleteRecords, retention); whole segments before it are removed."""
         self.health.check()
-        offsets = self._offsets
-        if offset > offsets.end:
+        if offset > self.log_end_offset:
             raise OffsetOutOfRangeError(
-                f"offset {offset} is beyond the end {offsets.end} of {self.topic_partition}"
+                f"offset {offset} is beyond the end {self.log_end_offset} of {self.topic_partition}"
             )
-        if offset <= offsets.start:
+        if offset <= self.log_start_offset:
             return False
-        offsets.start = offset
+        self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
         self.producers.end_offset = max(self.producers.end_offset, offset)
         self.closed_segments.remove_before(offset)
@@ -301,13 +291,13 @@ class PartitionLog:
         self.health.check()
         if self.closed_segments.being_replaced:
             return 0
-        segments, offsets = self._segments, self._offsets
+        segments = self._segments
         with self.health.storage_errors("retention"):
             count = count_deletable(
                 segments.all,
                 self._config,
-                log_start_offset=offsets.start,
-                log_end_offset=offsets.end,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
                 high_watermark=high_watermark,
                 now_ms=now_ms,
             )
@@ -315,7 +305,7 @@ class PartitionLog:
         if count == 0:
             return 0
         if count == len(segments.all):
-            self._roller.roll(offsets.end, now_ms, for_deletion=True)
+            self._roller.roll(self.log_end_offset, now_ms, for_deletion=True)
         offset = segments.bases[count]
         if not self.increment_log_start_offset(offset):
             self.closed_segments.remove_before(offset)
@@ -329,7 +319,7 @@ class PartitionLog:
         through ``LogManager.truncate_to``.
         """
         self.health.check()
-        if offset >= self._offsets.end:
+        if offset >= self.log_end_offset:
             return False
         with self.health.fatal_errors("truncate"):
             if offset <= self._segments.bases[0]:
@@ -346,7 +336,7 @@ class PartitionLog:
 
     def _truncation(self) -> Truncation:
         return Truncation(
-            self._offsets,
+            self,
             self._segments,
             self.leader_epochs,
             self.producers,
@@ -394,6 +384,6 @@ class PartitionLog:
         self.producers.take_over(log.producers)
         self.leader_epochs.take_over(log.leader_epochs)
         # Until the new name is durable a power cut may bring the other log back.
-        self._offsets.recovery_point = min(self.recovery_point, log.recovery_point)
+        self.recovery_point = min(self.recovery_point, log.recovery_point)
         self.durability.last_flush_ms = log.durability.last_flush_ms
         self.config = log.config

@@ -1,20 +1,20 @@
-"""The three offsets that say how far a log reaches."""
+"""The three offsets that say how far a log reaches, as its parts see them."""
 
 from __future__ import annotations
 
+from typing import Protocol
 
-class LogOffsets:
-    """``start`` ≤ ``recovery_point`` ≤ ``end``. The parts of a log share one of these, and each of
-    them moves its own: retention the start, appends and truncations the end, flushes the recovery
-    point.
+
+class LogOffsets(Protocol):
+    """``log_start_offset`` ≤ ``recovery_point`` ≤ ``log_end_offset``.
+
+    They are fields of the log, because every request reads them; each of its parts moves its own:
+    retention the start, appends and truncations the end, flushes the recovery point.
     """
 
-    __slots__ = ("end", "recovery_point", "start")
-
-    def __init__(self, start: int, recovery_point: int, end: int) -> None:
-        self.start = start
-        """The first offset that can be read."""
-        self.recovery_point = recovery_point
-        """Everything before it is durable."""
-        self.end = end
-        """What the next record will get."""
+    log_start_offset: int
+    """The first offset that can be read."""
+    recovery_point: int
+    """Everything before it is durable."""
+    log_end_offset: int
+    """What the next record will get."""

@@ -42,8 +42,8 @@ class Truncation:
         active.truncate_to(offset)
         for segment in reversed(removed):
             segment.remove()
-        end = offsets.end = max(active.next_offset(), active.base_offset)
-        offsets.start = min(offsets.start, end)
+        end = offsets.log_end_offset = max(active.next_offset(), active.base_offset)
+        offsets.log_start_offset = min(offsets.log_start_offset, end)
         self._durability.truncated(active.file)
         self._leader_epochs.truncate_from_end(end)
         self._snapshots.truncate(end)
@@ -55,7 +55,7 @@ class Truncation:
         for segment in reversed(segments.all):
             segment.remove()
         segments.replace((segments.create(offset, config, now_ms),))
-        offsets.start = offsets.end = offsets.recovery_point = offset
+        offsets.log_start_offset = offsets.log_end_offset = offsets.recovery_point = offset
         self._durability.truncated(None)
         self._leader_epochs.clear()
         self._snapshots.truncate(-1)
