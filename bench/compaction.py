@@ -26,7 +26,7 @@ from bench import loads
 from bench.broker import Runs
 from bench.report import Goal, Row
 from bench.targets import KAFKA_FLAGS, TICKS, cpu_seconds
-from moldau.log.checkpoints import read_offsets
+from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.records.builder import BatchBuilder

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 
 from moldau.config.values.topic import TopicConfig
-from moldau.log.partition_log import PartitionLog
-from moldau.log.recovery import load_log
+from moldau.log.partition.log import PartitionLog
+from moldau.log.recovery.opening import load_log
 from moldau.machine.disk import Buffer
 from moldau.machine.real.disk import OsDisk, OsFile
 from moldau.model import TopicPartition

@@ -20,7 +20,7 @@ from tests.support.drain import drain
 from tests.support.process import free_port
 from tests.support.samples import incompressible
 
-from moldau.log.checkpoints import read_offsets
+from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess

@@ -14,7 +14,7 @@ from tests.support.process import free_port
 from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
-from moldau.log.checkpoints import read_offsets
+from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.broker import MoldauProcess

@@ -24,7 +24,7 @@ from tests.support.moldau import MoldauOnConfig
 from tests.support.samples import incompressible
 from tests.support.target import Target
 
-from moldau.log.checkpoints import read_offsets
+from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers

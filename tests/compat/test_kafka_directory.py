@@ -21,7 +21,7 @@ from tests.support.moldau import MoldauOnConfig
 from tests.support.samples import incompressible, samples
 from tests.support.target import Target
 
-from moldau.log.verify import Finding, Level, Verification
+from moldau.log.tools.verify import Finding, Level, Verification
 
 SMALL_SEGMENTS = {"segment.bytes": "1048576"}
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", **SMALL_SEGMENTS}

@@ -8,24 +8,20 @@ again, to the end.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import errno
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 import pytest
+from tests.support.machines import loop_machine
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
 from moldau.log import AppendOrigin, LogManager, PartitionLog
-from moldau.log.cleaner.direct import DirectRunner
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.records.builder import build_batch
@@ -35,9 +31,6 @@ from moldau.records.reader import read_records
 from moldau.records.record import Record
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 PARTITION = TopicPartition("table", 0)
 TOPIC_ID = uuid4()
@@ -57,11 +50,6 @@ STOPPED: dict[int, Machine] = {}
 """Where the first part of the way to a log to be cleaned ended, by seed: it is gone once."""
 
 
-async def run_here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    await asyncio.sleep(0)
-    return function(*args, **kwargs)
-
-
 class Table:
     """A compacted partition, what was written to it, and the machine it is on."""
 
@@ -77,12 +65,9 @@ class Table:
     async def start(self) -> None:
         self.disk.locked.clear()
         self.manager = LogManager(
-            self.disk,
+            loop_machine(self.disk, ManualClock(self.now_ms)),
             ["/data"],
             BrokerConfig({"log.cleaner.dedupe.buffer.size": "2000000"}),
-            ManualClock(self.now_ms),
-            run_here,
-            partial(DirectRunner, self.disk),
         )
         self.manager.use_high_watermarks(dict, lambda _: self.log.log_end_offset)
         await self.manager.start(lambda _: self.config)

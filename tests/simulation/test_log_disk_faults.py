@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import PartitionLog
-from moldau.log.recovery import load_log
+from moldau.log.recovery.opening import load_log
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers, read_header
 from moldau.records.builder import build_batch
@@ -91,7 +91,7 @@ class Run:
         elif step == "roll":
             self.log.roll(NOW_MS)
         elif step == "flush":
-            self.log.flush(NOW_MS)
+            self.log.durability.flush(NOW_MS)
             self.durable = self.log.recovery_point
         else:
             with contextlib.suppress(OSError):  # the data itself is read by whoever sends it

@@ -10,8 +10,8 @@ import errno
 import random
 
 import pytest
-from tests.unit.log.make import NOW_MS, make_batch, read_batches
-from tests.unit.log.test_manager import A0, TOPIC_ID, Broker, run_here, settle
+from tests.support.log_manager import A0, TOPIC_ID, Broker, settle
+from tests.support.partition_log import NOW_MS, make_batch, read_batches
 
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
@@ -22,20 +22,11 @@ DIRS = ("/d1", "/d2")
 CONFIG = TopicConfig(segment_bytes=1000, file_delete_delay_ms=1000)
 
 
-class QuickBroker(Broker):
-    """Its files go after a second."""
-
-    async def start(self) -> LogManager:
-        self.manager = LogManager(self.disk, self.dirs, self.config, self.clock, run_here)
-        await self.manager.start(lambda _: CONFIG)
-        return self.manager
-
-
 class Run:
     """Appends, flushes and a move there (and back), until the disk refuses."""
 
     def __init__(self, disk: MemoryDisk) -> None:
-        self.broker = QuickBroker(disk, DIRS)
+        self.broker = Broker(disk, DIRS, CONFIG)
         self.acknowledged = b""
         self.durable = 0
         self.manager: LogManager
@@ -126,7 +117,7 @@ async def test_a_crash_at_any_operation_leaves_one_complete_log(power_cut: bool)
         await kill_everything()
         disk.heal()
         disk.locked.clear()
-        again = QuickBroker(disk.power_cut() if power_cut else disk, DIRS)
+        again = Broker(disk.power_cut() if power_cut else disk, DIRS, CONFIG)
         manager = await again.start()
         log = manager.logs[A0]
         kept = read_batches(log)

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from moldau.config.values.topic import TopicConfig
-from moldau.log import AppendOrigin, PartitionLog, index_file
-from moldau.log.flush import FlushJob
-from moldau.log.producer_state import ProducerState, apply_batch
-from moldau.log.recovery import load_log
+from moldau.log import AppendOrigin, PartitionLog
+from moldau.log.partition.flush_job import FlushJob
+from moldau.log.partition.producer_state import ProducerState, apply_batch
+from moldau.log.recovery.opening import load_log
+from moldau.log.segment import index_file
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers, read_header
 from moldau.records.builder import build_batch
@@ -161,15 +162,15 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.finish(self.log.prepare_flush())
+        self.finish(self.log.durability.prepare_flush())
 
     @rule(part=st.floats(0, 1))
     def flush_in_part(self, part: float) -> None:
-        self.finish(self.log.prepare_flush(int(self.log.log_end_offset * part)))
+        self.finish(self.log.durability.prepare_flush(int(self.log.log_end_offset * part)))
 
     @rule(count=st.integers(1, 3))
     def flush_while_appending(self, count: int) -> None:
-        job = self.log.prepare_flush()
+        job = self.log.durability.prepare_flush()
         for _ in range(count):
             self.append(1, 50, 1, -1)
         self.finish(job)
@@ -177,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
     def finish(self, job: FlushJob | None) -> None:
         if job is not None:
             job.run()
-            self.log.complete_flush(job, NOW_MS)
+            self.log.durability.complete_flush(job, NOW_MS)
         self.expected.durable_end = self.log.recovery_point
 
     @rule()
@@ -204,7 +205,7 @@ class LogMachine(RuleBasedStateMachine):
         start = self.log.log_start_offset
         offset = start + int((self.log.log_end_offset - start) * part)
         if self.log.truncate_to(offset, NOW_MS):
-            self.finish(self.log.prepare_flush())
+            self.finish(self.log.durability.prepare_flush())
             self.checkpointed = self.log.recovery_point
             self.expected.start = self.log.log_start_offset
             self.checkpointed_start = min(self.checkpointed_start, self.expected.start)
@@ -322,7 +323,7 @@ class LogMachine(RuleBasedStateMachine):
                 if done is not None:
                     aborted.append((done.producer_id, done.first_offset))
         assert self.log.aborted_transactions(0, self.log.log_end_offset) == aborted
-        assert self.log.first_unstable_offset == state.first_undecided_offset
+        assert self.log.producers.first_undecided_offset == state.first_undecided_offset
         assert {
             (entry.producer_id, entry.epoch, entry.last_sequence, entry.txn_first_offset)
             for entry in self.log.producers.producers.values()

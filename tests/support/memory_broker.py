@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, get_type_hints
 
 import msgspec
+from tests.support.machines import LoopThreads
 from tests.support.memory_network import LoopTransport, MemoryNetwork
 from tests.support.process import NO_RETENTION
 from tests.support.wire import WireClient
@@ -52,19 +53,6 @@ class LoopClock(ManualClock):
         if delay <= 0:
             asyncio.get_running_loop().call_soon(self.run_due)
         return timer
-
-
-class InLoopThreads:
-    """Work for threads runs in another turn of the loop."""
-
-    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        await asyncio.sleep(0)
-        return function(*args, **kwargs)
-
-    def daemons(self, most: int, name: str) -> InLoopThreads:
-        return self
-
-    def close(self) -> None: ...
 
 
 class NoProcesses:
@@ -142,7 +130,7 @@ class MemoryBroker:
             clock=self.clock,
             random=Random(1),
             secrets=Random(2),
-            threads=InLoopThreads(),
+            threads=LoopThreads(),
             disk=self.disk,
             processes=NoProcesses(),
             network=self.network,

@@ -10,7 +10,7 @@ from uuid import UUID
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.log import PartitionLog
-from moldau.log.recovery import load_log
+from moldau.log.recovery.opening import load_log
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.records.builder import build_batch

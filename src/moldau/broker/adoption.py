@@ -14,7 +14,7 @@ from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
 from moldau.controller.kraft import MetadataImage, metadata_values, replay
 from moldau.coordination.store import CoordinationStore
 from moldau.log import LogManager, PartitionLog
-from moldau.log.names import CLUSTER_METADATA_TOPIC
+from moldau.log.files.names import CLUSTER_METADATA_TOPIC
 from moldau.machine import Disk, Machine
 from moldau.model import NO_TOPIC_ID
 

@@ -49,9 +49,8 @@ from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
-from moldau.log.cleaner.process import CleanerProcess
-from moldau.log.meta_properties import claim_directories, known_cluster_id
-from moldau.log.partition_metadata import encode_uuid
+from moldau.log.directory.identity import claim_directories, known_cluster_id
+from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
@@ -126,14 +125,7 @@ class BrokerServer:
             store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
-        logs = LogManager(
-            disk,
-            log_dirs,
-            config,
-            machine.clock,
-            run_in_thread,
-            partial(CleanerProcess, machine.processes),
-        )
+        logs = LogManager(machine, log_dirs, config)
         logs.on_all_offline = self._lost_all_directories
         topic_config: Callable[[str], TopicConfig] = configs.topic
         if is_new:
@@ -154,7 +146,7 @@ class BrokerServer:
         )
         for path in logs.online_dirs:
             try:
-                await run_in_thread(claim_directories, disk, [path], cluster_id, config.node_id)
+                await run_in_thread(claim_directories, machine, [path], cluster_id, config.node_id)
             except OSError as error:
                 logs.fail_dir(path, str(error))
 

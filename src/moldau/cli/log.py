@@ -15,7 +15,7 @@ from moldau.cli.options import Json, group_app
 from moldau.cli.output import warn
 
 if TYPE_CHECKING:
-    from moldau.log.dump import FileDump
+    from moldau.log.tools.dump import FileDump
 
 app = group_app("Look into log directories and segment files, check them, move replicas.")
 app.command()(verify)
@@ -46,7 +46,7 @@ def dump(
     moldau log dump moldau-data/greetings-0 --records
     moldau log dump moldau-data --verify > /dev/null
     """
-    from moldau.log.dump import dump_file, dump_paths
+    from moldau.log.tools.dump import dump_file, dump_paths
 
     for path in paths:
         if path.is_file() and dump_file(str(path)) is None:

@@ -14,7 +14,7 @@ from moldau.cli.options import Json
 from moldau.cli.output import print_json, progress
 
 if TYPE_CHECKING:
-    from moldau.log.verify import Finding, Totals
+    from moldau.log.tools.verify import Finding, Totals
 
 
 def verify(
@@ -40,7 +40,7 @@ def verify(
     moldau log verify moldau-data
     moldau log verify /disk0/kafka /disk1/kafka --deep --json
     """
-    from moldau.log.verify import DirectoryInUseError, Verification
+    from moldau.log.tools.verify import DirectoryInUseError, Verification
 
     verification = Verification([str(path) for path in paths], deep=deep)
     found: list[Finding] = []

@@ -1,11 +1,11 @@
 """Partition logs on disk: segments, indexes, recovery, and the manager of all of them."""
 
-from moldau.log.dir_info import LogDirInfo, ReplicaInfo
+from moldau.log.directory.description import LogDirInfo, ReplicaInfo
 from moldau.log.errors import RecordValidationError, StorageError
-from moldau.log.manager import LogManager
-from moldau.log.partition_log import PartitionLog
-from moldau.log.producer_state import AppendOrigin
-from moldau.log.slices import ActiveProducer, AppendInfo, TimestampedOffset
+from moldau.log.manager.manager import LogManager
+from moldau.log.partition.log import PartitionLog
+from moldau.log.partition.producer_state import AppendOrigin
+from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
 
 __all__ = [
     "ActiveProducer",

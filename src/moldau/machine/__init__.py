@@ -4,13 +4,14 @@ from moldau.machine.clock import Clock, Timer
 from moldau.machine.disk import Buffer, Disk, DiskUsage, File, FileSlice
 from moldau.machine.machine import Machine
 from moldau.machine.network import Acceptor, Incoming, Network, Part, Receiver, Transport
-from moldau.machine.processes import ChildProcess, Processes
+from moldau.machine.processes import ChildProcess, ChildProgram, Pause, Processes
 from moldau.machine.threads import DaemonThreads, RunInThread, Threads
 
 __all__ = [
     "Acceptor",
     "Buffer",
     "ChildProcess",
+    "ChildProgram",
     "Clock",
     "DaemonThreads",
     "Disk",
@@ -21,6 +22,7 @@ __all__ = [
     "Machine",
     "Network",
     "Part",
+    "Pause",
     "Processes",
     "Receiver",
     "RunInThread",

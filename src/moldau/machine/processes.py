@@ -5,7 +5,8 @@ Messages are strings of bytes, framed by this layer; what is in them is between 
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 LENGTH_BYTES: Final = 4
 """In front of every message in either direction, big-endian."""
@@ -42,3 +43,14 @@ class Processes(Protocol):
     async def start(self, module: str) -> ChildProcess:
         """Run ``python -m module``."""
         ...
+
+
+class Pause(NamedTuple):
+    """A child that has nothing to say sleeps."""
+
+    seconds: float
+
+
+ChildProgram: TypeAlias = Callable[[bytes], Iterator[bytes | Pause]]
+"""What a child does with one message: it sends messages of its own, and pauses. ``real.child`` runs
+such a program as a process, a simulation on its event loop."""

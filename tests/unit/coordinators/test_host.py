@@ -347,7 +347,7 @@ async def test_a_log_that_cannot_be_read_closes_the_host() -> None:
     disk = MemoryDisk()
     partition = make_partition(LOCAL, disk=disk)
     append(partition, 1)
-    partition.log.fail("disk on fire")
+    partition.log.health.fail("disk on fire")
     host = make_host(partition)
     await host.load(SLICE)
     assert host.state is HostState.CLOSED

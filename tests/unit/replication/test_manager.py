@@ -15,8 +15,8 @@ from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
-from moldau.log.names import HIGH_WATERMARK_CHECKPOINT
-from moldau.machine.real.clock import SystemClock
+from moldau.log.files.names import HIGH_WATERMARK_CHECKPOINT
+from moldau.machine.real import real_machine
 from moldau.model import TopicPartition
 from moldau.replication import ParkedFetch, ParkedProduce, ReplicaManager
 from moldau.testing.clock import ManualClock
@@ -32,9 +32,9 @@ class Broker:
     def __init__(self, disk: MemoryDisk) -> None:
         self.disk = disk
         self.topic_configs: dict[str, TopicConfig] = {}
-        clock = SystemClock()
         config = BrokerConfig.load({"node.id": str(LOCAL), "log.dirs": LOGS})
-        self.logs = LogManager(disk, [LOGS], config, clock, asyncio.to_thread)
+        self.machine = replace(real_machine(), disk=disk)
+        self.logs = LogManager(self.machine, [LOGS], config)
         self.replicas = ReplicaManager(LOCAL, self.logs, self.topic_config)
         self.logs.use_high_watermarks(self.replicas.high_watermarks, self.replicas.high_watermark)
 
@@ -54,6 +54,7 @@ async def broker() -> AsyncIterator[Broker]:
     broker = await Broker(MemoryDisk()).start()
     yield broker
     await broker.logs.shutdown()
+    broker.machine.threads.close()
 
 
 async def test_only_partitions_with_a_replica_here_are_taken_up(broker: Broker) -> None:

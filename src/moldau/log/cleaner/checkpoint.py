@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
 
-from moldau.log.checkpoints import read_offsets, write_offsets
 from moldau.log.errors import CorruptCheckpointError
+from moldau.log.files.checkpoints import read_offsets, write_offsets
+from moldau.log.files.names import CLEANER_OFFSET_CHECKPOINT
 from moldau.machine import RunInThread
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
-
-CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
 
 class CleanerCheckpoints:

@@ -12,8 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from moldau.log.partition_log import PartitionLog
-from moldau.log.segment import Segment
+from moldau.log.partition.log import PartitionLog
+from moldau.log.segment.segment import Segment
 
 
 class Cleanable(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.log.names import CLEANED_SUFFIX
-from moldau.log.segment import Segment
+from moldau.log.files.names import CLEANED_SUFFIX
+from moldau.log.segment.segment import Segment
 from moldau.machine.disk import Buffer
 
 _WRITE_BYTES: Final = 1 << 20

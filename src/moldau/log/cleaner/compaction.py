@@ -1,13 +1,13 @@
 """Compacting one partition: the keys of its dirty part are mapped, then segments are rewritten.
 
 Only files are read and written, through a ``Disk``: a cleaner process runs this on the machine's,
-simulations on theirs. Nothing that the log uses is touched: each group of segments ends as one
-``.cleaned`` segment, and putting it in their place is the broker's part (see ``swap``).
+simulations on theirs (see ``work``). Nothing that the log uses is touched: each group of segments
+ends as one ``.cleaned`` segment, and putting it in their place is the broker's part (see ``swap``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from moldau.log.cleaner.batch_filter import BatchFilter
@@ -16,9 +16,9 @@ from moldau.log.cleaner.grouping import SegmentSize, group_segments
 from moldau.log.cleaner.messages import CleanStats, CleanTask, GroupCleaned, SourceSegment
 from moldau.log.cleaner.payloads import Payloads
 from moldau.log.cleaner.transactions import CleanedTransactions
-from moldau.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
-from moldau.log.scan import iter_file_batches
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.files.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from moldau.log.segment.batches import iter_file_batches
+from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.machine.disk import Disk
 from moldau.records.batch import CONTROL_FLAG, BatchHeader
 from moldau.records.compaction import BYTES_PER_KEY, KeyMap
@@ -27,30 +27,27 @@ from moldau.records.errors import CorruptRecordError
 _MAX_MAP_BYTES: Final = 2**31 - 1
 _SPARE_SLOTS: Final = 16
 
-Tick = Callable[[int], None]
-"""Called with the bytes just read or written: the place for a throttle."""
-
 
 class Compaction:
     """One cleaning of one partition."""
 
-    def __init__(self, disk: Disk, task: CleanTask, tick: Tick) -> None:
+    def __init__(self, disk: Disk, task: CleanTask) -> None:
         self._disk = disk
         self._task = task
-        self._tick = tick
         self._aborted = [AbortedTransaction(*fields) for fields in task.aborted]
         self._payloads = Payloads()
         self.stats = CleanStats()
         self.end_offset = task.first_dirty_offset
 
-    def run(self) -> Iterator[GroupCleaned]:
-        """Clean group after group; each is durable when it is answered.
+    def run(self) -> Iterator[GroupCleaned | int]:
+        """Clean group after group; yields each when it is durable, and in between how many bytes
+        were just read or written.
 
         Raises CorruptRecordError or InvalidRecordError if the log is damaged, OSError if the disk
         fails or files are gone.
         """
         task = self._task
-        keys = self._map_keys()
+        keys = yield from self._map_keys()
         self.end_offset = keys.latest_offset + 1
         batch_filter = BatchFilter(
             keys,
@@ -62,11 +59,11 @@ class Compaction:
             stats=self.stats,
         )
         for group in self._groups():
-            yield self._clean(group, batch_filter, transactions)
+            yield (yield from self._clean(group, batch_filter, transactions))
 
     # The keys of the dirty part ----------------------------------------------------------------
 
-    def _map_keys(self) -> KeyMap:
+    def _map_keys(self) -> Generator[int, None, KeyMap]:
         task = self._task
         start, end = task.first_dirty_offset, task.first_uncleanable_offset
         slots = min(task.dedupe_buffer_bytes, _MAX_MAP_BYTES) // BYTES_PER_KEY
@@ -83,7 +80,7 @@ class Compaction:
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end
             if next_base <= start:
                 continue
-            if not self._map_segment(segment, keys, transactions):
+            if not (yield from self._map_segment(segment, keys, transactions)):
                 break
             keys.latest_offset = next_base - 1
         self.stats.keys = keys.size
@@ -92,11 +89,12 @@ class Compaction:
 
     def _map_segment(
         self, segment: SourceSegment, keys: KeyMap, transactions: CleanedTransactions
-    ) -> bool:
-        """Map the keys of a segment; False if the map got full."""
+    ) -> Generator[int, None, bool]:
+        """Map the keys of a segment; returns False if the map got full."""
         start = self._task.first_dirty_offset
         for header, batch in self._batches(segment):
             self.stats.map_bytes_read += header.size
+            yield header.size
             if header.last_offset < start:
                 continue
             obsolete = transactions.can_discard(header, batch)
@@ -136,7 +134,7 @@ class Compaction:
         group: list[SegmentSize],
         batch_filter: BatchFilter,
         transactions: CleanedTransactions,
-    ) -> GroupCleaned:
+    ) -> Generator[int, None, GroupCleaned]:
         task, stats = self._task, self.stats
         cleaned = CleanedSegment(
             self._disk,
@@ -151,19 +149,20 @@ class Compaction:
         for segment in group:
             for header, batch in self._batches(SourceSegment(segment.base_offset, segment.size)):
                 stats.bytes_read += header.size
+                yield header.size
                 kept = batch_filter.filter(header, batch)
                 if kept is not None:
                     data, max_timestamp = kept
                     cleaned.add(data, header.last_offset, max_timestamp)
                     stats.bytes_written += len(data)
-                    self._tick(len(data))
+                    yield len(data)
         cleaned.finish()
         return GroupCleaned(
             group[0].base_offset, cleaned.size, [segment.base_offset for segment in group]
         )
 
     def _batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch of a segment; CorruptRecordError if one of them is damaged."""
+        """Yields every batch of a segment; CorruptRecordError if one of them is damaged."""
         path = f"{self._task.directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
         end = 0
@@ -171,7 +170,6 @@ class Compaction:
             for position, header, batch in iter_file_batches(
                 file, 0, segment.size, self._task.read_bytes
             ):
-                self._tick(header.size)
                 yield header, batch
                 end = position + header.size
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from moldau.log.segment import MAX_RELATIVE_OFFSET
+from moldau.log.segment.segment import MAX_RELATIVE_OFFSET
 
 MAX_SEGMENTS: Final = 1024
 """In one group, so that a swap stays short."""

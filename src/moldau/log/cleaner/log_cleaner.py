@@ -1,6 +1,6 @@
 """The broker's side of compaction: choose a log, have it cleaned, swap the result in, note it.
 
-Runs on the event loop and never blocks it: a ``Runner`` cleans, threads rename. What a cleaner has
+Runs on the event loop and never blocks it: processes clean, threads rename. What a cleaner has
 written becomes part of a log only here, and only while nothing else has happened to the log: before
 a log is truncated, moved or deleted, its cleaning is aborted.
 """
@@ -16,20 +16,19 @@ from typing import Final, NamedTuple
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.errors import KafkaError
-from moldau.log.background import Background
 from moldau.log.cleaner.checkpoint import CleanerCheckpoints
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanStats, GroupCleaned
-from moldau.log.cleaner.runner import Runner, RunnerError
+from moldau.log.cleaner.process import CleanerDiedError, CleanerProcess
 from moldau.log.cleaner.statistics import CleanerStatistics
 from moldau.log.cleaner.swap import remove_cleaned, swap_in
 from moldau.log.cleaner.tasks import make_task
+from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import CorruptIndexError
-from moldau.log.partition_log import PartitionLog
-from moldau.log.segment import Segment
-from moldau.machine import RunInThread
-from moldau.machine.clock import Clock
-from moldau.machine.disk import Disk
+from moldau.log.partition.log import PartitionLog
+from moldau.log.segment.segment import Segment
+from moldau.log.upkeep.background import Background
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -49,11 +48,11 @@ class Uncleanable(NamedTuple):
 class _Job:
     """One log being cleaned."""
 
-    __slots__ = ("aborted", "log", "runner", "swapping")
+    __slots__ = ("aborted", "log", "process", "swapping")
 
-    def __init__(self, log: PartitionLog, runner: Runner) -> None:
+    def __init__(self, log: PartitionLog, process: CleanerProcess) -> None:
         self.log = log
-        self.runner = runner
+        self.process = process
         self.aborted = False
         self.swapping = asyncio.Lock()
 
@@ -61,35 +60,32 @@ class _Job:
 class LogCleaner:
     def __init__(
         self,
-        disk: Disk,
+        machine: Machine,
         config: BrokerConfig,
-        clock: Clock,
-        run_in_thread: RunInThread,
         background: Background,
-        *,
         logs: Mapping[TopicPartition, PartitionLog],
-        new_runner: Callable[[], Runner] | None,
+        *,
         make_durable: Callable[[PartitionLog, int], Awaitable[None]],
         fail_directory: Callable[[str, str], None],
     ) -> None:
-        self._disk = disk
-        self._clock = clock
-        self._run_in_thread = run_in_thread
+        self._machine = machine
+        self._disk = machine.disk
+        self._clock = machine.clock
+        self._run_in_thread = machine.threads.run
         self._background = background
         self._logs = logs
-        self._new_runner = new_runner
         self._make_durable = make_durable
-        self._runners: list[Runner] = []
+        self._processes: list[CleanerProcess] = []
         self._jobs: dict[TopicPartition, _Job] = {}
         self._paused: Counter[TopicPartition] = Counter()
         self._failures: Counter[TopicPartition] = Counter()
         self._not_before: dict[TopicPartition, float] = {}
         self._closed = False
         self.config = config
-        self.checkpoints = CleanerCheckpoints(disk, run_in_thread, fail_directory)
+        self.checkpoints = CleanerCheckpoints(machine.disk, machine.threads.run, fail_directory)
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         """Partitions set aside because their own data is damaged."""
-        self.statistics = CleanerStatistics(clock.now_ms())
+        self.statistics = CleanerStatistics(machine.clock.now_ms())
         self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
         """How far a partition is committed; None if it is not served (yet). Replication sets it."""
 
@@ -97,7 +93,7 @@ class LogCleaner:
         """Read where the last cleanings ended, by log directory, and begin to clean."""
         for directory, there in partitions.items():
             await self.checkpoints.load(directory, there)
-        if self.config.log_cleaner_enable and self._new_runner is not None:
+        if self.config.log_cleaner_enable:
             self._schedule()
 
     def _schedule(self) -> None:
@@ -113,30 +109,28 @@ class LogCleaner:
 
     @property
     def uncleanable_bytes(self) -> int:
-        return sum(one.log.size for one in self.uncleanable.values())
+        return sum(uncleanable.log.size for uncleanable in self.uncleanable.values())
 
     # Cleaning ----------------------------------------------------------------------------------
 
     async def clean_all(self) -> None:
         """Clean whatever is due, with as many cleaners as the settings say."""
-        if self._new_runner is None:
-            return
         threads = max(self.config.log_cleaner_threads, 1)
-        while len(self._runners) < threads:
-            self._runners.append(self._new_runner())
-        runners = self._runners[:threads]
+        while len(self._processes) < threads:
+            self._processes.append(CleanerProcess(self._machine.processes))
+        processes = self._processes[:threads]
         try:
-            await asyncio.gather(*(self._clean_with(runner, threads) for runner in runners))
+            await asyncio.gather(*(self._clean_with(process, threads) for process in processes))
         finally:
-            for runner in self._runners:
-                await runner.stop()
+            for process in self._processes:
+                await process.stop()
 
-    async def _clean_with(self, runner: Runner, threads: int) -> None:
+    async def _clean_with(self, process: CleanerProcess, threads: int) -> None:
         while not self._closed and (cleanable := self._choose()) is not None:
-            await self._clean(cleanable, runner, threads)
+            await self._clean(cleanable, process, threads)
 
     def _choose(self) -> Cleanable | None:
-        for partition in [one for one in self.uncleanable if one not in self._logs]:
+        for partition in [gone for gone in self.uncleanable if gone not in self._logs]:
             del self.uncleanable[partition]
         candidates = []
         for partition, log in self._logs.items():
@@ -168,10 +162,10 @@ class LogCleaner:
             self._put_off(partition, str(error))
             return None
 
-    async def _clean(self, cleanable: Cleanable, runner: Runner, threads: int) -> None:
+    async def _clean(self, cleanable: Cleanable, process: CleanerProcess, threads: int) -> None:
         log = cleanable.log
         partition = log.topic_partition
-        job = self._jobs[partition] = _Job(log, runner)
+        job = self._jobs[partition] = _Job(log, process)
         started = self._clock.monotonic()
         try:
             # What is swapped in leaves gaps in the offsets, and recovery takes them for lost data
@@ -183,12 +177,12 @@ class LogCleaner:
                 self._not_before.pop(partition, None)
                 await self.checkpoints.put(_home(log), partition, done.end_offset)
                 seconds = self._clock.monotonic() - started
-                self.statistics.cleaned(runner, seconds, done.stats)
+                self.statistics.cleaned(process, seconds, done.stats)
                 _log_done(cleanable, done, seconds)
-        except (CorruptIndexError, KafkaError, OSError, RunnerError) as error:
+        except (CorruptIndexError, KafkaError, OSError, CleanerDiedError) as error:
             if not job.aborted:
-                if isinstance(error, RunnerError):
-                    self.statistics.died(runner)
+                if isinstance(error, CleanerDiedError):
+                    self.statistics.died(process)
                 self._put_off(partition, str(error))
         finally:
             del self._jobs[partition]
@@ -198,7 +192,7 @@ class LogCleaner:
         self, job: _Job, cleanable: Cleanable, threads: int
     ) -> CleanDone | None:
         task = make_task(cleanable, self.config, threads, self._clock.now_ms())
-        async with aclosing(job.runner.run(task)) as reports:
+        async with aclosing(job.process.run(task)) as reports:
             async for report in reports:
                 if isinstance(report, CleanDone):
                     return report
@@ -209,7 +203,7 @@ class LogCleaner:
                 async with job.swapping:
                     if not await self._swap(job, report):
                         break
-        job.runner.kill()
+        job.process.kill()
         return None
 
     async def _swap(self, job: _Job, group: GroupCleaned) -> bool:
@@ -219,23 +213,23 @@ class LogCleaner:
         old = [segment for segment in log.segments if segment.base_offset in replaced]
         if job.aborted or log.failure is not None or len(old) != len(replaced):
             return False
-        new = Segment(
+        new = Segment.with_config(
             self._disk,
             log.directory,
             group.base_offset,
-            index_interval=log.config.index_interval_bytes,
-            index_bytes=log.config.segment_index_bytes,
+            log.config,
             created_ms=old[-1].created_ms,
             size=group.size,
         )
-        log.begin_replacing(old)
+        log.closed_segments.begin_replacing(old)
         try:
             deleted = await self._run_in_thread(swap_in, self._disk, log.directory, group)
         except OSError as error:
             if self._logs.get(log.topic_partition) is not log:
                 return False  # it was deleted: its directory has another name
-            raise log.replacing_failed(error) from error
-        log.replace_segments(old, new, deleted)
+            # Nobody knows under which names the files are: the next start will sort them.
+            raise log.health.fatal_error("swap in a cleaned segment", error) from error
+        log.closed_segments.replace(old, new, deleted)
         return True
 
     def _failed(self, log: PartitionLog, report: CleanFailed) -> None:
@@ -280,7 +274,7 @@ class LogCleaner:
         job = self._jobs.get(partition)
         if job is not None:
             job.aborted = True
-            job.runner.kill()
+            job.process.kill()
         return job
 
     def resume(self, partition: TopicPartition) -> None:
@@ -299,14 +293,15 @@ class LogCleaner:
         finally:
             self.resume(partition)
 
-    def forget(self, partition: TopicPartition, directory: str) -> None:
-        """The partition is going away from this log directory."""
+    def forget(self, log: PartitionLog, directory: LogDirectory) -> None:
+        """The log is going away from this directory."""
+        partition = log.topic_partition
         self.abort(partition)
         self.uncleanable.pop(partition, None)
         self._failures.pop(partition, None)
         self._not_before.pop(partition, None)
-        if self.checkpoints.get(directory, partition) is not None:
-            self._background.spawn(self.checkpoints.remove(directory, partition))
+        if self.checkpoints.get(directory.path, partition) is not None:
+            self._background.spawn(self.checkpoints.remove(directory.path, partition))
 
     def moved(self, log: PartitionLog, directory: str) -> None:
         """Another log directory will have the partition: it is as clean there."""

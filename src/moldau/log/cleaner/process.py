@@ -14,8 +14,14 @@ from typing import Final
 
 import msgspec
 
-from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanTask, Progress, Report
-from moldau.log.cleaner.runner import Result, RunnerError
+from moldau.log.cleaner.messages import (
+    CleanDone,
+    CleanFailed,
+    CleanTask,
+    GroupCleaned,
+    Progress,
+    Report,
+)
 from moldau.machine import ChildProcess, Processes
 
 _log = logging.getLogger(__name__)
@@ -30,8 +36,12 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Report)
 
 
+class CleanerDiedError(Exception):
+    """The cleaner ended or fell silent; the partition it worked on need not be to blame."""
+
+
 class CleanerProcess:
-    """A ``Runner`` that has its work done by ``python -m moldau.log.cleaner.worker``."""
+    """Has its work done by ``python -m moldau.log.cleaner.worker``."""
 
     def __init__(
         self, processes: Processes, silence_s: float = SILENCE_S, stop_s: float = STOP_S
@@ -47,7 +57,10 @@ class CleanerProcess:
         """Of the running process, if there is one."""
         return None if self._process is None else self._process.pid
 
-    async def run(self, task: CleanTask) -> AsyncGenerator[Result, None]:
+    async def run(
+        self, task: CleanTask
+    ) -> AsyncGenerator[GroupCleaned | CleanDone | CleanFailed, None]:
+        """Clean; yields the groups that are ready to be swapped in, then the end."""
         if self._process is None:
             self._process = await self._processes.start(WORKER)
         process = self._process
@@ -64,18 +77,21 @@ class CleanerProcess:
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as error:
             self.kill()
             code = await process.wait()
-            raise RunnerError(
+            raise CleanerDiedError(
                 f"the cleaner process {process.pid} ended with {code} ({error!r})"
             ) from error
 
     def kill(self) -> None:
+        """Give up whatever is being cleaned, at once."""
         if self._process is not None:
             self._process.kill()
             self._killed.append(self._process)
             self._process = None
 
     async def stop(self) -> None:
-        """Let it end by itself (its input ends); the memory it used is free again."""
+        """There is nothing to do for a while: let it end by itself (its input ends), so that the
+        memory it used is free again.
+        """
         while self._killed:
             await self._killed.pop().wait()
         process, self._process = self._process, None

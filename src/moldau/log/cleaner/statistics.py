@@ -15,7 +15,7 @@ class LastCleaning(NamedTuple):
 
 
 class CleanerStatistics:
-    """What the last look at the logs and the last cleaning of each cleaner found."""
+    """Figures of the last look at the logs and of the last cleaning of each cleaner."""
 
     def __init__(self, now_ms: int) -> None:
         self.last_run_ms = now_ms
@@ -27,8 +27,8 @@ class CleanerStatistics:
     def looked(self, candidates: Sequence[Cleanable], now_ms: int) -> None:
         """The logs were looked at, to choose one."""
         self.last_run_ms = now_ms
-        self.max_dirty_percent = int(100 * max((one.dirty_ratio for one in candidates), default=0))
-        self.max_compaction_delay_s = max((one.delay_ms for one in candidates), default=0) // 1000
+        self.max_dirty_percent = int(100 * max((log.dirty_ratio for log in candidates), default=0))
+        self.max_compaction_delay_s = max((log.delay_ms for log in candidates), default=0) // 1000
 
     def cleaned(self, cleaner: object, seconds: float, stats: CleanStats) -> None:
         self._last[cleaner] = LastCleaning(seconds, stats)
@@ -45,16 +45,16 @@ class CleanerStatistics:
 
     @property
     def max_clean_time_s(self) -> int:
-        return int(max((one.seconds for one in self._last.values()), default=0))
+        return int(max((cleaning.seconds for cleaning in self._last.values()), default=0))
 
     @property
     def max_buffer_utilization_percent(self) -> int:
-        used = (one.stats.buffer_utilization for one in self._last.values())
+        used = (cleaning.stats.buffer_utilization for cleaning in self._last.values())
         return int(100 * max(used, default=0))
 
     @property
     def recopy_percent(self) -> int:
         """How much of what was read had to be written again."""
-        read = sum(one.stats.bytes_read for one in self._last.values())
-        written = sum(one.stats.bytes_written for one in self._last.values())
+        read = sum(cleaning.stats.bytes_read for cleaning in self._last.values())
+        written = sum(cleaning.stats.bytes_written for cleaning in self._last.values())
         return int(100 * written / max(read, 1))

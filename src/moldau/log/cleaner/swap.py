@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from moldau.log.cleaner.messages import GroupCleaned
-from moldau.log.names import (
+from moldau.log.files.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -29,7 +29,7 @@ _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFI
 
 
 def swap_in(disk: Disk, directory: str, group: GroupCleaned) -> list[str]:
-    """Replace the old segments by the new one; answers the files that may be deleted later."""
+    """Replace the old segments by the new one; returns the files that may be deleted later."""
     # An older unfinished file would make a start after a crash throw this segment away.
     remove_cleaned(disk, directory, below=group.base_offset)
     new = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in _SUFFIXES]
@@ -58,7 +58,7 @@ def _old_files(directory: str, group: GroupCleaned) -> Iterable[str]:
 
 def remove_cleaned(disk: Disk, directory: str, *, below: int = 2**63) -> None:
     """Throw away what a cleaning has written and nobody will swap in."""
-    for name in disk.listdir(directory):
+    for name in sorted(disk.listdir(directory)):
         parsed = parse_file_name(name)
         if parsed is not None and parsed[2] == CLEANED_SUFFIX and parsed[0] < below:
             disk.remove(f"{directory}/{name}")

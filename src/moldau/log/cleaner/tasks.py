@@ -5,8 +5,8 @@ from __future__ import annotations
 from moldau.config.values.broker import BrokerConfig
 from moldau.log.cleaner.cleanable import Cleanable
 from moldau.log.cleaner.messages import CleanTask, LastRecord, SourceSegment
-from moldau.log.partition_log import PartitionLog
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.partition.log import PartitionLog
+from moldau.log.segment.transaction_index import AbortedTransaction
 
 _READ_BYTES_MIN = 4096
 
@@ -18,7 +18,7 @@ def make_task(cleanable: Cleanable, config: BrokerConfig, cleaners: int, now_ms:
     return CleanTask(
         partition=str(log.topic_partition),
         directory=log.directory,
-        segments=[SourceSegment(one.base_offset, one.size) for one in cleanable.segments],
+        segments=[SourceSegment(part.base_offset, part.size) for part in cleanable.segments],
         first_dirty_offset=cleanable.first_dirty_offset,
         first_uncleanable_offset=cleanable.first_uncleanable_offset,
         now_ms=now_ms,
@@ -37,11 +37,11 @@ def make_task(cleanable: Cleanable, config: BrokerConfig, cleaners: int, now_ms:
 
 def _aborted(log: PartitionLog, upper: int) -> list[tuple[int, int, int, int]]:
     """Those with data before ``upper``; the marker of one may stand in any later segment."""
-    found: list[AbortedTransaction] = []
+    aborted: list[AbortedTransaction] = []
     for segment in log.segments:
-        if segment.txn_index.collect(log.segments[0].base_offset, upper, found):
+        if segment.txn_index.collect(log.segments[0].base_offset, upper, aborted):
             break
-    return [(pid, first, last, stable) for pid, first, last, stable in found]
+    return [(pid, first, last, stable) for pid, first, last, stable in aborted]
 
 
 def _last_records(log: PartitionLog) -> dict[int, LastRecord]:

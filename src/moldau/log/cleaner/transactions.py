@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader
 from moldau.records.control import ControlType, read_control_type
 from moldau.records.reader import read_records

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from moldau.config.values.topic import TopicConfig
-from moldau.log.partition_log import PartitionLog
+from moldau.log.partition.log import PartitionLog
 from moldau.machine import FileSlice
 from moldau.records.batch import iter_headers
 
@@ -30,12 +30,12 @@ def while_copied(config: TopicConfig) -> TopicConfig:
     )
 
 
-def copy_slice(found: FileSlice, future: PartitionLog, now_ms: int, *, new_segment: bool) -> int:
-    """Append what was found to the future log; answers its size.
+def copy_slice(batches: FileSlice, future: PartitionLog, now_ms: int, *, new_segment: bool) -> int:
+    """Append batches of the original to the future log; returns their size.
 
     Every CRC is checked on the way. Raises KafkaError if the data is damaged or the disk refuses.
     """
-    records = memoryview(bytearray(found.read()))
+    records = memoryview(bytearray(batches.read()))
     if new_segment and future.segments[-1].size:
         future.roll(now_ms)
     start = end = 0

@@ -12,102 +12,122 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.background import Background
-from moldau.log.building import CannotCreateError, LogBuilder, WantedLog
-from moldau.log.errors import is_full, is_passing
-from moldau.log.flusher import Flusher
-from moldau.log.log_directory import LogDirectory
+from moldau.log.directory.building import CannotCreateError, LogBuilder, WantedLog
+from moldau.log.directory.failures import DirectoryFailures
+from moldau.log.directory.log_directory import DirectoryContent, LogDirectory
+from moldau.log.directory.placement import Placement
+from moldau.log.directory.served_logs import ServedLogs
+from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.files.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
+from moldau.log.moving.at_start import FutureLogs
 from moldau.log.moving.copying import while_copied
-from moldau.log.moving.mover import Move, Mover
+from moldau.log.moving.farewell import Farewells
+from moldau.log.moving.move import Move
+from moldau.log.moving.mover import Mover
 from moldau.log.moving.pace import Pace
 from moldau.log.moving.replaced import ReplacedLogs
-from moldau.log.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
-from moldau.log.partition_log import PartitionLog
-from moldau.machine import RunInThread
-from moldau.machine.clock import Clock
-from moldau.machine.disk import Disk
+from moldau.log.partition.log import PartitionLog
+from moldau.log.upkeep.background import Background
+from moldau.log.upkeep.checkpointer import Checkpointer
+from moldau.log.upkeep.flush_scheduler import FlushScheduler
+from moldau.log.upkeep.removal import DelayedRemoval
+from moldau.machine import Machine
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
-class Owner(Protocol):
-    """What a move needs of the one that owns all logs."""
+class Cleaning(Protocol):
+    """What a move needs of the cleaner, which has to stop meanwhile: it could take a tombstone from
+    the original before it is copied, when what it deletes already was.
+    """
 
-    def is_served(self, log: PartitionLog) -> bool: ...
+    async def abort_and_pause(self, partition: TopicPartition) -> None: ...
 
-    def fail_dir(self, path: str, reason: str) -> None: ...
+    def resume(self, partition: TopicPartition) -> None: ...
 
-    def replace(self, old: PartitionLog, new: PartitionLog, directory: LogDirectory) -> None:
-        """``new`` is served instead of ``old`` from now on."""
+    def moved(self, log: PartitionLog, directory: str) -> None:
+        """The copy is as clean as the original."""
         ...
-
-    def remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None: ...
-
-    async def checkpoint(self) -> None: ...
-
-    async def pause_cleaning(self, partition: TopicPartition) -> None:
-        """Compaction has to stop meanwhile: it could take a tombstone from the original before it
-        is copied, when what it deletes already was.
-        """
-        ...
-
-    def resume_cleaning(self, partition: TopicPartition) -> None: ...
 
 
 class ReplicaMoves:
     def __init__(
         self,
-        disk: Disk,
-        clock: Clock,
-        run_in_thread: RunInThread,
+        machine: Machine,
         background: Background,
-        flusher: Flusher,
+        served: ServedLogs,
+        placement: Placement,
         builder: LogBuilder,
-        owner: Owner,
+        flushes: FlushScheduler,
+        checkpointer: Checkpointer,
+        removal: DelayedRemoval,
+        failures: DirectoryFailures,
+        cleaning: Cleaning,
         *,
         at_once: int,
         rate: int,
+        on_replaced: Callable[[PartitionLog], None],
     ) -> None:
-        self._disk = disk
-        self._run_in_thread = run_in_thread
+        """``on_replaced`` is called with a log that has taken another's place."""
+        self._disk = machine.disk
+        self._clock = machine.clock
+        self._run_in_thread = machine.threads.run
+        self._new_uuid = machine.new_uuid
         self._background = background
+        self._served = served
+        self._placement = placement
         self._builder = builder
-        self._owner = owner
+        self._removal = removal
+        self._failures = failures
+        self._cleaning = cleaning
         self._slots = asyncio.Semaphore(at_once)
-        self._pace = Pace(clock, rate)
-        self.replaced = ReplacedLogs(disk, run_in_thread)
-        self._mover = Mover(
-            disk, clock, run_in_thread, flusher, self._pace, self.replaced, self._take_over
-        )
+        self._altering = asyncio.Lock()
+        self._pace = Pace(machine.clock, rate)
+        self._replaced = ReplacedLogs(machine.disk, machine.threads.run)
+        self._farewells = Farewells(machine, self._replaced, checkpointer, removal, failures)
+        self._mover = Mover(machine, flushes, self._pace, self._replaced, self._take_over)
         self._moves: dict[TopicPartition, Move] = {}
-        self._farewells: dict[TopicPartition, asyncio.Future[None]] = {}
+        self._on_replaced = on_replaced
 
     def set_rate(self, rate: int) -> None:
         self._pace.rate = rate
-
-    def get(self, topic_partition: TopicPartition) -> Move | None:
-        return self._moves.get(topic_partition)
 
     def __iter__(self) -> Iterator[Move]:
         return iter(tuple(self._moves.values()))
 
     async def settled(self, topic_partition: TopicPartition) -> None:
         """Return once nothing of an earlier move stands under the partition's name."""
-        farewell = self._farewells.get(topic_partition)
-        if farewell is not None:
-            await asyncio.shield(farewell)
+        await self._farewells.settled(topic_partition)
 
     # Beginning ---------------------------------------------------------------------------------
 
-    async def begin(self, log: PartitionLog, home: LogDirectory, directory: LogDirectory) -> None:
-        """Start to move ``log``; raises KAFKA_STORAGE_ERROR if the directory cannot take it."""
+    async def alter(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Move a replica to another directory, or take that back; returns when it has begun.
+
+        Raises REPLICA_NOT_AVAILABLE if there is none, and remembers the directory for when it is
+        made; or KAFKA_STORAGE_ERROR if the directory cannot take it.
+        """
+        async with self._altering:
+            move = self._moves.get(topic_partition)
+            if move is not None and move.directory is not directory:
+                self.cancel(topic_partition)
+                move = None
+            log = self._served.logs.get(topic_partition)
+            if log is None:
+                self._placement.prefer(topic_partition, directory.path)
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
+            home = self._placement.home(topic_partition)
+            if move is None and home is not directory:
+                await self._begin(log, home, directory)
+
+    async def _begin(self, log: PartitionLog, home: LogDirectory, directory: LogDirectory) -> None:
         topic_partition = log.topic_partition
-        name = future_dir_name(topic_partition)
+        name = future_dir_name(topic_partition, self._new_uuid())
         if name is None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -119,16 +139,39 @@ class ReplicaMoves:
             future = await self._run_in_thread(self._builder.build, wanted, name)
         except CannotCreateError as error:
             if not (is_full(error.cause) or is_passing(error.cause)):
-                self._owner.fail_dir(directory.path, error.message)
+                self._failures.fail(directory.path, error.message)
             raise
         move = Move(log, home, directory, future)
-        if not self._owner.is_served(log):
+        if not self._served.is_served(log):
             self._discard(move)
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
-        self.resume(move)
+        self._start(move)
 
-    def resume(self, move: Move) -> None:
-        """Go on with a move, from wherever it is."""
+    async def resume(
+        self, contents: Mapping[str, DirectoryContent], directories: Mapping[str, LogDirectory]
+    ) -> None:
+        """Go on with the moves that a stop or a crash has interrupted."""
+        futures = FutureLogs(
+            self._disk,
+            self._new_uuid,
+            self._served.logs,
+            self._placement,
+            now_ms=self._clock.now_ms(),
+            producer_expiration_ms=self._builder.producer_expiration_ms,
+        )
+        for path, content in contents.items():
+            directory = directories[path]
+            self._replaced.load(path, content.replaced)
+            try:
+                moves, outdated = await self._run_in_thread(futures.open, directory, content)
+            except OSError as error:
+                self._failures.fail(path, str(error))
+                continue
+            for move in moves:
+                self._start(move)
+            self._removal.finish(directory, outdated)
+
+    def _start(self, move: Move) -> None:
         self._moves[move.topic_partition] = move
         _log.info(
             "moving %s from %s to %s", move.topic_partition, move.home.path, move.directory.path
@@ -139,19 +182,19 @@ class ReplicaMoves:
         topic_partition = move.topic_partition
         try:
             # Before its turn comes, too: some of it may have been copied before a restart.
-            await self._owner.pause_cleaning(topic_partition)
+            await self._cleaning.abort_and_pause(topic_partition)
             try:
                 async with self._slots:
                     await self._mover.run(move)
             finally:
-                self._owner.resume_cleaning(topic_partition)
+                self._cleaning.resume(topic_partition)
         except (KafkaError, OSError) as error:
             self._failed(move, error)
         finally:
             if self._moves.get(topic_partition) is move:
                 del self._moves[topic_partition]
-            if not self._owner.is_served(move.future):
-                await self._strike_out(move)
+            if not self._served.is_served(move.future):
+                await self._replaced.strike_out(topic_partition, move.directory.path)
                 if not move.keep:
                     self._discard(move)
 
@@ -163,7 +206,7 @@ class ReplicaMoves:
             move.keep = True  # the original may be back after a restart
         if move.future.failure is not None or isinstance(error, OSError):
             move.keep = True
-            self._owner.fail_dir(move.directory.path, f"moving {move.topic_partition}: {error}")
+            self._failures.fail(move.directory.path, f"moving {move.topic_partition}: {error}")
 
     # Ending ------------------------------------------------------------------------------------
 
@@ -180,7 +223,7 @@ class ReplicaMoves:
 
     def directory_failed(self, path: str) -> None:
         """Moves from and to it end; what was copied waits for the next start."""
-        for move in tuple(self._moves.values()):
+        for move in self:
             if path in (move.home.path, move.directory.path):
                 self.cancel(move.topic_partition, keep=True)
 
@@ -191,67 +234,39 @@ class ReplicaMoves:
             move.truncated(log.log_end_offset)
 
     def stop(self) -> list[tuple[str, PartitionLog]]:
-        """End all moves at shutdown; answers directories and copies, which are to be closed."""
-        futures = [(move.directory.path, move.future) for move in self._moves.values()]
-        for topic_partition in tuple(self._moves):
-            self.cancel(topic_partition, keep=True)
+        """End all moves at shutdown; returns directories and copies, which are to be closed."""
+        futures = [(move.directory.path, move.future) for move in self]
+        for move in self:
+            self.cancel(move.topic_partition, keep=True)
         return futures
 
     def _take_over(self, move: Move) -> None:
-        self._owner.replace(move.log, move.future, move.directory)
+        """The copy is served instead of the original from now on."""
+        old, new = move.log, move.future
+        self._cleaning.moved(old, move.directory.path)
+        self._served.forget(old)
+        self._served.adopt(new, move.directory)
+        old.replaced_by = new
+        self._on_replaced(new)
+        old.retire()
+        try:
+            new.increment_log_start_offset(old.log_start_offset)
+        except StorageError as error:
+            _log.error("%s: %s", new.topic_partition, error.message)
         _log.info("%s is in %s now", move.topic_partition, move.directory.path)
-        self._farewells[move.topic_partition] = asyncio.get_running_loop().create_future()
-        self._background.spawn(self._say_farewell(move))
+        self._farewells.announce(move)
+        self._background.spawn(self._farewells.say(move))
 
     def _discard(self, move: Move) -> None:
         """The copy is not wanted any more."""
         directory, future = move.directory, move.future
         future.retire()
-        if directory.offline is not None:
+        if not directory.is_online:
             return
-        name = marked_dir_name(move.topic_partition, DELETE_DIR_SUFFIX)
+        name = marked_dir_name(move.topic_partition, self._new_uuid(), DELETE_DIR_SUFFIX)
         try:
             self._disk.rename(future.directory, f"{directory.path}/{name}")
         except OSError as error:
             _log.warning("%s stays until the next start: %s", future.directory, error)
             return
-        self._owner.remove_later(directory, name, future.config.file_delete_delay_ms)
-
-    async def _say_farewell(self, move: Move) -> None:
-        """Take the name from the original, now that the copy has it for good."""
-        try:
-            await self._let_go(move)
-        finally:
-            self._farewells.pop(move.topic_partition).set_result(None)
-
-    async def _let_go(self, move: Move) -> None:
-        topic_partition, target = move.topic_partition, move.directory
-        if not await self._try(target.path, self._disk.sync_dir, target.path):
-            return
-        name = marked_dir_name(topic_partition, DELETE_DIR_SUFFIX)
-        home, old = move.home.path, move.log.directory
-        if not await self._try(home, self._rename, home, old, name):
-            return
-        await self._owner.checkpoint()
-        await self._strike_out(move)
-        self._owner.remove_later(move.home, name, move.future.config.file_delete_delay_ms)
-
-    async def _strike_out(self, move: Move) -> None:
-        try:
-            await self.replaced.strike_out(move.topic_partition, move.directory.path)
-        except OSError as error:
-            # It does no harm where it is, and goes before anything could contradict it.
-            _log.warning("%s: %s", move.directory.path, error)
-
-    def _rename(self, home: str, directory: str, name: str) -> None:
-        self._disk.rename(directory, f"{home}/{name}")
-        self._disk.sync_dir(home)
-
-    async def _try(self, path: str, work: Callable[..., None], *args: str) -> bool:
-        """Whether it worked; otherwise the directory is offline."""
-        try:
-            await self._run_in_thread(work, *args)
-        except OSError as error:
-            self._owner.fail_dir(path, str(error))
-            return False
-        return True
+        self._removal.remove_tree(directory, name, future.config.file_delete_delay_ms)

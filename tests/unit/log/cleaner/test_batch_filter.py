@@ -7,7 +7,7 @@ import pytest
 from moldau.log.cleaner.batch_filter import BatchFilter
 from moldau.log.cleaner.messages import CleanStats, LastRecord
 from moldau.log.cleaner.transactions import CleanedTransactions
-from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.make import NOW_MS, make_batch, open_log
+from tests.support.partition_log import NOW_MS, make_batch, open_log
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.make import DIRECTORY, NOW_MS, make_batch, open_log, read_batches
+from tests.support.partition_log import DIRECTORY, NOW_MS, make_batch, open_log, read_batches
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.cleaner.cleanable import find_cleanable
 from moldau.log.cleaner.compaction import Compaction
+from moldau.log.cleaner.messages import GroupCleaned
 from moldau.log.cleaner.swap import swap_in
 from moldau.log.cleaner.tasks import make_task
-from moldau.log.segment import Segment
+from moldau.log.segment.segment import Segment
 from moldau.records.batch import iter_headers
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.errors import CorruptRecordError
@@ -29,20 +30,16 @@ def compact(
 ) -> Compaction:
     """A cleaning from beginning to end, as the broker and its cleaner do it together."""
     cleanable = find_cleanable(log, checkpoint, log.log_end_offset, now_ms)
-    compaction = Compaction(disk, make_task(cleanable, BrokerConfig({}), 1, now_ms), lambda _: None)
+    compaction = Compaction(disk, make_task(cleanable, BrokerConfig({}), 1, now_ms))
     for group in compaction.run():
+        if not isinstance(group, GroupCleaned):
+            continue  # bytes that were read or written
         old = [one for one in log.segments if one.base_offset in group.replaces]
-        new = Segment(
-            disk,
-            DIRECTORY,
-            group.base_offset,
-            index_interval=CONFIG.index_interval_bytes,
-            index_bytes=CONFIG.segment_index_bytes,
-            created_ms=NOW_MS,
-            size=group.size,
+        new = Segment.with_config(
+            disk, DIRECTORY, group.base_offset, CONFIG, created_ms=NOW_MS, size=group.size
         )
-        log.begin_replacing(old)
-        log.replace_segments(old, new, swap_in(disk, DIRECTORY, group))
+        log.closed_segments.begin_replacing(old)
+        log.closed_segments.replace(old, new, swap_in(disk, DIRECTORY, group))
     return compaction
 
 

@@ -5,30 +5,29 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from functools import partial
 from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.unit.log.make import NOW_MS, make_batch, read_batches
+from tests.support.machines import loop_machine
+from tests.support.partition_log import NOW_MS, make_batch, read_batches
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.log import LogManager, PartitionLog
-from moldau.log.checkpoints import read_offsets
-from moldau.log.cleaner.checkpoint import CLEANER_OFFSET_CHECKPOINT
-from moldau.log.cleaner.direct import DirectRunner
 from moldau.log.cleaner.messages import CleanTask
-from moldau.log.cleaner.runner import Result, RunnerError
+from moldau.log.cleaner.process import WORKER
+from moldau.log.cleaner.work import clean
+from moldau.log.directory.log_directory import LogDirectory
+from moldau.log.files.checkpoints import read_offsets
+from moldau.log.files.names import CLEANER_OFFSET_CHECKPOINT
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from moldau.testing.processes import LoopProcess, LoopProcesses
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, file_delete_delay_ms=1000)
@@ -38,54 +37,71 @@ BROKER = BrokerConfig(
 CHECKPOINT = f"/data/{CLEANER_OFFSET_CHECKPOINT}"
 
 
-class ScriptedRunner(DirectRunner):
+class ScriptedProcess(LoopProcess):
     """Cleans, but stops before each report until it may go on."""
 
-    def __init__(self, disk: MemoryDisk) -> None:
-        super().__init__(disk)
+    def __init__(self, script: ScriptedProcesses, process: LoopProcess) -> None:
+        self._script = script
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def send(self, message: bytes) -> None:
+        script = self._script
+        task = msgspec.msgpack.decode(message, type=CleanTask)
+        script.tasks.append(task)
+        script.begun.set()
+        if script.map_bytes is not None:
+            task = msgspec.structs.replace(task, dedupe_buffer_bytes=script.map_bytes)
+        await self._process.send(msgspec.msgpack.encode(task))
+        if script.dies:
+            self._process.kill()
+
+    async def receive(self) -> bytes:
+        report = await self._process.receive()
+        await self._script.may_go_on.wait()
+        return report
+
+    def end_input(self) -> None:
+        self._script.stopped += 1
+        self._process.end_input()
+
+    def kill(self) -> None:
+        self._script.killed += 1
+        self._process.kill()
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+
+class ScriptedProcesses(LoopProcesses):
+    def __init__(self, disk: MemoryDisk, clock: ManualClock) -> None:
+        super().__init__(clock, {WORKER: partial(clean, disk, clock)})
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.begun = asyncio.Event()
-        self.error: Exception | None = None
+        self.dies = False
         self.map_bytes: int | None = None
         self.tasks: list[CleanTask] = []
         self.killed = 0
         self.stopped = 0
 
-    async def run(self, task: CleanTask) -> AsyncGenerator[Result, None]:
-        self.tasks.append(task)
-        self.begun.set()
-        if self.map_bytes is not None:
-            task = msgspec.structs.replace(task, dedupe_buffer_bytes=self.map_bytes)
-        if self.error is not None:
-            raise self.error
-        async for result in super().run(task):
-            await self.may_go_on.wait()
-            yield result
-
-    def kill(self) -> None:
-        self.killed += 1
-
-    async def stop(self) -> None:
-        self.stopped += 1
-
-
-async def run_here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    await asyncio.sleep(0)
-    return function(*args, **kwargs)
+    async def start(self, module: str) -> LoopProcess:
+        return ScriptedProcess(self, await super().start(module))
 
 
 class Broker:
     def __init__(self) -> None:
         self.disk = MemoryDisk(random.Random(1))
         self.clock = ManualClock(NOW_MS)
-        self.runner = ScriptedRunner(self.disk)
+        self.processes = ScriptedProcesses(self.disk, self.clock)
 
     async def start(self) -> None:
         self.disk.locked.clear()
-        self.manager = LogManager(
-            self.disk, ["/data"], BROKER, self.clock, run_here, lambda: self.runner
-        )
+        machine = loop_machine(self.disk, self.clock, self.processes)
+        self.manager = LogManager(machine, ["/data"], BROKER)
         await self.manager.start(lambda _: CONFIG)
         self.manager.use_high_watermarks(
             dict, lambda partition: self.manager.logs[partition].log_end_offset
@@ -125,11 +141,11 @@ async def test_logs_are_cleaned_in_the_background_and_checkpointed(broker: Broke
     await broker.advance(1.1)
     assert broker.checkpoint() == {A: end, B: other.segments[-1].base_offset}
     assert count(log) == 3 + log.log_end_offset - end
-    assert len(broker.runner.tasks) == 2
-    assert broker.runner.stopped == 1
+    assert len(broker.processes.tasks) == 2
+    assert broker.processes.stopped == 1
     # Nothing is dirty: nothing is cleaned.
     await broker.advance(5)
-    assert len(broker.runner.tasks) == 2
+    assert len(broker.processes.tasks) == 2
 
 
 async def test_old_files_stay_for_a_while_and_readers_finish_on_them(broker: Broker) -> None:
@@ -153,27 +169,27 @@ async def test_after_a_start_cleaning_goes_on_where_it_ended(broker: Broker) -> 
     await broker.manager.shutdown()
     await broker.start()
     await broker.cleaner.clean_all()
-    assert len(broker.runner.tasks) == 1
+    assert len(broker.processes.tasks) == 1
     broker.manager.get_or_create(A, broker.manager.logs[A].topic_id, CONFIG)
     for _ in range(60):
         broker.manager.logs[A].append_as_leader(make_batch(size=20), 0, NOW_MS)
     await broker.cleaner.clean_all()
-    assert broker.runner.tasks[-1].first_dirty_offset == end
+    assert broker.processes.tasks[-1].first_dirty_offset == end
 
 
 async def test_a_log_that_is_truncated_is_not_swapped_over(broker: Broker) -> None:
     log = broker.fill(A)
-    broker.runner.may_go_on.clear()
+    broker.processes.may_go_on.clear()
     cleaning = asyncio.create_task(broker.cleaner.clean_all())
-    await broker.runner.begun.wait()
+    await broker.processes.begun.wait()
     assert await broker.manager.truncate_to(log, 20)
-    broker.runner.may_go_on.set()
+    broker.processes.may_go_on.set()
     await cleaning
-    assert broker.runner.killed
+    assert broker.processes.killed
     assert log.failure is None
     # What is left of the log is cleaned by itself.
-    assert len(broker.runner.tasks) == 2
-    assert broker.runner.tasks[1].first_uncleanable_offset < 20
+    assert len(broker.processes.tasks) == 2
+    assert broker.processes.tasks[1].first_uncleanable_offset < 20
     offsets = [header.base_offset for _, header in iter_headers(read_batches(log))]
     assert offsets[-3:] == [17, 18, 19]
 
@@ -199,12 +215,12 @@ async def test_a_deleted_partition_is_forgotten(broker: Broker) -> None:
 
 async def test_a_partition_may_be_deleted_while_it_is_cleaned(broker: Broker) -> None:
     broker.fill(A)
-    broker.runner.may_go_on.clear()
+    broker.processes.may_go_on.clear()
     cleaning = asyncio.create_task(broker.cleaner.clean_all())
-    await broker.runner.begun.wait()
+    await broker.processes.begun.wait()
     broker.manager.delete(A)
     again = broker.fill(A, 40)
-    broker.runner.may_go_on.set()
+    broker.processes.may_go_on.set()
     await cleaning
     assert count(again) <= 40
     assert broker.cleaner.uncleanable == {}
@@ -214,12 +230,12 @@ async def test_a_partition_may_be_deleted_while_it_is_cleaned(broker: Broker) ->
 async def test_retention_waits_for_a_swap(broker: Broker) -> None:
     log = broker.fill(A)
     old = log.segments[:2]
-    log.begin_replacing(old)
+    log.closed_segments.begin_replacing(old)
     log.increment_log_start_offset(log.segments[1].base_offset)
     assert log.segments[:2] == old
     assert log.log_start_offset == old[1].base_offset
-    log._replacing = False
-    assert log.delete_segments_before(log.log_start_offset) == 1
+    log.closed_segments.being_replaced = False
+    assert log.closed_segments.remove_before(log.log_start_offset) == 1
 
 
 async def test_a_damaged_log_is_set_aside_and_the_others_are_cleaned(broker: Broker) -> None:
@@ -239,16 +255,16 @@ async def test_a_damaged_log_is_set_aside_and_the_others_are_cleaned(broker: Bro
     assert broker.cleaner.uncleanable == {}
 
 
-async def test_a_runner_that_dies_is_tried_again_later_and_ever_later(broker: Broker) -> None:
+async def test_a_cleaner_that_dies_is_tried_again_later_and_ever_later(broker: Broker) -> None:
     log = broker.fill(A)
-    broker.runner.error = RunnerError("killed")
+    broker.processes.dies = True
     await broker.advance(1.1)
-    assert len(broker.runner.tasks) == 1
+    assert len(broker.processes.tasks) == 1
     await broker.advance(1.1)
-    assert len(broker.runner.tasks) == 2
+    assert len(broker.processes.tasks) == 2
     await broker.advance(1.1)
-    assert len(broker.runner.tasks) == 2  # two seconds this time
-    broker.runner.error = None
+    assert len(broker.processes.tasks) == 2  # two seconds this time
+    broker.processes.dies = False
     await broker.advance(1.1)
     assert count(log) < 60
     assert broker.cleaner.uncleanable == {}
@@ -284,10 +300,10 @@ async def test_topics_that_are_not_compacted_are_left_alone(broker: Broker) -> N
     log = broker.fill(A)
     log.config = TopicConfig(cleanup_policy=("delete",), segment_bytes=1000)
     await broker.cleaner.clean_all()
-    assert broker.runner.tasks == []
+    assert broker.processes.tasks == []
     log.config = TopicConfig(cleanup_policy=("compact", "delete"), segment_bytes=1000)
     await broker.cleaner.clean_all()
-    assert len(broker.runner.tasks) == 1
+    assert len(broker.processes.tasks) == 1
 
 
 async def test_a_map_that_is_too_small_cleans_what_it_can(broker: Broker) -> None:
@@ -295,11 +311,11 @@ async def test_a_map_that_is_too_small_cleans_what_it_can(broker: Broker) -> Non
     log = broker.manager.get_or_create(A, uuid4(), config)
     for number in range(80):
         log.append_as_leader(make_batch(key=b"%d" % (number % 30), size=20), 0, NOW_MS)
-    broker.runner.map_bytes = 24 * 12
+    broker.processes.map_bytes = 24 * 12
     await broker.cleaner.clean_all()
     end = log.segments[-1].base_offset
     assert broker.checkpoint()[A] == end
-    assert len(broker.runner.tasks) > 2
+    assert len(broker.processes.tasks) > 2
     headers = [header for _, header in iter_headers(read_batches(log))]
     assert sum(h.records_count for h in headers if h.base_offset < end) == 30
 
@@ -310,7 +326,7 @@ async def test_a_log_that_moves_is_as_clean_where_it_goes(broker: Broker) -> Non
     end = broker.checkpoint()[A]
     broker.disk.makedirs("/other")
     broker.cleaner.moved(log, "/other")
-    broker.cleaner.forget(A, "/data")
+    broker.cleaner.forget(log, LogDirectory(broker.disk, "/data"))
     await broker.advance(0)
     assert broker.checkpoint() == {}
     assert read_offsets(broker.disk, f"/other/{CLEANER_OFFSET_CHECKPOINT}") == {A: end}
@@ -321,7 +337,7 @@ async def test_nothing_is_swapped_in_without_its_recovery_point_on_disk(broker: 
     broker.disk.fail(errno.ENOSPC, operations=frozenset({"write"}))
     await broker.cleaner.clean_all()
     broker.disk.heal()
-    assert broker.runner.tasks == []
+    assert broker.processes.tasks == []
     assert (count(log), log.failure) == (60, None)
     await broker.advance(1.1)
     assert count(log) < 60

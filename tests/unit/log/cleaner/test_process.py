@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.log.make import NOW_MS, PARTITION, make_batch
+from tests.support.partition_log import NOW_MS, PARTITION, make_batch
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
 from moldau.log.cleaner.cleanable import find_cleanable
-from moldau.log.cleaner.direct import DirectRunner
 from moldau.log.cleaner.messages import CleanDone, CleanFailed, CleanTask, GroupCleaned
-from moldau.log.cleaner.process import CleanerProcess
-from moldau.log.cleaner.runner import Runner, RunnerError
+from moldau.log.cleaner.process import WORKER, CleanerDiedError, CleanerProcess
 from moldau.log.cleaner.tasks import make_task
-from moldau.log.cleaner.worker import Pace
-from moldau.log.recovery import load_log
+from moldau.log.cleaner.work import Pace, clean
+from moldau.log.recovery.opening import load_log
+from moldau.machine import Pause
 from moldau.machine.real.disk import OsDisk
 from moldau.machine.real.processes import OsProcesses
+from moldau.testing.clock import ManualClock
+from moldau.testing.processes import LoopProcesses
 
 
 @pytest.fixture
@@ -45,24 +46,31 @@ def task(log: PartitionLog) -> CleanTask:
     return make_task(cleanable, BrokerConfig({}), 1, NOW_MS)
 
 
+def in_loop() -> LoopProcesses:
+    clock = ManualClock()
+    return LoopProcesses(clock, {WORKER: partial(clean, OsDisk(), clock)})
+
+
 def cleaned_files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*.cleaned")}
 
 
-async def clean(runner: Runner, task: CleanTask) -> list[GroupCleaned | CleanDone | CleanFailed]:
-    return [report async for report in runner.run(task)]
+async def run(
+    process: CleanerProcess, task: CleanTask
+) -> list[GroupCleaned | CleanDone | CleanFailed]:
+    return [report async for report in process.run(task)]
 
 
 async def test_it_does_what_is_done_in_place(task: CleanTask, tmp_path: Path) -> None:
-    expected = await clean(DirectRunner(OsDisk()), task)
+    expected = await run(CleanerProcess(in_loop()), task)
     files = cleaned_files(tmp_path)
     assert len(files) >= 3
     process = CleanerProcess(OsProcesses())
     try:
-        assert await clean(process, task) == expected
+        assert await run(process, task) == expected
         assert cleaned_files(tmp_path) == files
         pid = process.pid
-        assert await clean(process, task) == expected
+        assert await run(process, task) == expected
         assert process.pid == pid
     finally:
         await process.stop()
@@ -76,11 +84,11 @@ async def test_damage_and_missing_files_are_told_apart(task: CleanTask, tmp_path
         data = bytearray(first.read_bytes())
         data[300] ^= 1
         first.write_bytes(data)
-        (failed,) = await clean(process, task)
+        (failed,) = await run(process, task)
         assert isinstance(failed, CleanFailed)
         assert failed.corrupt
         first.unlink()
-        (failed,) = await clean(process, task)
+        (failed,) = await run(process, task)
         assert isinstance(failed, CleanFailed)
         assert not failed.corrupt
     finally:
@@ -102,11 +110,11 @@ async def test_a_killed_process_is_an_error_and_the_next_task_starts_another(
 ) -> None:
     process = CleanerProcess(OsProcesses())
     try:
-        cleaning = asyncio.create_task(clean(process, slow(task)))
+        cleaning = asyncio.create_task(run(process, slow(task)))
         os.kill(await running(process), signal.SIGKILL)
-        with pytest.raises(RunnerError, match="-9"):
+        with pytest.raises(CleanerDiedError, match="-9"):
             await cleaning
-        reports = await clean(process, task)
+        reports = await run(process, task)
         assert isinstance(reports[-1], CleanDone)
     finally:
         await process.stop()
@@ -115,10 +123,10 @@ async def test_a_killed_process_is_an_error_and_the_next_task_starts_another(
 async def test_a_stuck_process_is_killed(task: CleanTask) -> None:
     process = CleanerProcess(OsProcesses(), silence_s=0.5)
     try:
-        cleaning = asyncio.create_task(clean(process, slow(task)))
+        cleaning = asyncio.create_task(run(process, slow(task)))
         pid = await running(process)
         os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(RunnerError, match="-9"):
+        with pytest.raises(CleanerDiedError, match="-9"):
             await cleaning
         assert process.pid is None
     finally:
@@ -128,35 +136,54 @@ async def test_a_stuck_process_is_killed(task: CleanTask) -> None:
 async def test_it_ends_in_the_middle_of_its_work_when_the_broker_lets_go(task: CleanTask) -> None:
     # Its interpreter may just have begun to start, which takes long where others compute too.
     process = CleanerProcess(OsProcesses(), stop_s=120)
-    cleaning = asyncio.create_task(clean(process, slow(task)))
+    cleaning = asyncio.create_task(run(process, slow(task)))
     await running(process)
     await process.stop()
-    with pytest.raises(RunnerError, match="ended with 0"):
+    with pytest.raises(CleanerDiedError, match="ended with 0"):
         await cleaning
 
 
 def test_the_pace_is_what_the_setting_says() -> None:
-    now = 0.0
-    output = BytesIO()
-
-    def sleep(seconds: float) -> None:
-        nonlocal now
-        assert seconds > 0
-        now += seconds
-
-    pace = Pace(1_000_000.0, output, monotonic=lambda: now, sleep=sleep)
+    clock = ManualClock()
+    pace = Pace(1_000_000.0, clock)
+    reports = b""
     for _ in range(500):
-        pace.tick(10_000)
+        for step in pace.steps() if pace.is_due(10_000) else ():
+            if isinstance(step, Pause):
+                assert step.seconds > 0
+                clock.advance(step.seconds)
+            else:
+                reports += step
     # Five megabytes, but for what is not looked at yet.
-    assert 4.8 < now <= 5.0
-    reports = output.getvalue()
+    assert 4.8 < clock.monotonic() <= 5.0
     assert reports.count(b"Progress") == 4
 
 
-def test_without_a_limit_nothing_sleeps() -> None:
-    def sleep(_: float) -> None:
-        raise AssertionError("no reason to sleep")
-
-    pace = Pace(float("inf"), BytesIO(), monotonic=lambda: 0.0, sleep=sleep)
+def test_without_a_limit_nothing_pauses() -> None:
+    pace = Pace(float("inf"), ManualClock())
     for _ in range(100):
-        pace.tick(10**9)
+        assert pace.is_due(10**9)
+        assert list(pace.steps()) == []
+
+
+async def test_on_the_loop_a_task_takes_the_time_it_should(task: CleanTask) -> None:
+    """A simulated cleaner pauses by the clock it is given, and can be killed meanwhile."""
+    clock = ManualClock()
+    processes = LoopProcesses(clock, {WORKER: partial(clean, OsDisk(), clock)})
+    process = CleanerProcess(processes)
+    cleaning = asyncio.create_task(run(process, slow(task)))
+    seconds = 0
+    while not cleaning.done():
+        for _ in range(50):
+            await asyncio.sleep(0)
+        clock.advance(1.0)
+        seconds += 1
+    size = sum(segment.size for segment in task.segments)
+    assert size / 1000 < seconds  # every byte is read twice, and some are written
+    cleaning = asyncio.create_task(run(process, slow(task)))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    process.kill()
+    with pytest.raises(CleanerDiedError, match="-9"):
+        await cleaning
+    await process.stop()

@@ -9,11 +9,11 @@ import errno
 import random
 
 import pytest
-from tests.unit.log.make import DIRECTORY, make_batch
+from tests.support.partition_log import DIRECTORY, make_batch
 
 from moldau.log.cleaner.messages import GroupCleaned
 from moldau.log.cleaner.swap import remove_cleaned, swap_in
-from moldau.log.leftovers import clean_up
+from moldau.log.recovery.leftovers import clean_up
 from moldau.testing.disk import MemoryDisk
 
 OLD_FILES = {

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.make import NOW_MS, fill, make_batch, read_batches, read_values
-from tests.unit.log.test_manager import A0, A1, CONFIG, TOPIC_ID, Broker, settle
+from tests.support.log_manager import A0, A1, CONFIG, TOPIC_ID, Broker, settle
+from tests.support.partition_log import NOW_MS, fill, make_batch, read_batches, read_values
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, PartitionLog
-from moldau.log.checkpoints import read_offsets
+from moldau.log.files.checkpoints import read_offsets
 from moldau.testing.disk import MemoryDisk
 
 SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "4096"}

@@ -1,0 +1,68 @@
+"""To which cluster and node log directories belong, as their ``meta.properties`` say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+from uuid import UUID
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log.files.meta_properties import (
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine import Disk, Machine
+
+_RESERVED_DIRECTORY_IDS: Final = 100
+"""Kafka gives the first hundred ids a meaning of their own (lost, unassigned, migrating)."""
+
+
+def known_cluster_id(disk: Disk, log_dirs: Iterable[str]) -> str | None:
+    """Returns the cluster that one of the directories says it belongs to."""
+    for log_dir in log_dirs:
+        known = read_meta_properties(disk, log_dir)
+        if known is not None and known.cluster_id is not None:
+            return known.cluster_id
+    return None
+
+
+def claim_directories(
+    machine: Machine, log_dirs: Iterable[str], cluster_id: str, node_id: int
+) -> dict[str, UUID]:
+    """Make sure that the directories are this node's, and name those that are new.
+
+    Returns their directory ids. A directory of another cluster or node is refused: to serve its
+    data as ours would lose or mix up records.
+    """
+    disk, ids = machine.disk, {}
+    for log_dir in log_dirs:
+        known = read_meta_properties(disk, log_dir)
+        if known is not None and known.cluster_id not in (None, cluster_id):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"{log_dir} belongs to cluster {known.cluster_id}, this is {cluster_id}",
+            )
+        if known is not None and known.node_id not in (None, node_id):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{log_dir} belongs to node {known.node_id}, node.id is {node_id}",
+            )
+        directory_id = known.directory_id if known is not None else None
+        wanted = MetaProperties(
+            cluster_id, node_id, directory_id or _new_directory_id(machine.new_uuid)
+        )
+        if known != wanted:
+            write_meta_properties(disk, log_dir, wanted)
+        assert wanted.directory_id is not None
+        ids[log_dir] = wanted.directory_id
+    return ids
+
+
+def _new_directory_id(new_uuid: Callable[[], UUID]) -> UUID:
+    while True:
+        directory_id = new_uuid()
+        # Kafka never gives out ids whose text form would look like a command line option.
+        if directory_id.int >= _RESERVED_DIRECTORY_IDS and encode_uuid(directory_id)[0] != "-":
+            return directory_id

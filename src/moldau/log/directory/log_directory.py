@@ -1,0 +1,206 @@
+"""One of the broker's log directories: its lock, its checkpoints, its partitions on disk.
+
+Every method here blocks and is made to run in a worker thread; the manager holds the live logs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from moldau.config.values.topic import TopicConfig
+from moldau.errors import KafkaError
+from moldau.log.errors import CorruptCheckpointError
+from moldau.log.files.checkpoints import read_offsets, write_offsets
+from moldau.log.files.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    CLUSTER_METADATA_TOPIC,
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    parse_dir_name,
+)
+from moldau.log.files.replaced_logs import read_replaced
+from moldau.log.partition.log import PartitionLog
+from moldau.log.recovery.opening import load_log
+from moldau.log.recovery.stats import RecoveryStats
+from moldau.machine.directories import make_directory
+from moldau.machine.disk import DirectoryLock, Disk, DiskUsage
+from moldau.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+PARTITIONS_PER_JOB: Final = 256
+"""So many logs are opened or made by one call in a thread."""
+_TELL_FULL_EVERY_MS: Final = 60_000
+
+
+class DirectoryContent(NamedTuple):
+    """What a directory holds before its partitions are opened."""
+
+    clean: bool
+    partitions: list[str]
+    futures: list[str]
+    """Copies under way that a move between directories had begun."""
+    to_delete: list[str]
+    recovery_points: dict[TopicPartition, int]
+    log_start_offsets: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+    replaced: dict[TopicPartition, str]
+    """Partitions whose log here replaced one in another directory, if a crash left that there."""
+
+
+class LoadResult(NamedTuple):
+    logs: list[PartitionLog]
+    failed: list[tuple[TopicPartition, str]]
+    stats: RecoveryStats
+
+
+class LogDirectory:
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._lock: DirectoryLock | None = None
+        self.path = path
+        self.offline: str | None = None
+        """Why the directory is not used any more, if it is not."""
+        self.cordoned = False
+        """Whether it gets no new partitions (``cordoned.log.dirs``)."""
+        self._told_full_ms = -_TELL_FULL_EVERY_MS
+
+    @property
+    def is_online(self) -> bool:
+        return self.offline is None
+
+    def usage(self) -> DiskUsage | None:
+        """Returns size and free space of the disk under it, None if it cannot be asked."""
+        if self.is_online:
+            with suppress(OSError):
+                return self._disk.usage(self.path)
+        return None
+
+    def open(self) -> DirectoryContent:
+        """Lock the directory and look what is in it. The clean-shutdown marker is used up.
+
+        Raises BlockingIOError if another broker has it, other OSErrors if it cannot be used.
+        """
+        make_directory(self._disk, self.path)
+        self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        if self._lock is None:
+            raise BlockingIOError(
+                f"{self.path} is locked: another broker runs in the same directory"
+            )
+        names = self._disk.listdir(self.path)
+        clean = CLEAN_SHUTDOWN_MARKER in names
+        if clean:
+            # Gone before anything changes, so that a crash from here on is seen as one.
+            self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}")
+            self._disk.sync_dir(self.path)
+        partitions, futures, to_delete = self._sort(names)
+        return DirectoryContent(
+            clean,
+            partitions,
+            futures,
+            to_delete,
+            self._read(RECOVERY_POINT_CHECKPOINT),
+            self._read(LOG_START_OFFSET_CHECKPOINT),
+            self._read(HIGH_WATERMARK_CHECKPOINT),
+            self._read_replaced(),
+        )
+
+    def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+        partitions, futures, to_delete = [], [], []
+        for name in sorted(names):
+            parsed = parse_dir_name(name)
+            if parsed is None or not self._disk.is_dir(f"{self.path}/{name}"):
+                continue
+            topic_partition, mark = parsed
+            if mark == DELETE_DIR_SUFFIX:
+                to_delete.append(name)
+            elif mark == FUTURE_DIR_SUFFIX:
+                futures.append(name)
+            elif mark:
+                _log.warning("%s/%s is left alone", self.path, name)
+            elif topic_partition.topic != CLUSTER_METADATA_TOPIC:
+                partitions.append(name)
+        return partitions, futures, to_delete
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._disk, f"{self.path}/{name}")
+        except CorruptCheckpointError as error:
+            _log.warning("%s is ignored: %s", name, error)
+            return {}
+
+    def _read_replaced(self) -> dict[TopicPartition, str]:
+        try:
+            return read_replaced(self._disk, self.path)
+        except CorruptCheckpointError as error:
+            _log.warning("ignored: %s", error)
+            return {}
+
+    def load(
+        self,
+        names: Iterable[str],
+        content: DirectoryContent,
+        topic_config: Callable[[str], TopicConfig],
+        now_ms: int,
+        producer_expiration_ms: int,
+    ) -> LoadResult:
+        """Open some of the partitions; of those that cannot be opened it returns the reason."""
+        result = LoadResult([], [], RecoveryStats())
+        for name in names:
+            parsed = parse_dir_name(name)
+            assert parsed is not None
+            topic_partition = parsed[0]
+            try:
+                log = load_log(
+                    self._disk,
+                    f"{self.path}/{name}",
+                    topic_partition,
+                    topic_config(topic_partition.topic),
+                    now_ms=now_ms,
+                    clean=content.clean,
+                    recovery_point=content.recovery_points.get(topic_partition),
+                    log_start_offset=content.log_start_offsets.get(topic_partition, 0),
+                    producer_expiration_ms=producer_expiration_ms,
+                    stats=result.stats,
+                )
+            except (OSError, KafkaError) as error:
+                _log.exception("%s cannot be opened", topic_partition)
+                result.failed.append((topic_partition, str(error)))
+            else:
+                result.logs.append(log)
+        return result
+
+    def tell_full(self, what: str, now_ms: int) -> None:
+        """Say that the disk is full: once a minute, not once per refused append."""
+        if not 0 <= now_ms - self._told_full_ms < _TELL_FULL_EVERY_MS:
+            self._told_full_ms = now_ms
+            _log.error("log directory %s is full, appends are refused: %s", self.path, what)
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        write_offsets(self._disk, f"{self.path}/{name}", offsets)
+
+    def write_clean_marker(self, broker_epoch: int) -> None:
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", content.encode())
+
+    def remove_tree(self, name: str) -> None:
+        """Delete a directory that was marked for it; an error leaves it for the next start."""
+        try:
+            self._disk.remove_tree(f"{self.path}/{name}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _log.warning("%s/%s could not be removed: %s", self.path, name, error)
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

@@ -1,0 +1,1 @@
+"""All logs of a broker together: opened, made, flushed, checkpointed, deleted, closed."""

@@ -1,0 +1,385 @@
+"""All partition logs of a broker: opened at start, created, deleted, flushed, closed.
+
+Runs on the event loop. Whatever may block (opening, syncing, checkpoints, removing trees) is handed
+to threads; there is no thread and no timer per partition.
+
+``LogManager`` only puts the parts together and passes on what a broker asks for: ``loading`` and
+``closing``, ``creation``, ``directory.placement`` and ``directory.served_logs``, what goes on by
+itself in ``upkeep``, ``cleaner`` and ``moving``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.topic import TopicConfig
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log.cleaner.log_cleaner import LogCleaner
+from moldau.log.directory.building import LogBuilder
+from moldau.log.directory.description import LogDirInfo, ReplicaInfo
+from moldau.log.directory.failures import DirectoryFailures
+from moldau.log.directory.log_directory import LogDirectory
+from moldau.log.directory.placement import Placement
+from moldau.log.directory.served_logs import ServedLogs
+from moldau.log.errors import StorageError
+from moldau.log.files.names import DELETE_DIR_SUFFIX
+from moldau.log.manager.closing import close_logs
+from moldau.log.manager.creation import LogCreator
+from moldau.log.manager.loading import LogLoader
+from moldau.log.manager.observer import ServedLogObserver
+from moldau.log.manager.truncation import DurableTruncation
+from moldau.log.moving.moves import ReplicaMoves
+from moldau.log.partition.log import PartitionLog
+from moldau.log.upkeep.background import Background
+from moldau.log.upkeep.checkpointer import Checkpointer
+from moldau.log.upkeep.flush_scheduler import FlushScheduler
+from moldau.log.upkeep.removal import DelayedRemoval
+from moldau.log.upkeep.retention_check import RetentionCheck
+from moldau.machine import Machine
+from moldau.machine.disk import DiskUsage
+from moldau.model import TopicPartition
+
+_FLUSH_CHECK_MS: Final = 1000
+
+
+def _ignore(_: object) -> None: ...
+
+
+def _do_nothing() -> None: ...
+
+
+class LogManager:
+    """The broker's logs, by partition."""
+
+    def __init__(self, machine: Machine, log_dirs: Sequence[str], config: BrokerConfig) -> None:
+        """``log_dirs`` are those of the settings, in the same order, as absolute paths."""
+        disk, clock, run_in_thread = machine.disk, machine.clock, machine.threads.run
+        self._machine = machine
+        self._config = config
+        self._log_dirs = log_dirs
+        self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
+        """Called with the partitions that went offline with their directory."""
+        self.on_all_offline: Callable[[], None] = _do_nothing
+        """Called when no directory is left."""
+        self.on_replaced: Callable[[PartitionLog], None] = _ignore
+        """Called with a log that has taken another's place, in another directory."""
+        self._background = Background(clock)
+        self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
+        self._cordon()
+        self._placement = Placement(self._directories)
+        self._served = ServedLogs(disk, self._placement, machine.new_uuid)
+        self.logs = self._served.logs
+        self.offline = self._served.offline
+        """Partitions that are on disk here but cannot be used, and why."""
+        self._failures = DirectoryFailures(
+            self._directories,
+            self._served,
+            on_directory=lambda path: self._moves.directory_failed(path),
+            on_offline=lambda lost: self.on_offline(lost),
+            on_all_offline=lambda: self.on_all_offline(),
+        )
+        self._removal = DelayedRemoval(disk, run_in_thread, self._background)
+        self._flushes = FlushScheduler(clock, run_in_thread, self._background, self.logs)
+        self._checkpointer = Checkpointer(
+            self._directories.values(),
+            self._served.by_directory,
+            self._failures.fail,
+            run_in_thread,
+            clock,
+        )
+        self._retention = RetentionCheck(self.logs, clock)
+        self.cleaner = LogCleaner(
+            machine,
+            config,
+            self._background,
+            self.logs,
+            make_durable=self._make_durable,
+            fail_directory=self._failures.fail,
+        )
+        self._builder = LogBuilder(disk, clock, config.producer_id_expiration_ms)
+        self._moves = ReplicaMoves(
+            machine,
+            self._background,
+            self._served,
+            self._placement,
+            self._builder,
+            self._flushes,
+            self._checkpointer,
+            self._removal,
+            self._failures,
+            self.cleaner,
+            at_once=config.num_replica_alter_log_dirs_threads or len(log_dirs),
+            rate=config.replica_alter_log_dirs_io_max_bytes_per_second,
+            on_replaced=lambda log: self.on_replaced(log),
+        )
+        self._loader = LogLoader(
+            machine, self._directories, self._placement, self._served, self._failures
+        )
+        self.recovery = self._loader.recovery
+        """What the start had to check."""
+        self.checkpointed_high_watermarks = self._loader.high_watermarks
+        """What the high watermarks were when they were last written down before the start."""
+        self._creator = LogCreator(
+            clock,
+            run_in_thread,
+            self._builder,
+            self._placement,
+            self._served,
+            self._failures.fail,
+            self._moves.settled,
+        )
+        self._truncation = DurableTruncation(
+            clock, self.cleaner, self._moves, self._flushes, self._checkpointer
+        )
+        self._served.observer = ServedLogObserver(
+            clock, self._served, self._placement, self._flushes, self._removal, self._failures
+        )
+        self._served.on_forgotten += (
+            lambda log, _: self._flushes.forget(log),
+            self.cleaner.forget,
+        )
+
+    # Start and end -----------------------------------------------------------------------------
+
+    async def start(self, topic_config: Callable[[str], TopicConfig]) -> None:
+        """Lock the directories, open every partition in them, begin the periodic work.
+
+        A directory that fails is left out; only without any left does the start fail. One that
+        another broker has locked stops the start at once (BlockingIOError).
+        """
+        try:
+            contents = await self._loader.load(topic_config, self._config)
+        except BaseException:
+            self._let_go()
+            raise
+        for path, content in contents.items():
+            self._removal.finish(self._directories[path], content.to_delete)
+        self._schedule()
+        await self._moves.resume(contents, self._directories)
+        await self.cleaner.start(
+            {
+                path: [log.topic_partition for log in logs]
+                for path, logs in self._served.by_directory().items()
+                if self._directories[path].is_online
+            }
+        )
+
+    def _schedule(self) -> None:
+        config, every = self._config, self._background.every
+        flush_check_ms = min(config.log_flush_scheduler_interval_ms, _FLUSH_CHECK_MS)
+        every(flush_check_ms / 1000, self._flushes.request_due)
+        every(
+            config.log_flush_offset_checkpoint_interval_ms / 1000,
+            self._checkpointer.write_recovery_points,
+        )
+        every(
+            config.log_flush_start_offset_checkpoint_interval_ms / 1000,
+            self._checkpointer.write_log_start_offsets,
+        )
+        every(
+            config.replica_high_watermark_checkpoint_interval_ms / 1000,
+            self._checkpointer.write_high_watermarks,
+        )
+        every(config.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
+        every(
+            config.log_retention_check_interval_ms / 1000,
+            self._retention.run,
+            first=config.log_initial_task_delay_ms / 1000,
+        )
+
+    async def _expire_producers(self) -> None:
+        oldest_ms = self._machine.clock.now_ms() - self._config.producer_id_expiration_ms
+        for log in self.logs.values():
+            log.producers.expire(oldest_ms)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's settings changed at run time."""
+        self._config = config
+        self._builder.producer_expiration_ms = config.producer_id_expiration_ms
+        self.cleaner.config = config
+        self._moves.set_rate(config.replica_alter_log_dirs_io_max_bytes_per_second)
+        self._cordon()
+
+    def _cordon(self) -> None:
+        cordoned = self._config.cordoned_log_directories
+        for path, as_configured in zip(self._log_dirs, self._config.log_directories, strict=False):
+            self._directories[path].cordoned = as_configured in cordoned
+
+    async def shutdown(self, broker_epoch: int = -1) -> None:
+        """Flush and close everything; directories without a failure get the clean marker.
+
+        A partition that could not be opened keeps its directory unclean, so that it is checked
+        at the next start.
+        """
+        await self.cleaner.close()
+        futures = self._moves.stop()
+        await self._background.close()
+        logs_of = self._served.by_directory()
+        for path, future in futures:
+            logs_of[path].append(future)
+        try:
+            for path, logs in logs_of.items():
+                directory = self._directories[path]
+                clean = await close_logs(logs, directory, self._machine)
+                await self.checkpoint()
+                if clean and directory.is_online and path not in self._loader.unclean:
+                    await self._machine.threads.run(directory.write_clean_marker, broker_epoch)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close all files and release the directories, whatever state they are in."""
+        for log in self.logs.values():
+            log.close()
+        for directory in self._directories.values():
+            directory.release()
+
+    # Logs --------------------------------------------------------------------------------------
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        *,
+        is_new: bool = False,
+    ) -> PartitionLog:
+        """Returns the log of a partition, made in the directory with the fewest if there is none.
+
+        A log of the same name but another topic id is an older topic's: it is set aside. Raises
+        KAFKA_STORAGE_ERROR if the partition's directory is offline, or all are. If a directory
+        could not be read at the start, a log is made only for a partition that ``is_new``: others
+        may have their records there.
+        """
+        return self._creator.get_or_create(topic_partition, topic_id, config, is_new=is_new)
+
+    async def get_or_create_many(
+        self, wanted: Sequence[tuple[TopicPartition, UUID, TopicConfig]], *, is_new: bool = False
+    ) -> dict[TopicPartition, PartitionLog | StorageError]:
+        """As ``get_or_create`` for many at once: directories and files are made in a thread."""
+        return await self._creator.get_or_create_many(wanted, is_new=is_new)
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
+        self._moves.cancel(topic_partition)
+        self.offline.pop(topic_partition, None)
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            directory = self._placement.home(topic_partition)
+            name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
+            self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
+
+    async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
+        """Move a replica to another directory, or take that back; returns when it has begun.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if the directory or the replica is offline,
+        INVALID_REPLICA_ASSIGNMENT if the directory is cordoned, or REPLICA_NOT_AVAILABLE; in that
+        case the directory is remembered for when the replica is made.
+        """
+        directory = self._directories.get(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+        if not directory.is_online:
+            raise StorageError(f"log directory {path} is offline: {directory.offline}")
+        if directory.cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"log directory {path} is cordoned"
+            )
+        self._served.check_online(topic_partition)
+        await self._moves.alter(topic_partition, directory)
+
+    # Durability --------------------------------------------------------------------------------
+
+    async def flush(self, log: PartitionLog) -> None:
+        """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
+        await self._flushes.flush(log)
+
+    async def _make_durable(self, log: PartitionLog, offset: int) -> None:
+        """Return once it is written down that everything before ``offset`` is durable."""
+        await self._flushes.flush(log, offset)
+        if not await self._checkpointer.write_recovery_points():
+            raise StorageError("the recovery points could not be written down")
+
+    async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
+        """Truncate, durably, and write down the lower recovery point; returns whether there was
+        anything to truncate. Nothing may be appended to the log meanwhile.
+        """
+        return await self._truncation.to(log, offset)
+
+    async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
+        await self._truncation.fully(log, offset)
+
+    def use_high_watermarks(
+        self,
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        high_watermark: Callable[[TopicPartition], int | None],
+    ) -> None:
+        """Where to ask for all high watermarks, which are checkpointed, and for that of one
+        partition, beyond which nothing is deleted.
+        """
+        self._checkpointer.high_watermarks = high_watermarks
+        self._retention.high_watermark = high_watermark
+        self.cleaner.high_watermark = high_watermark
+
+    async def checkpoint_log_start_offsets(self) -> None:
+        """Return once it is written down where each log starts now; a log whose directory refuses
+        is offline then.
+        """
+        await self._checkpointer.write_log_start_offsets()
+
+    async def checkpoint(self) -> None:
+        """Write all checkpoints now."""
+        await self._checkpointer.write_all()
+
+    # Directories -------------------------------------------------------------------------------
+
+    @property
+    def online_dirs(self) -> list[str]:
+        return [path for path, directory in self._directories.items() if directory.is_online]
+
+    @property
+    def directory_failures(self) -> dict[str, str | None]:
+        """Why each directory is not used; None for one that is."""
+        return {path: directory.offline for path, directory in self._directories.items()}
+
+    @property
+    def all_cordoned(self) -> bool:
+        """Whether no directory takes new partitions, by ``cordoned.log.dirs``."""
+        return all(self._directories[path].cordoned for path in self.online_dirs)
+
+    def fail_dir(self, path: str, reason: str) -> None:
+        """Stop using a directory: its partitions go offline, the others are not touched."""
+        self._failures.fail(path, reason)
+
+    async def disk_usage(self) -> dict[str, DiskUsage]:
+        """Returns size and free space of the disks under the directories that can be asked."""
+
+        def ask() -> dict[str, DiskUsage]:
+            return {
+                path: usage
+                for path, directory in self._directories.items()
+                if (usage := directory.usage()) is not None
+            }
+
+        return await self._machine.threads.run(ask)
+
+    def describe_dirs(self) -> list[LogDirInfo]:
+        replicas = {
+            path: [ReplicaInfo(log.topic_partition, log.size, log.log_end_offset) for log in logs]
+            for path, logs in self._served.by_directory().items()
+        }
+        for move in self._moves:
+            future = move.future
+            replicas[move.directory.path].append(
+                ReplicaInfo(move.topic_partition, future.size, future.log_end_offset, move.lag)
+            )
+        return [
+            LogDirInfo(path, directory.offline, replicas[path], directory.cordoned)
+            for path, directory in self._directories.items()
+        ]

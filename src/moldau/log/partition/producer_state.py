@@ -1,0 +1,314 @@
+"""What a log remembers of its producers: epochs, sequences, open transactions.
+
+This is what makes a retried batch land once (idempotent producers, KIP-98) and what bounds the
+reads of committed data. State changes only by batches that are in the log, so that scanning the log
+(from a snapshot on) rebuilds it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log.files.producer_snapshot import SnapshotEntry
+from moldau.log.partition.results import ActiveProducer
+from moldau.log.segment.transaction_index import AbortedTransaction
+from moldau.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from moldau.records.control import ControlType, read_control_type, read_coordinator_epoch
+from moldau.records.reader import read_records
+
+BATCHES_REMEMBERED: Final = 5
+NO_EPOCH: Final = -1
+NO_TRANSACTION: Final = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends, which decides how much is checked."""
+
+    CLIENT = "client"
+    """A produce request: everything is checked."""
+
+    COORDINATOR = "coordinator"
+    """A group or transaction coordinator of this broker: control batches allowed."""
+
+    REPLICATION = "replication"
+    """The leader's batches, or our own file: checked before, taken as they are."""
+
+
+class BatchMetadata(NamedTuple):
+    """A batch that a producer may send again."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_sequence",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = NO_EPOCH
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.last_sequence = -1
+        self.txn_first_offset = NO_TRANSACTION
+        self.batches: list[BatchMetadata] = []
+
+    def to_snapshot(self) -> SnapshotEntry:
+        last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, 0, -1)
+        return SnapshotEntry(
+            self.producer_id,
+            self.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.txn_first_offset,
+        )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: SnapshotEntry) -> ProducerEntry:
+        entry = cls(snapshot.producer_id)
+        entry.epoch = snapshot.epoch
+        entry.coordinator_epoch = snapshot.coordinator_epoch
+        entry.last_timestamp = snapshot.timestamp
+        entry.last_sequence = snapshot.last_sequence
+        entry.txn_first_offset = snapshot.txn_first_offset
+        if snapshot.last_offset >= 0:
+            entry.batches.append(
+                BatchMetadata(
+                    snapshot.last_sequence,
+                    snapshot.last_offset,
+                    snapshot.offset_delta,
+                    snapshot.timestamp,
+                )
+            )
+        return entry
+
+
+class EndMarker(NamedTuple):
+    """The one record of a control batch that ends a transaction."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+class ProducerState:
+    """The producers of one log, up to ``end_offset``."""
+
+    __slots__ = ("_completed", "_open", "end_offset", "producers")
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self.producers: dict[int, ProducerEntry] = {}
+        self.end_offset = end_offset
+        # First offset of each open transaction and its producer, in the order of the offsets.
+        self._open: dict[int, int] = {}
+        # First and last offset of ended ones whose marker may not be replicated yet.
+        self._completed: dict[int, int] = {}
+
+    def load(self, entries: list[SnapshotEntry], offset: int, oldest_ms: int) -> None:
+        """Start from a snapshot at ``offset``, without those idle since before ``oldest_ms``."""
+        self.clear(offset)
+        for snapshot in sorted(entries, key=lambda entry: entry.txn_first_offset):
+            if snapshot.txn_first_offset < 0 and snapshot.timestamp <= oldest_ms:
+                continue
+            self.producers[snapshot.producer_id] = ProducerEntry.from_snapshot(snapshot)
+            if snapshot.txn_first_offset >= 0:
+                self._open[snapshot.txn_first_offset] = snapshot.producer_id
+
+    def clear(self, end_offset: int) -> None:
+        self.producers.clear()
+        self._open.clear()
+        self._completed.clear()
+        self.end_offset = end_offset
+
+    def take_over(self, other: ProducerState) -> None:
+        """Know what ``other`` knows, which is not used any more."""
+        self.producers = other.producers
+        self.end_offset = other.end_offset
+        self._open = other._open
+        self._completed = other._completed
+
+    def expire(self, oldest_ms: int) -> None:
+        """Forget producers without a transaction that wrote nothing since ``oldest_ms``."""
+        idle = [
+            entry.producer_id
+            for entry in self.producers.values()
+            if entry.txn_first_offset < 0 and entry.last_timestamp <= oldest_ms
+        ]
+        for producer_id in idle:
+            del self.producers[producer_id]
+
+    # Before the append -----------------------------------------------------------------------
+
+    def check(self, header: BatchHeader, origin: AppendOrigin) -> BatchMetadata | None:
+        """Whether this batch may follow; the earlier one if it is a duplicate.
+
+        Raises INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return None
+        epoch = header.producer_epoch
+        if origin is AppendOrigin.CLIENT and epoch == entry.epoch:
+            first, last = header.base_sequence, header.last_sequence
+            for batch in entry.batches:
+                if batch.last_sequence == last and batch.first_sequence == first:
+                    return batch
+        if epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {epoch} of producer {header.producer_id} is older than {entry.epoch}, "
+                f"the last one seen",
+            )
+        if header.attributes & CONTROL_FLAG:
+            return None
+        if origin is AppendOrigin.CLIENT:
+            _check_sequence(entry, epoch, header.base_sequence)
+        if entry.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction, the batch is not in it",
+            )
+        return None
+
+    # After the append ------------------------------------------------------------------------
+
+    def record_batch(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
+        """Take over a data batch that is in the log now."""
+        producer_id = header.producer_id
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = []
+        delta = header.last_offset_delta
+        sequence = header.base_sequence
+        last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else sequence
+        batches = entry.batches
+        if len(batches) == BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, max_timestamp))
+        entry.last_sequence = last_sequence
+        entry.last_timestamp = max_timestamp
+        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset < 0:
+            entry.txn_first_offset = base_offset
+            self._open[base_offset] = producer_id
+
+    def record_marker(
+        self, header: BatchHeader, marker: EndMarker, timestamp: int
+    ) -> AbortedTransaction | None:
+        """Take over a control batch; the transaction to index if it aborted one."""
+        producer_id = header.producer_id
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = []
+            entry.last_sequence = -1
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = timestamp
+        first_offset = entry.txn_first_offset
+        if first_offset < 0:
+            return None
+        entry.txn_first_offset = NO_TRANSACTION
+        self._open.pop(first_offset, None)
+        last_offset = header.base_offset
+        self._completed[first_offset] = last_offset
+        if marker.commit:
+            return None
+        stable = next(iter(self._open), last_offset + 1)
+        return AbortedTransaction(producer_id, first_offset, last_offset, stable)
+
+    # Reading ---------------------------------------------------------------------------------
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction starts."""
+        return next(iter(self._open), None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """As ``first_undecided_offset``, but a marker counts only below the high watermark."""
+        completed = self._completed
+        if completed:
+            for first in [first for first, last in completed.items() if last < high_watermark]:
+                del completed[first]
+        undecided = next(iter(self._open), None)
+        if completed:
+            unreplicated = min(completed)
+            return unreplicated if undecided is None else min(undecided, unreplicated)
+        return undecided
+
+    def active(self) -> list[ActiveProducer]:
+        return [
+            ActiveProducer(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.txn_first_offset,
+            )
+            for entry in self.producers.values()
+        ]
+
+    def snapshot(self) -> list[SnapshotEntry]:
+        return [entry.to_snapshot() for entry in self.producers.values()]
+
+
+def _check_sequence(entry: ProducerEntry, epoch: int, sequence: int) -> None:
+    if epoch != entry.epoch:
+        if sequence != 0 and entry.epoch != NO_EPOCH:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {entry.producer_id} starts epoch {epoch} with sequence {sequence} "
+                f"instead of 0",
+            )
+        return
+    last = entry.batches[-1].last_sequence if entry.batches else -1
+    if sequence != last + 1 and not (sequence == 0 and last == MAX_SEQUENCE):
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {entry.producer_id} sent sequence {sequence}, after {last} comes {last + 1}",
+        )
+
+
+def apply_batch(
+    state: ProducerState, header: BatchHeader, batch: memoryview
+) -> AbortedTransaction | None:
+    """Take over a batch that stands in the log; of data batches only the header is looked at."""
+    if not header.attributes & CONTROL_FLAG:
+        state.record_batch(header, header.base_offset, header.max_timestamp)
+        return None
+    records = read_records(batch, check_crc=False)
+    if not records:
+        return None  # the cleaner removed the whole transaction
+    kind = read_control_type(records[0].key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    marker = EndMarker(kind is ControlType.COMMIT, read_coordinator_epoch(records[0].value))
+    return state.record_marker(header, marker, records[0].timestamp)

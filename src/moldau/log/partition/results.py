@@ -1,0 +1,39 @@
+"""What appends and lookups return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class AppendInfo(NamedTuple):
+    """Where a set of batches landed."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """The broker's time if the topic wants it in the records, otherwise -1."""
+    log_start_offset: int
+    duplicate: bool
+    """The log had this batch already: the offsets are those of the first time."""
+    size: int
+    flush_due: bool = False
+    """``flush.messages`` is reached: acknowledge after the next flush has succeeded."""
+
+
+class TimestampedOffset(NamedTuple):
+    """A record that was looked up by its time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as DescribeProducers shows it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int

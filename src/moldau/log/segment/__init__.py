@@ -1,0 +1,1 @@
+"""One segment of a log: a file of record batches and its three indexes."""

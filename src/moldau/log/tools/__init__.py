@@ -1,0 +1,1 @@
+"""Looking into log directories from outside, for ``moldau log``."""

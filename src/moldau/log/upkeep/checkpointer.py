@@ -1,0 +1,107 @@
+"""Writing down, per log directory, how far logs are durable, where they start, what is committed.
+
+Each file is replaced only when something in it changed, and by one writer at a time: an older state
+can never replace a newer one, and those who wait for each other share a write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from moldau.log.directory.log_directory import LogDirectory
+from moldau.log.errors import is_full
+from moldau.log.files.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from moldau.log.partition.log import PartitionLog
+from moldau.machine import RunInThread
+from moldau.machine.clock import Clock
+from moldau.model import TopicPartition
+
+Offsets: TypeAlias = Mapping[TopicPartition, int]
+
+
+class Checkpointer:
+    def __init__(
+        self,
+        directories: Iterable[LogDirectory],
+        logs_by_directory: Callable[[], Mapping[str, list[PartitionLog]]],
+        fail_directory: Callable[[str, str], None],
+        run_in_thread: RunInThread,
+        clock: Clock,
+    ) -> None:
+        self._directories = tuple(directories)
+        self._logs_by_directory = logs_by_directory
+        self._fail_directory = fail_directory
+        self._run_in_thread = run_in_thread
+        self._clock = clock
+        self._written: dict[tuple[str, str], Offsets] = {}
+        self._writing = asyncio.Lock()
+        self.high_watermarks: Callable[[], Offsets] | None = None
+        """Where the high watermarks come from; replication sets it."""
+
+    async def write_all(self) -> None:
+        await self.write_recovery_points()
+        await self.write_log_start_offsets()
+        await self.write_high_watermarks()
+
+    async def write_recovery_points(self) -> bool:
+        """Returns whether they are all on disk now."""
+        return await self._write(
+            RECOVERY_POINT_CHECKPOINT,
+            lambda logs: {log.topic_partition: log.recovery_point for log in logs},
+        )
+
+    async def write_log_start_offsets(self) -> None:
+        """Only those that cannot be told from the first segment's name."""
+        await self._write(
+            LOG_START_OFFSET_CHECKPOINT,
+            lambda logs: {
+                log.topic_partition: log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.segments[0].base_offset
+            },
+        )
+
+    async def write_high_watermarks(self) -> None:
+        if self.high_watermarks is None:
+            return
+        known = self.high_watermarks()
+        await self._write(
+            HIGH_WATERMARK_CHECKPOINT,
+            lambda logs: {
+                log.topic_partition: known[log.topic_partition]
+                for log in logs
+                if log.topic_partition in known
+            },
+        )
+
+    async def _write(self, name: str, offsets_of: Callable[[list[PartitionLog]], Offsets]) -> bool:
+        """Returns whether all could be written. A full disk has to wait: what is older stays
+        true.
+        """
+        complete = True
+        async with self._writing:
+            logs = self._logs_by_directory()
+            for directory in self._directories:
+                if not directory.is_online:
+                    continue
+                offsets = offsets_of(logs[directory.path])
+                if self._written.get((directory.path, name)) == offsets:
+                    continue
+                try:
+                    await self._run_in_thread(directory.write_checkpoint, name, offsets)
+                except OSError as error:
+                    complete = False
+                    problem = f"cannot write {name}: {error}"
+                    if is_full(error):
+                        directory.tell_full(problem, self._clock.now_ms())
+                    else:
+                        self._fail_directory(directory.path, problem)
+                else:
+                    self._written[directory.path, name] = offsets
+        return complete

@@ -1,0 +1,57 @@
+"""The periodic look at all logs for segments that retention lets go.
+
+It runs on the event loop, between requests: a few logs per turn, a few segments per turn of each,
+so that neither ten thousand partitions nor a setting that frees ten thousand segments holds
+anybody up. Files are only renamed here; their removal comes later, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from moldau.errors import KafkaError
+from moldau.log.partition.log import PartitionLog
+from moldau.machine.clock import Clock
+from moldau.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_WORK_PER_TURN: Final = 16
+"""Logs looked at and segments deleted: half a millisecond if every file has to be opened."""
+_SEGMENTS_PER_TURN: Final = 8
+
+
+class RetentionCheck:
+    def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
+        """How far a partition is committed; None if it is not served (yet). Replication sets it."""
+
+    async def run(self) -> None:
+        """Look at every log once."""
+        done = 0
+        for log in tuple(self._logs.values()):
+            deleted = _SEGMENTS_PER_TURN
+            while deleted == _SEGMENTS_PER_TURN:
+                deleted = self._delete_old_segments(log)
+                done += 1 + deleted
+                if done >= _WORK_PER_TURN:
+                    done = 0
+                    await asyncio.sleep(0)
+
+    def _delete_old_segments(self, log: PartitionLog) -> int:
+        high_watermark = self.high_watermark(log.topic_partition)
+        if log.failure is not None or high_watermark is None:
+            return 0
+        try:
+            return log.delete_old_segments(
+                high_watermark, self._clock.now_ms(), at_most=_SEGMENTS_PER_TURN
+            )
+        except KafkaError as error:
+            # One damaged log must not keep the others from being looked after.
+            _log.error("retention of %s: %s", log.topic_partition, error)
+            return 0
