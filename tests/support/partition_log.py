@@ -29,6 +29,10 @@ class Observer:
         self.rolled_to: list[int] = []
         self.removed: list[str] = []
         self.refused: list[str] = []
+        self.flushes_due = 0
+
+    def flush_due(self, topic_partition: TopicPartition) -> None:
+        self.flushes_due += 1
 
     def rolled(self, topic_partition: TopicPartition, base_offset: int) -> None:
         self.rolled_to.append(base_offset)

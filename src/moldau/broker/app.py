@@ -240,7 +240,6 @@ class BrokerServer:
                 replicas=lambda topic: replicas.topics.get(topic, {}),
                 clock=self._machine.clock,
                 spawn=broker.tasks.spawn,
-                flush=logs.flush,
                 partition_count=broker.metadata.partition_count,
                 create_topic=create_topic,
             )

@@ -1,28 +1,23 @@
 """What a shard has decided and nobody may hear of yet: replies and effects, oldest first.
 
-They wait until their batch, and everything appended before it, is on disk (where ``flush.messages``
-asks for it) and committed. An outcome without records waits as well if there is something before
-it: it may speak of what could still be lost.
+They wait until their batch, and everything appended before it, is committed. An outcome without
+records waits as well if there is something before it: it may speak of what could still be lost.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from moldau.errors import ErrorCode
-from moldau.log import PartitionLog
 from moldau.machine.clock import Clock, Timer
 from moldau.outcome import Effect, Reply
 from moldau.replication import Partition, commit_error
 
 _COMMITTED: Final = (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 """The second is committed as well, but on fewer replicas than was asked for."""
-
-Flush: TypeAlias = Callable[[PartitionLog, Callable[[ErrorCode], None]], None]
-"""Makes a log durable, then calls back with what became of it."""
 
 
 class Announcer(Protocol):
@@ -40,7 +35,7 @@ class Announcer(Protocol):
 class _Entry:
     """One outcome that waits."""
 
-    __slots__ = ("durable", "effects", "end_offset", "replies", "timer")
+    __slots__ = ("effects", "end_offset", "replies", "timer")
 
     def __init__(
         self, end_offset: int, replies: Sequence[Reply], effects: Sequence[Effect]
@@ -48,7 +43,6 @@ class _Entry:
         self.end_offset = end_offset
         self.replies = replies
         self.effects = effects
-        self.durable = False
         self.timer: Timer | None = None
 
     def stop_timer(self) -> None:
@@ -60,42 +54,28 @@ class CommitQueue:
     """The uncommitted outcomes of one partition's leader."""
 
     def __init__(
-        self,
-        partition: Partition,
-        clock: Clock,
-        announcer: Announcer,
-        *,
-        timeout_ms: int,
-        flush: Flush | None,
+        self, partition: Partition, clock: Clock, announcer: Announcer, *, timeout_ms: int
     ) -> None:
         """Replies are refused ``timeout_ms`` after the append; effects wait as long as it takes."""
         self._partition = partition
         self._clock = clock
         self._announcer = announcer
         self._timeout_ms = timeout_ms
-        self._flush = flush
         self._entries: deque[_Entry] = deque()
 
-    def put(
-        self,
-        end_offset: int,
-        replies: Sequence[Reply],
-        effects: Sequence[Effect],
-        *,
-        flush_due: bool,
-    ) -> None:
+    def put(self, end_offset: int, replies: Sequence[Reply], effects: Sequence[Effect]) -> None:
         """Announce these once the log is committed up to ``end_offset``: now, if it is."""
-        flush = self._flush if flush_due else None
-        if flush is None and not self._entries and self._partition.high_watermark >= end_offset:
+        if not self._entries and self._partition.high_watermark >= end_offset:
             self._announcer.send(replies)
             self._announcer.start(effects)
             return
         entry = _Entry(end_offset, replies, effects)
         self._entries.append(entry)
-        if flush is None:
-            self._await_commit(entry)
-        else:
-            flush(self._partition.log, partial(self._flushed, entry))
+        if replies:
+            entry.timer = self._clock.call_later(
+                self._timeout_ms / 1000, partial(self._time_is_up, entry)
+            )
+        self._advance()
 
     def close(self) -> None:
         """Forget everything: whoever waits for a reply is told otherwise."""
@@ -106,31 +86,13 @@ class CommitQueue:
 
     def settled(self, partition: Partition) -> None:
         """The high watermark has reached the oldest entry, or this broker can never see that."""
-        if not self._entries or not self._entries[0].durable:
+        if not self._entries:
             return
         code = commit_error(partition, self._entries[0].end_offset)
         if code is ErrorCode.REQUEST_TIMED_OUT:
             self._give_up(code)
         else:
             self._advance()
-
-    def _flushed(self, entry: _Entry, code: ErrorCode) -> None:
-        if entry not in self._entries:
-            return
-        if code:
-            self._entries.remove(entry)
-            self._announcer.refuse(entry.replies, code)
-            self._advance()
-        else:
-            self._await_commit(entry)
-
-    def _await_commit(self, entry: _Entry) -> None:
-        entry.durable = True
-        if entry.replies:
-            entry.timer = self._clock.call_later(
-                self._timeout_ms / 1000, partial(self._time_is_up, entry)
-            )
-        self._advance()
 
     def _time_is_up(self, entry: _Entry) -> None:
         replies, entry.replies = entry.replies, ()
@@ -142,7 +104,7 @@ class CommitQueue:
     def _advance(self) -> None:
         """Announce what is committed."""
         entries, partition = self._entries, self._partition
-        while entries and entries[0].durable:
+        while entries:
             code = commit_error(partition, entries[0].end_offset)
             if code is ErrorCode.REQUEST_TIMED_OUT:
                 partition.park_append(self, entries[0].end_offset)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum, auto
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from moldau.coordinators.commit_queue import CommitQueue, Flush
+from moldau.coordinators.commit_queue import CommitQueue
 from moldau.coordinators.loading import load
 from moldau.coordinators.requests import Answer, ErrorAnswer, PendingRequest
 from moldau.coordinators.shard import Shard
@@ -60,9 +60,7 @@ class ShardHost(Generic[S]):
         *,
         compression: Compression,
         commit_timeout_ms: int,
-        flush: Flush | None = None,
     ) -> None:
-        """``flush`` is what answers wait for once ``flush.messages`` is reached."""
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.shard = shard
@@ -72,9 +70,7 @@ class ShardHost(Generic[S]):
         self._spawn = spawn
         self._compression = compression
         self._waiting: dict[PendingRequest, None] = {}
-        self._uncommitted = CommitQueue(
-            partition, clock, self, timeout_ms=commit_timeout_ms, flush=flush
-        )
+        self._uncommitted = CommitQueue(partition, clock, self, timeout_ms=commit_timeout_ms)
         self._written = 0
         """The end of what this host appended: nobody hears of it before all of it is committed."""
         self._timer: Timer | None = None
@@ -181,10 +177,9 @@ class ShardHost(Generic[S]):
         self._act(Outcome(piece))
 
     def _act(self, outcome: Outcome) -> None:
-        flush_due = False
         if outcome.records:
             try:
-                flush_due = self._append(outcome.records)
+                self._append(outcome.records)
             except KafkaError as error:
                 self._append_failed(outcome, error)
                 return
@@ -192,12 +187,9 @@ class ShardHost(Generic[S]):
             for key, value in outcome.records:
                 replay(key, value)
         if outcome.replies or outcome.effects:
-            self._uncommitted.put(
-                self._written, outcome.replies, outcome.effects, flush_due=flush_due
-            )
+            self._uncommitted.put(self._written, outcome.replies, outcome.effects)
 
-    def _append(self, records: Sequence[Record]) -> bool:
-        """Append one batch; returns whether it has to be flushed."""
+    def _append(self, records: Sequence[Record]) -> None:
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(compression=self._compression)
         for key, value in records:
@@ -206,7 +198,6 @@ class ShardHost(Generic[S]):
             memoryview(builder.build()), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR
         )
         self._written = info.last_offset + 1
-        return info.flush_due
 
     def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
         log.warning("cannot write to %s: %s", self.partition.topic_partition, error)

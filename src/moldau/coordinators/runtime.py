@@ -7,7 +7,7 @@ them when leadership comes, and sends everybody away when it goes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +18,6 @@ from moldau.coordinators.partitioning import partition_for
 from moldau.coordinators.requests import Answer, ErrorAnswer, PendingRequest
 from moldau.coordinators.shard import Shard
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import PartitionLog
 from moldau.machine.clock import Clock
 from moldau.outcome import Outcome
 from moldau.records.compression import Compression
@@ -49,7 +48,6 @@ class RuntimePorts:
     """The partitions of a topic that have a replica here."""
     clock: Clock
     spawn: Spawn
-    flush: Callable[[PartitionLog], Awaitable[object]]
     partition_count: PartitionCount
     create_topic: CreateTopic
 
@@ -155,19 +153,7 @@ class Coordinator(Generic[S]):
             ports.spawn,
             compression=spec.compression(),
             commit_timeout_ms=spec.commit_timeout_ms(),
-            flush=self._start_flush,
         )
-
-    def _start_flush(self, log: PartitionLog, done: Callable[[ErrorCode], None]) -> None:
-        async def flush() -> None:
-            try:
-                await self._ports.flush(log)
-            except KafkaError as error:
-                done(error.code)
-            else:
-                done(ErrorCode.NONE)
-
-        self._ports.spawn(flush())
 
     def _load_new(self) -> None:
         """An empty log is loaded at once; the others one after the other."""

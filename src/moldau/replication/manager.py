@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr

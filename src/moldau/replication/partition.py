@@ -3,7 +3,9 @@
 The rules are Kafka's. The high watermark is the smallest log end offset of the in-sync replicas;
 consumers see only what is below it, followers see all. It is looked at again whenever it may move:
 on becoming leader, on an append, on a follower's fetch, when the ISR changes. With one replica it
-follows the log end at once, so an ``acks=all`` request is answered without being parked.
+follows the log end at once, so an ``acks=all`` request is answered without being parked; unless
+``flush.messages`` is reached: then it follows the disk, so that nobody sees what a power cut may
+still take.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ class Partition:
 
     __slots__ = (
         "_append_waiters",
+        "_awaits_flush",
         "_fetch_waiters",
         "_follower_ends",
         "_follower_waiters",
@@ -92,8 +95,10 @@ class Partition:
         self._append_waiters: dict[AppendWaiter, int] = {}
         self._follower_ends: dict[int, int] = {}
         self._unannounced = 0
+        self._awaits_flush = False
         self._partition_epoch = -1
         log.on_failure = self._log_failed
+        log.on_flushed = self._log_flushed
         self.leader_id = -1
         self.leader_epoch = UNDEFINED_EPOCH
         self.isr: tuple[int, ...] = ()
@@ -102,13 +107,20 @@ class Partition:
 
     def use_log(self, log: PartitionLog) -> None:
         """The replica was moved to another directory: ``log`` has the same batches."""
-        self.log.on_failure = None
+        self.log.on_failure = self.log.on_flushed = None
         self.log = log
         log.on_failure = self._log_failed
+        log.on_flushed = self._log_flushed
+        self._log_flushed()
 
     @property
     def is_leader(self) -> bool:
         return self.leader_id == self.local_id
+
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether something that is stored is not seen before it is durable."""
+        return self._awaits_flush
 
     @property
     def last_stable_offset(self) -> int:
@@ -136,6 +148,8 @@ class Partition:
             self._follower_ends.clear()
             if self.is_leader:
                 self.log.assign_epoch_start_offset(state.leader_epoch, self.log.log_end_offset)
+                # What a crash left in the cache is not durable yet.
+                self._await_flush()
             self.disturb()
         if self.is_leader:
             self._advance_high_watermark()
@@ -177,6 +191,8 @@ class Partition:
         info = log.append_as_leader(records, self.leader_epoch, now_ms, origin=origin)
         if not info.duplicate:
             self._unannounced += info.size
+            if info.flush_due:
+                self._await_flush()
             self._advance_high_watermark()
             if self._follower_waiters:
                 # Followers read ahead of the high watermark: it is they who move it.
@@ -299,8 +315,22 @@ class Partition:
         self.disturb()
         self.give_up_appends()
 
+    def _await_flush(self) -> None:
+        """If too much is not durable, hold the high watermark back until it is."""
+        log = self.log
+        self._awaits_flush = log.settled_end < log.log_end_offset
+        if self._awaits_flush:
+            log.request_flush()
+
+    def _log_flushed(self) -> None:
+        if self._awaits_flush:
+            log = self.log
+            self._awaits_flush = log.settled_end < log.log_end_offset
+            if self.is_leader:
+                self._advance_high_watermark()
+
     def _replicated_end(self) -> int:
-        end = self.log.log_end_offset
+        end = self.log.settled_end if self._awaits_flush else self.log.log_end_offset
         if len(self.isr) > 1:
             ends = self._follower_ends
             end = min(end, *_ends_of(ends, self.isr, self.local_id))

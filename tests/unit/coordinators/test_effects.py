@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.logs import records_of
-from tests.support.partitions import LOCAL, PLENTY, SECOND, make_log, make_partition, state
+from tests.support.partitions import LOCAL, NOW_MS, PLENTY, SECOND, make_log, make_partition, state
 from tests.unit.coordinators.harness import Notes, active_host, error, make_host, note
 
 from moldau.config.values.topic import TopicConfig
@@ -18,8 +18,6 @@ from moldau.errors import ErrorCode
 from moldau.outcome import Effect, Outcome, Record
 from moldau.replication import Partition
 from moldau.testing.clock import ManualClock
-
-Flushes = list[Callable[[ErrorCode], None]]
 
 
 class Started:
@@ -37,10 +35,10 @@ def follow(host: ShardHost[Notes], end_offset: int) -> None:
     host.partition.read(end_offset, PLENTY, follower_id=SECOND)
 
 
-def flushing_host(flushes: Flushes, *isr: int) -> ShardHost[Notes]:
+def flushing_host(*isr: int) -> ShardHost[Notes]:
+    """On a log whose batches count when they are durable."""
     log = make_log(replace(TopicConfig(), flush_messages=1))
-    partition = Partition(LOCAL, log, state(isr=isr or (LOCAL,)))
-    return active_host(partition, flush=lambda _log, done: flushes.append(done))
+    return active_host(Partition(LOCAL, log, state(isr=isr or (LOCAL,))))
 
 
 def test_an_effect_of_what_is_committed_starts_at_once() -> None:
@@ -147,38 +145,32 @@ async def test_too_few_replicas_refuse_the_reply_but_what_is_committed_has_its_e
     assert started.names == ["a"]
 
 
-async def test_nothing_overtakes_a_batch_that_is_being_flushed() -> None:
+async def test_nothing_is_heard_of_a_batch_before_it_is_flushed() -> None:
     started = Started()
-    flushes: Flushes = []
-    host = flushing_host(flushes)
+    host = flushing_host()
     first, second = note(host, b"a", started("a")), note(host, b"b", started("b"))
     read = host.submit(lambda _shard, token, _now: Outcome.reply(token, "seen"), error)
-    flushes[1](ErrorCode.NONE)
     assert started.names == []
     assert not any(answer.done() for answer in (first, second, read))
-    flushes[0](ErrorCode.NONE)
+    host.partition.log.durability.flush(NOW_MS)
     assert started.names == ["a", "b"]
     assert await asyncio.gather(first, second, read) == [("noted", b"a"), ("noted", b"b"), "seen"]
 
 
 async def test_a_batch_that_is_not_on_disk_has_no_effect() -> None:
     started = Started()
-    flushes: Flushes = []
-    host = flushing_host(flushes)
-    first, second = note(host, b"a", started("a")), note(host, b"b", started("b"))
-    flushes[1](ErrorCode.NONE)
-    flushes[0](ErrorCode.KAFKA_STORAGE_ERROR)
-    assert await first == ("error", ErrorCode.NOT_COORDINATOR)
-    assert await second == ("noted", b"b")
-    assert started.names == ["b"]
+    host = flushing_host()
+    answer = note(host, b"a", started("a"))
+    host.partition.log.health.fail("the disk is gone")
+    assert await answer == ("error", ErrorCode.NOT_COORDINATOR)
+    assert started.names == []
 
 
 async def test_a_flush_that_ends_after_the_host_says_nothing() -> None:
-    flushes: Flushes = []
-    host = flushing_host(flushes, LOCAL, SECOND)
+    host = flushing_host(LOCAL, SECOND)
     answer = note(host, b"a")
     host.close()
-    flushes[0](ErrorCode.NONE)
+    host.partition.log.durability.flush(NOW_MS)
     assert await answer == ("error", ErrorCode.NOT_COORDINATOR)
 
 

@@ -19,7 +19,6 @@ from moldau.coordinators import (
     RuntimePorts,
 )
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import PartitionLog
 from moldau.outcome import Outcome
 from moldau.records.compression import Compression
 from moldau.replication import Partition
@@ -37,13 +36,11 @@ class World:
         self.created: list[NewTopic] = []
         self.result = ErrorCode.NONE
         self.tasks: list[asyncio.Task[None]] = []
-        self.flush_error: KafkaError | None = None
         self.runtime = CoordinatorRuntime(
             RuntimePorts(
                 replicas=lambda topic: self.partitions.get(topic, {}),
                 clock=ManualClock(),
                 spawn=self.spawn,
-                flush=self.flush,
                 partition_count=self.counts.get,
                 create_topic=self.create,
             )
@@ -54,10 +51,6 @@ class World:
 
     async def settle(self) -> None:
         await asyncio.gather(*self.tasks)
-
-    async def flush(self, _log: PartitionLog) -> None:
-        if self.flush_error is not None:
-            raise self.flush_error
 
     async def create(self, topic: NewTopic) -> CreateTopicResult:
         self.created.append(topic)

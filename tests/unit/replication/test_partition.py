@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.partition_log import Observer
 from tests.support.partitions import (
     LOCAL,
     NOW_MS,
@@ -52,6 +53,56 @@ def test_high_watermark_waits_for_every_follower_in_the_isr() -> None:
     assert partition.high_watermark == 3
     partition.read(5, PLENTY, follower_id=THIRD)
     assert partition.high_watermark == 5
+
+
+def flushed_by(messages: int, log_end: int = 0) -> Partition:
+    """A lone replica under ``flush.messages``, whose log has something unsynced in it already."""
+    log = make_log(replace(TopicConfig(), flush_messages=messages))
+    for _ in range(log_end):
+        log.append_as_leader(batch(), 0, NOW_MS)
+    return Partition(LOCAL, log, state())
+
+
+def test_what_flush_messages_asks_for_is_not_seen_before_it_is_durable() -> None:
+    partition = flushed_by(1)
+    observer = Observer(partition.log)
+    append(partition, 3)
+    assert (partition.high_watermark, observer.flushes_due) == (0, 1)
+    assert offsets(partition.read(0, PLENTY)) == []
+    partition.log.durability.flush(NOW_MS)
+    assert partition.high_watermark == 3
+
+
+def test_what_is_within_flush_messages_is_seen_at_once() -> None:
+    partition = flushed_by(3)
+    append(partition, 2)
+    assert partition.high_watermark == 2
+    append(partition)
+    assert partition.high_watermark == 2
+    partition.log.durability.flush(NOW_MS)
+    assert partition.high_watermark == 3
+    append(partition)
+    assert partition.high_watermark == 4
+
+
+def test_a_leader_flushes_what_a_crash_left_unsynced_before_anybody_sees_it() -> None:
+    partition = flushed_by(1, log_end=4)
+    assert partition.high_watermark == 0
+    partition.log.durability.flush(NOW_MS)
+    assert partition.high_watermark == 4
+
+
+def test_a_flush_is_no_substitute_for_followers() -> None:
+    log = make_log(replace(TopicConfig(), flush_messages=1))
+    partition = Partition(LOCAL, log, state(isr=(LOCAL, SECOND)))
+    append(partition, 2)
+    partition.read(2, PLENTY, follower_id=SECOND)
+    assert partition.high_watermark == 0
+    partition.log.durability.flush(NOW_MS)
+    assert partition.high_watermark == 2
+    append(partition)
+    partition.log.durability.flush(NOW_MS)
+    assert partition.high_watermark == 2
 
 
 def test_followers_outside_the_isr_do_not_hold_the_high_watermark_back() -> None:

@@ -8,6 +8,9 @@ Where ``flush.messages`` is reached the answer waits for the disk as well. From 
 are named by id.
 Known deviations: transactions are not served yet; a transactional batch is refused with
 INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no transactional id).
+A batch of an idempotent producer that was stored before a restart, and whose place nobody
+remembers, is DUPLICATE_SEQUENCE_NUMBER, which producers take for success; Kafka calls it out of
+order, and the producer stores it again.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ class ServedLogObserver:
     def rolled(self, topic_partition: TopicPartition, base_offset: int) -> None:
         self._flushes.request(self._served.logs[topic_partition], base_offset)
 
+    def flush_due(self, topic_partition: TopicPartition) -> None:
+        log = self._served.logs[topic_partition]
+        self._flushes.request(log, log.log_end_offset)
+
     def segments_removed(self, topic_partition: TopicPartition, paths: list[str]) -> None:
         delay_ms = self._served.logs[topic_partition].config.file_delete_delay_ms
         self._removal.remove_files(paths, delay_ms)

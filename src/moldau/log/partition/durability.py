@@ -6,7 +6,7 @@ and ``complete_flush`` or ``flush_failed`` on the loop again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moldau.log.errors import StorageError, is_full, is_passing
 from moldau.log.files.names import LEADER_EPOCH_CHECKPOINT
@@ -31,6 +31,7 @@ class Durability:
         "_truncated",
         "_unsynced",
         "last_flush_ms",
+        "on_flushed",
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class Durability:
         self._unsynced = list(unsynced)
         self._directories = [segments.directory] if unsynced else []
         self.last_flush_ms = now_ms
+        self.on_flushed: Callable[[], None] | None = None
 
     # What there is to do -----------------------------------------------------------------------
 
@@ -140,6 +142,8 @@ class Durability:
         offsets = self._offsets
         if job.generation == self._generation and job.offset > offsets.recovery_point:
             offsets.recovery_point = min(job.offset, offsets.log_end_offset)
+            if self.on_flushed is not None:
+                self.on_flushed()
 
     def flush_failed(self, job: FlushJob, error: OSError) -> StorageError:
         """The job has not run to its end: the log is offline, or the work is still to be done.

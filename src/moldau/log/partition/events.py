@@ -14,6 +14,10 @@ class LogObserver(Protocol):
         """A segment begins at ``base_offset``: what lies before it should be flushed soon."""
         ...
 
+    def flush_due(self, topic_partition: TopicPartition) -> None:
+        """``flush.messages`` is reached: what was appended counts once it is flushed."""
+        ...
+
     def disk_refused(self, topic_partition: TopicPartition, doing: str, error: OSError) -> None:
         """The disk failed; or it is full, and the log goes on."""
         ...
@@ -35,6 +39,10 @@ class LogEvents:
     def rolled(self, base_offset: int) -> None:
         if self.observer is not None:
             self.observer.rolled(self.topic_partition, base_offset)
+
+    def flush_due(self) -> None:
+        if self.observer is not None:
+            self.observer.flush_due(self.topic_partition)
 
     def disk_refused(self, doing: str, error: OSError) -> None:
         if self.observer is not None:

@@ -162,9 +162,32 @@ class PartitionLog:
     def on_failure(self, callback: Callable[[str], None] | None) -> None:
         self.health.on_failure = callback
 
+    @property
+    def on_flushed(self) -> Callable[[], None] | None:
+        """Called when more of the log has become durable."""
+        return self.durability.on_flushed
+
+    @on_flushed.setter
+    def on_flushed(self, callback: Callable[[], None] | None) -> None:
+        self.durability.on_flushed = callback
+
     def observe(self, observer: LogObserver | None) -> None:
         """From now on ``observer`` hears what happens to the log, and nobody else."""
         self._events.observer = observer
+
+    @property
+    def settled_end(self) -> int:
+        """The end of what counts as stored: the log end; or, where ``flush.messages`` asks for a
+        flush before that, the end of what is durable.
+        """
+        end = self.log_end_offset
+        if end - self.recovery_point >= self._config.flush_messages:
+            return self.recovery_point
+        return end
+
+    def request_flush(self) -> None:
+        """Ask whoever looks after the log to make it durable soon."""
+        self._events.flush_due()
 
     # Appending ---------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class ProducerEntry:
         "last_sequence",
         "last_timestamp",
         "producer_id",
+        "restored",
         "txn_first_offset",
     )
 
@@ -74,6 +75,10 @@ class ProducerEntry:
         self.last_sequence = -1
         self.txn_first_offset = NO_TRANSACTION
         self.batches: list[BatchMetadata] = []
+        self.restored = False
+        """Known from a snapshot, which has the last batch only: those before it are in the log, but
+        not among ``batches``.
+        """
 
     def to_snapshot(self) -> SnapshotEntry:
         last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, 0, -1)
@@ -96,6 +101,7 @@ class ProducerEntry:
         entry.last_timestamp = snapshot.timestamp
         entry.last_sequence = snapshot.last_sequence
         entry.txn_first_offset = snapshot.txn_first_offset
+        entry.restored = True
         if snapshot.last_offset >= 0:
             entry.batches.append(
                 BatchMetadata(
@@ -166,7 +172,8 @@ class ProducerState:
     def check(self, header: BatchHeader, origin: AppendOrigin) -> BatchMetadata | None:
         """Whether this batch may follow; the earlier one if it is a duplicate.
 
-        Raises INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        Raises INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, or
+        DUPLICATE_SEQUENCE_NUMBER if the batch is in the log, nobody remembers where.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -177,6 +184,8 @@ class ProducerState:
             for batch in entry.batches:
                 if batch.last_sequence == last and batch.first_sequence == first:
                     return batch
+            if entry.restored and entry.batches:
+                _check_forgotten(entry, last)
         if epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -205,12 +214,14 @@ class ProducerState:
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = []
+            entry.restored = False
         delta = header.last_offset_delta
         sequence = header.base_sequence
         last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else sequence
         batches = entry.batches
         if len(batches) == BATCHES_REMEMBERED:
             del batches[0]
+            entry.restored = False
         batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, max_timestamp))
         entry.last_sequence = last_sequence
         entry.last_timestamp = max_timestamp
@@ -278,6 +289,21 @@ class ProducerState:
 
     def snapshot(self) -> list[SnapshotEntry]:
         return [entry.to_snapshot() for entry in self.producers.values()]
+
+
+def _check_forgotten(entry: ProducerEntry, last_sequence: int) -> None:
+    """Refuse a batch from before a restart that is in the log: sequences leave no gaps, so all
+    that came before the oldest one known were stored.
+
+    Kafka calls it out of order, and the producer, which cannot know better, sends everything again
+    under a new epoch: several requests in flight at a restart are stored twice.
+    """
+    behind = (entry.batches[0].first_sequence - last_sequence) & MAX_SEQUENCE
+    if 0 < behind <= MAX_SEQUENCE // 2:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            f"sequence {last_sequence} of producer {entry.producer_id} was stored before",
+        )
 
 
 def _check_sequence(entry: ProducerEntry, epoch: int, sequence: int) -> None:

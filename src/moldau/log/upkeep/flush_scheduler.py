@@ -91,13 +91,17 @@ class FlushScheduler:
     # In the background -------------------------------------------------------------------------
 
     async def request_due(self) -> None:
-        """Request a flush of every log whose ``flush.ms`` has passed since the last one."""
+        """Request a flush of every log whose ``flush.ms`` has passed since the last one, or that a
+        full disk has kept from the one that ``flush.messages`` asked for.
+        """
         now_ms = self._clock.now_ms()
         for log in self._logs.values():
             # A clock that was set back must not put flushes off.
+            is_old = not 0 <= now_ms - log.durability.last_flush_ms < log.config.flush_ms
+            unsynced = log.log_end_offset - log.recovery_point
             if (
-                not 0 <= now_ms - log.durability.last_flush_ms < log.config.flush_ms
-                and log.log_end_offset > log.recovery_point
+                unsynced > 0
+                and (is_old or unsynced >= log.config.flush_messages)
                 and log.failure is None
             ):
                 self.request(log, log.log_end_offset)

@@ -128,8 +128,56 @@ def test_what_a_snapshot_keeps() -> None:
     assert duplicate is not None
     assert duplicate.first_offset == 2
     assert again.check(header(5), CLIENT) is None
-    with pytest.raises(KafkaError):
-        again.check(header(0, count=2), CLIENT)
+
+
+def restarted(log: Log) -> Log:
+    """A log whose producers are known from a snapshot."""
+    again = Log()
+    again.state.load(log.state.snapshot(), log.end, NOW_MS - 1)
+    again.end = log.end
+    return again
+
+
+def test_batches_from_before_a_restart_are_known_to_be_stored() -> None:
+    log = Log()
+    for number in range(5):
+        log.append(header(number * 2, count=2))
+    log = restarted(log)
+    assert log.append(header(8, count=2)) == 8, "the last one is in the snapshot"
+    for number in range(4):
+        code = log.refusal(header(number * 2, count=2))
+        assert code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "no producer may send it anew"
+    assert log.refusal(header(11)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.append(header(10)) == 10
+
+
+def test_batches_from_before_a_restart_are_known_over_the_wrap_of_sequences() -> None:
+    log = Log()
+    for sequence in (MAX_SEQUENCE - 1, MAX_SEQUENCE, 0, 1):
+        log.append(header(sequence))
+    log = restarted(log)
+    for sequence in (MAX_SEQUENCE - 1, MAX_SEQUENCE, 0):
+        assert log.refusal(header(sequence)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert log.append(header(2)) == 4
+
+
+def test_once_five_batches_have_come_a_restart_is_forgotten() -> None:
+    log = Log()
+    for number in range(3):
+        log.append(header(number))
+    log = restarted(log)
+    for number in range(3, 8):
+        log.append(header(number))
+    assert log.refusal(header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_after_a_restart_knows_its_own_batches_only() -> None:
+    log = Log()
+    log.append(header(0))
+    log = restarted(log)
+    log.append(header(0, epoch=1))
+    log.append(header(1, epoch=1))
+    assert log.refusal(header(5, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_expired_producers_are_not_loaded() -> None:

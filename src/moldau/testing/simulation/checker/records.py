@@ -105,13 +105,17 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
 
 def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violation]:
     at = dict(log.records)
+    stored = set(at.values())
     for send in sends:
         if send.fate is not Fate.DONE or send.acks == 0:
             continue
         if send.offset < 0:
-            yield Violation(
-                INVENTED, f"{send.id} was acknowledged without an offset", send.partition
-            )
+            # A duplicate of something that was stored before a restart: it is there, somewhere.
+            if send.id not in stored and not history.may_have_lost(send.settled_at):
+                yield Violation(
+                    LOST, f"{send.id} was acknowledged without an offset and is not there",
+                    send.partition, send.settled_at,
+                )  # fmt: skip
             continue
         if send.offset < log.start_offset:
             continue
@@ -121,7 +125,7 @@ def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violat
         if _may_have_gone(history, log, send.offset, send.settled_at):
             continue
         what = "nothing" if found is None else str(found)
-        name = LOST if send.id not in at.values() else INVENTED
+        name = INVENTED if send.id in stored else LOST
         yield Violation(
             name,
             f"{send.id} was acknowledged for offset {send.offset} of {send.partition}, where "

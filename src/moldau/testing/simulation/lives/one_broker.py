@@ -8,6 +8,7 @@ from typing import Final
 
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.consumer import AsyncConsumer
+from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.testing.simulation.broker import SimulatedBroker
@@ -52,8 +53,8 @@ class OneBrokerLife:
         with self.simulation, ProgramLog(self.history, self.simulation.recorder):
             try:
                 self.simulation.run(self._story())
-            except SimulationError as error:
-                self._stuck(str(error))
+            except (SimulationError, KafkaError) as error:
+                self._stuck(repr(error))
             violations = self._broken + check(self.history)
         return Outcome(
             self.seed,
