@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextlib import suppress
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
@@ -83,14 +84,23 @@ class ReplicaManager:
     async def apply(self, states: Iterable[LeaderAndIsr]) -> list[TopicPartition]:
         """Become leader or follower of each partition with a replica here; returns those that
         failed.
+
+        Returns when all that is stored can be read: where ``flush.messages`` asks for it, what a
+        crash left unsynced is flushed first.
         """
         local = [state for state in states if self._node_id in state.replicas]
         logs = await self._open_logs([state for state in local if self._known(state) is None])
-        return [
+        failed = [
             state.topic_partition
             for state in local
             if not self._apply(state, logs.get(state.topic_partition))
         ]
+        for state in local:
+            known = self._known(state)
+            if known is not None and known.awaits_flush:
+                with suppress(StorageError):  # told by the log, which is offline or full
+                    await self._logs.flush(known.log)
+        return failed
 
     async def _open_logs(
         self, states: Sequence[LeaderAndIsr]

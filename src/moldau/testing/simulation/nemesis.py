@@ -33,6 +33,7 @@ class Nemesis:
         self._actors = actors
         broker.node.on_crash = self._crashed
         self._random: Random = simulation.new_random("nemesis")
+        self._supervisor: asyncio.Task[None] | None = None
 
     TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
     """All that may be done, by name."""
@@ -56,10 +57,17 @@ class Nemesis:
         if broker.node.process is not None:
             broker.node.process.operations_left = -1
             broker.node.process.resume()
-        await self._start_broker()
         for actor in self._actors:
             if not actor.node.is_running and not actor.done:
                 actor.start()
+        self._supervisor = asyncio.ensure_future(self._keep_running())
+        await self._start_broker()
+
+    async def _keep_running(self) -> None:
+        """A broker may still be giving up because of what was wrong."""
+        while True:
+            await self._start_broker()
+            await asyncio.sleep(1.0)
 
     # The broker ----------------------------------------------------------------------------------
 
