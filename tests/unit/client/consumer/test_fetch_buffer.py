@@ -1,8 +1,6 @@
-"""What was fetched and not polled yet; and the sessions in which it is fetched."""
+"""What was fetched and not polled yet."""
 
 from __future__ import annotations
-
-import uuid
 
 import pytest
 from hypothesis import given
@@ -10,10 +8,8 @@ from hypothesis import strategies as st
 
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.consumer.fetch.session import FetchSession, Wanted
 from moldau.client.consumer.positions import Position
 from moldau.client.errors import SerializationError
-from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.records.builder import build_batch
 from moldau.records.consumer_record import ConsumerRecord
@@ -126,59 +122,3 @@ def test_a_failure_comes_after_the_records_before_it_and_stays() -> None:
     assert taker.positions[PARTITIONS[0]] == 3
     buffer.drop(PARTITIONS[0])
     assert taker.take(100, refuse_3) == {PARTITIONS[1]: [0, 1]}
-
-
-ID = uuid.uuid4()
-
-
-def wanted(*offsets: int) -> dict[TopicPartition, Wanted]:
-    return {
-        TopicPartition("t", number): Wanted(ID, offset, 0, 1000)
-        for number, offset in enumerate(offsets)
-    }
-
-
-def asked(session: FetchSession, want: dict[TopicPartition, Wanted]):  # type: ignore[no-untyped-def]
-    fetch = session.next_fetch(want)
-    partitions = {p.partition: p.fetch_offset for topic in fetch.topics for p in topic.partitions}
-    return fetch.session_id, fetch.epoch, partitions, [f[2] for f in fetch.forgotten]
-
-
-def test_a_session_tells_what_has_changed() -> None:
-    session = FetchSession()
-    assert asked(session, wanted(0, 0)) == (0, 0, {0: 0, 1: 0}, [])
-    session.answered(0, 77)
-    assert asked(session, wanted(5, 0)) == (77, 1, {0: 5}, [])
-    session.answered(0, 77)
-    only_second = {TopicPartition("t", 1): Wanted(ID, 0, 0, 1000)}
-    assert asked(session, only_second) == (77, 2, {}, [[0]])
-    session.answered(0, 77)
-    assert asked(session, wanted(9, 0)) == (77, 3, {0: 9}, [])
-    assert session.topic_name(ID) == "t"
-
-
-@pytest.mark.parametrize(
-    ("code", "session_id"),
-    [
-        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
-        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 77),
-        (None, 77),
-    ],
-)
-def test_a_session_that_broke_begins_anew(code: ErrorCode | None, session_id: int) -> None:
-    session = FetchSession()
-    asked(session, wanted(0))
-    session.answered(0, 77)
-    asked(session, wanted(1))
-    if code is None:
-        session.failed()
-    else:
-        session.answered(code, 0)
-    assert asked(session, wanted(1)) == (session_id, 0, {0: 1}, [])
-
-
-def test_a_broker_without_sessions_is_told_everything_every_time() -> None:
-    session = FetchSession()
-    for _ in range(2):
-        assert asked(session, wanted(3, 4)) == (0, 0, {0: 3, 1: 4}, [])
-        session.answered(0, 0)
