@@ -75,10 +75,6 @@ class Rebalances:
                 await self._tell(lambda listener: listener.on_lost, mine)
         finally:
             core.subscription.remove(mine)
-            for partition in mine:
-                core.buffer.drop(partition)
-            if core.commits is not None:
-                core.commits.forget(mine)
 
     async def _tell(
         self,

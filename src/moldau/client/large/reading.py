@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.consumer.positions import Position
+from moldau.client.consumer.position import Position
 from moldau.client.large.codec import Convert, LargeMessageCodec
 from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, TopicPartition

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from moldau.client.consumer.fetch.transactions import AbortedTransactions
-from moldau.client.consumer.positions import Position
+from moldau.client.consumer.position import Position
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers

@@ -16,7 +16,7 @@ from typing import Any, Final
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.consumer.positions import PartitionState
+from moldau.client.consumer.partition_state import BufferSpace, PartitionState
 from moldau.client.consumer.reset import ResetKind, ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
@@ -60,6 +60,7 @@ class Fetcher:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
+        space: BufferSpace,
         buffer: FetchBuffer,
         policy: ResetPolicy,
         changed: Callable[[], None],
@@ -71,6 +72,7 @@ class Fetcher:
         self._settings = settings
         self._read_committed = settings.isolation_level == "read_committed"
         self._subscription = subscription
+        self._space = space
         self._buffer = buffer
         self._policy = policy
         self._changed = changed
@@ -78,29 +80,23 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._busy: set[int] = set()
         self._pause_until: dict[int, float] = {}
-        self._is_read = False
-        """Whether records were taken since a broker was last asked: full partitions get room soon,
-        also those whose turn has not come yet."""
         self._short_of_room = False
         self._tasks = Tasks()
 
-    def consumed(self) -> None:
-        self._is_read = True
-
-    def has_room_again(self, partitions: Iterable[TopicPartition]) -> bool:
+    def has_room_again(self, partitions: Iterable[PartitionState]) -> bool:
         """Whether there is something to fetch that there was no room for before."""
         if not self._short_of_room:
             return False
         limit = self._settings.max_partition_fetch_bytes
-        return any(self._buffer.size_of(partition) < limit for partition in partitions)
+        return any(state.buffered < limit for state in partitions)
 
     def step(self, now: float) -> None:
         """Send a fetch to every broker that is idle and has something for us."""
         wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         asked: dict[int, _Asked] = {}
         full: set[int] = set()
-        settings, buffer = self._settings, self._buffer
-        self._short_of_room = buffer.room <= 0
+        settings = self._settings
+        self._short_of_room = self._space.left <= 0
         if self._short_of_room:
             return
         for partition, state in self._subscription.partitions.items():
@@ -115,7 +111,7 @@ class Fetcher:
                 continue
             if node in self._busy or now < self._pause_until.get(node, 0.0):
                 continue
-            if buffer.size_of(partition) >= settings.max_partition_fetch_bytes:
+            if state.buffered >= settings.max_partition_fetch_bytes:
                 full.add(node)
                 self._short_of_room = True
                 continue
@@ -127,11 +123,13 @@ class Fetcher:
         for node, partitions in wanted.items():
             self._busy.add(node)
             wait_ms = settings.fetch_max_wait_ms
-            if self._is_read and node in full:
+            # Records were taken lately: full partitions get room soon, also those whose turn has
+            # not come yet.
+            if self._buffer.is_read and node in full:
                 wait_ms = min(wait_ms, SHORT_WAIT_MS)
             self._tasks.start(self._fetch(node, partitions, asked[node], wait_ms))
         if wanted:
-            self._is_read = False
+            self._buffer.is_read = False
 
     def wake_at(self, now: float) -> float:
         """When a pause after a failure is over."""
@@ -191,7 +189,7 @@ class Fetcher:
         return FetchParams(
             max_wait_ms=wait_ms,
             min_bytes=settings.fetch_min_bytes,
-            max_bytes=max(1, min(settings.fetch_max_bytes, self._buffer.room)),
+            max_bytes=max(1, min(settings.fetch_max_bytes, self._space.left)),
             read_committed=self._read_committed,
             rack_id=settings.client_rack,
         )
@@ -270,8 +268,7 @@ class Fetcher:
             )
             return
         if end > offset:
-            state.fetch_from = end
-            self._buffer.add(fetched)
+            self._buffer.add(state, fetched, end)
         else:
             state.retry_later(asyncio.get_running_loop().time() + 1.0)
             self._failed(
@@ -325,4 +322,3 @@ class Fetcher:
         else:
             logger.info("%s does not hold offset %d; reset", partition, offset)
             state.request_reset(self._policy)
-            self._buffer.drop(partition)
