@@ -11,17 +11,19 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.client.arguments import names
+from moldau.client.arguments import partitions as partitions_given
 from moldau.client.closing import AsyncClosing
-from moldau.client.consumer.commits import CommitCallback, Offsets
+from moldau.client.consumer.committer import CommitCallback, Offsets
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.deserialize import Deserialization
 from moldau.client.consumer.interceptors import ConsumerInterceptors
 from moldau.client.consumer.iteration import Iteration
-from moldau.client.consumer.listener import RebalanceListener
 from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.partition_state import PartitionState
 from moldau.client.consumer.position import NO_EPOCH, Position
-from moldau.client.consumer.questions import ConsumerQuestions
+from moldau.client.consumer.queries import ConsumerQueries
+from moldau.client.consumer.rebalance_listener import RebalanceListener
 from moldau.client.consumer.rebalances import Rebalances, call_here
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
 from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
@@ -32,8 +34,6 @@ from moldau.client.errors import (
     ConfigError,
     WakeupError,
 )
-from moldau.client.given import names
-from moldau.client.given import partitions as partitions_given
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
@@ -54,7 +54,7 @@ _FIRST_JOIN_FACTOR = 5.0
 thread polls in turn would wait for each other."""
 
 
-class AsyncConsumer(ConsumerQuestions, AsyncClosing):
+class AsyncConsumer(ConsumerQueries, AsyncClosing):
     """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
 
     def __init__(
@@ -160,13 +160,13 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         with self.handover.handing_out():
             if self._large is None:
-                found = await self._poll(timeout, take)
+                taken = await self._poll(timeout, take)
             else:
-                found = await self._poll_large(self._large, timeout, take)
-            if not found:
+                taken = await self._poll_large(self._large, timeout, take)
+            if not taken:
                 return EMPTY
-            self._metrics.consumed(found.values())
-            records = ConsumerRecords(found)
+            self._metrics.consumed(taken.values())
+            records = ConsumerRecords(taken)
             if self._interceptors:
                 seen: ConsumerRecords = await self._call_user(
                     lambda: self._interceptors.on_consume(records)
@@ -188,12 +188,12 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
         self.handover.arrived()
-        found = core.buffer.take(limit, self._convert)
-        if not found:
+        taken = core.buffer.take(limit, self._convert)
+        if not taken:
             return None
         core.taken_aside(now)
-        self._metrics.consumed(found.values())
-        return ConsumerRecords(found)
+        self._metrics.consumed(taken.values())
+        return ConsumerRecords(taken)
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
         """The same as a table, built without an object per record; needs ``moldau[arrow]``.
@@ -206,8 +206,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         limit = 2**63 if max_records is None else max_records
         core = self._core
         with self.handover.handing_out():
-            found = await self._poll(timeout, lambda: core.buffer.take_columns(limit))
-            return to_table(found or {})
+            columns = await self._poll(timeout, lambda: core.buffer.take_columns(limit))
+            return to_table(columns or {})
 
     async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
         """Up to ``count`` records; fewer when no more come within ``timeout`` seconds.
@@ -221,10 +221,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             try:
                 while len(batch) < count:
                     left = max(0.0, deadline - self._now())
-                    found = await self.poll(left, count - len(batch))
-                    batch += found.records()
+                    polled = await self.poll(left, count - len(batch))
+                    batch += polled.records()
                     self.handover.gathering = bool(batch)
-                    if not found and (self._now() >= deadline or self._must_hand_out()):
+                    if not polled and (self._now() >= deadline or self._must_hand_out()):
                         break
             except KafkaError as error:
                 if not batch:
@@ -249,10 +249,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         count = 0
         while True:
             try:
-                found = await self.poll(poll_timeout)
+                records = await self.poll(poll_timeout)
             except WakeupError:
                 return count
-            self._iteration = iteration = Iteration(found, self._core.subscription.partitions)
+            self._iteration = iteration = Iteration(records, self._core.subscription.partitions)
             for record in iteration:
                 try:
                     await self._call_user(lambda record=record: callback(record))  # type: ignore[misc]
@@ -267,15 +267,15 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         while not self._closed:
             try:
-                found = await self.poll()
+                records = await self.poll()
             except ClosedError:
                 return
-            for record in self.one_by_one(found):
+            for record in self.one_by_one(records):
                 yield record
 
-    def one_by_one(self, found: ConsumerRecords) -> Iterator[ConsumerRecord]:
+    def one_by_one(self, records: ConsumerRecords) -> Iterator[ConsumerRecord]:
         """What a poll gave; a record counts as consumed when it is given, and not before."""
-        self._iteration = Iteration(found, self._core.subscription.partitions)
+        self._iteration = Iteration(records, self._core.subscription.partitions)
         return iter(self._iteration)
 
     def wakeup(self) -> None:
@@ -319,11 +319,11 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
     async def commit(self, offsets: Places | None = None, *, timeout: float | None = None) -> None:
         """Commit positions, or these offsets; tries again until it is done or cannot be done."""
-        commits = self._group("commit()")
+        committer = self._group("commit()")
         self._core.start()
         within = self._api_timeout if timeout is None else timeout
-        await commits.commit(
-            commits.to_commit() if offsets is None else places(offsets, "commit()"), within
+        await committer.commit(
+            committer.to_commit() if offsets is None else places(offsets, "commit()"), within
         )
 
     commit_sync = commit  # its name in Kafka's own client
@@ -342,10 +342,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             if callback is not None:
                 raise TypeError("commit_async() takes offsets and a callback, not two callbacks")
             offsets, callback = None, offsets
-        commits = self._group("commit_async()")
+        committer = self._group("commit_async()")
         self._core.start()
-        wanted = commits.to_commit() if offsets is None else places(offsets, "commit_async()")
-        commits.commit_async(wanted, callback)
+        wanted = committer.to_commit() if offsets is None else places(offsets, "commit_async()")
+        committer.commit_async(wanted, callback)
 
     def store_offset(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Say that everything before this offset is done: the next automatic commit takes it.
@@ -381,13 +381,13 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._core.news.set()
         core = self._core
         try:
-            if core.commits is not None and core.driver is not None:
+            if core.committer is not None and core.driver is not None:
                 if core.subscription.uses_group:
                     await self._rebalances.give_up_all(within)
                     await core.driver.leave(within)
                 else:
-                    await core.commits.commit_before_leaving(within)
-                await core.commits.close(within)
+                    await core.committer.commit_before_leaving(within)
+                await core.committer.close(within)
                 await self._report_commits()
         finally:
             await core.close()
@@ -432,13 +432,13 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                     await self._report_commits()
                     self.handover.arrived()
                 core.raise_failure()
-                found = take()
+                taken = take()
                 # An earlier poll in the user's thread may have made room and found nothing else.
-                emptied = self.handover.partitions if found else core.subscription.states
+                emptied = self.handover.partitions if taken else core.subscription.states
                 if core.fetcher.has_room_again(emptied):
                     core.fetcher.step(self._now())
-                if found:
-                    return found
+                if taken:
+                    return taken
                 now = self._now()
                 if first_join and now - began < patience and core.cluster.is_connected:
                     deadline = now + timeout
@@ -486,8 +486,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             self._core.machine,
         )
         self._core.space.dropped = large.forget
-        if self._core.commits is not None:
-            self._core.commits.committable = large.committable
+        if self._core.committer is not None:
+            self._core.committer.committable = large.committable
         return large
 
     def _joins_for_the_first_time(self) -> bool:
@@ -495,7 +495,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         if self._has_begun or not self._core.subscription.uses_group:
             return False
         states = self._core.subscription.partitions.values()
-        self._has_begun = self._rebalances.count > 0 and not any(one.needs_work for one in states)
+        self._has_begun = self._rebalances.count > 0 and not any(
+            state.needs_work for state in states
+        )
         return not self._has_begun
 
     def _begin_poll(self) -> None:
@@ -511,8 +513,8 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                     self._go_back(state, state.position)
             self._iteration = None
         core.poll_started()
-        if core.commits is not None:
-            core.commits.auto_commit(self._now())
+        if core.committer is not None:
+            core.committer.auto_commit(self._now())
 
     def _must_hand_out(self) -> bool:
         """Whether a rebalance is to be carried out that gathered records must not outlast."""
@@ -520,9 +522,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         return self.handover.gathering and driver is not None and bool(driver.callbacks)
 
     async def _report_commits(self) -> None:
-        commits = self._core.commits
-        while commits is not None and commits.outcomes:
-            await self._call_user(commits.outcomes.popleft())
+        committer = self._core.committer
+        while committer is not None and committer.outcomes:
+            await self._call_user(committer.outcomes.popleft())
 
     def _go_back(self, state: PartitionState, position: Position) -> None:
         if self._core.subscription.partitions.get(state.partition) is state:

@@ -120,9 +120,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
         Rebalances are carried out, and automatic commits made, in here.
         """
         with self._handing_out():
-            found = self._inner.poll_buffered(max_records)
-            if found is not None:
-                return found
+            records = self._inner.poll_buffered(max_records)
+            if records is not None:
+                return records
             return self._run(self._inner.poll(timeout, max_records))
 
     poll_arrow = _reading(AsyncConsumer.poll_arrow)

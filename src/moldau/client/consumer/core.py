@@ -14,7 +14,7 @@ from typing import Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.assignors import make_assignors
-from moldau.client.consumer.commits import Commits, Offsets
+from moldau.client.consumer.committer import Committer, Offsets
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetcher import Fetcher
 from moldau.client.consumer.handover import Handover
@@ -58,7 +58,7 @@ class ConsumerCore:
         self.news = asyncio.Event()
         """Something has changed since it was last cleared: worth another look for a poll."""
         self.driver: GroupDriver | None = None
-        self.commits: Commits | None = None
+        self.committer: Committer | None = None
         try:
             policy = ResetPolicy.parse(settings.auto_offset_reset)
             if settings.group_id is not None:
@@ -69,7 +69,7 @@ class ConsumerCore:
             self.cluster,
             settings,
             self.subscription,
-            self.commits,
+            self.committer,
             self.kick,
             self.note_failure,
         )
@@ -148,8 +148,8 @@ class ConsumerCore:
         """Whether a poll would have nothing to do but to take records; asked from any thread."""
         if self._loop is None or self._failure is not None or self._changed_since_poll:
             return False
-        commits = self.commits
-        if commits is not None and (commits.outcomes or commits.auto_commit_is_due(now)):
+        committer = self.committer
+        if committer is not None and (committer.outcomes or committer.auto_commit_is_due(now)):
             return False
         driver = self.driver
         return driver is None or (not driver.callbacks and driver.member.is_content)
@@ -254,7 +254,7 @@ class ConsumerCore:
         self.driver = GroupDriver(
             _make_member(settings, self.machine), self.cluster, coordinator, settings, self.kick
         )
-        self.commits = Commits(
+        self.committer = Committer(
             self.cluster,
             settings,
             self.subscription,

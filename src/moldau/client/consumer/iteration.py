@@ -27,7 +27,7 @@ class Iteration:
             if state is not None and state.taken_to is not None and records:
                 version = state.version
                 self._unfinished[partition] = (state, version)
-                state.given = (version, Position(records[0].offset))
+                state.iterated = (version, Position(records[0].offset))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         for partition, records in self._polled.items():
@@ -40,7 +40,7 @@ class Iteration:
                 if state.version != version:
                     break  # somebody has moved it: what is left belongs to the old place
                 after = Position(record.offset + 1, record.leader_epoch)
-                state.given = None if record is last else (version, after)
+                state.iterated = None if record is last else (version, after)
                 yield record
             del self._unfinished[partition]
 
@@ -49,13 +49,13 @@ class Iteration:
         partition = TopicPartition(record.topic, record.partition)
         if partition in self._unfinished:
             state, version = self._unfinished[partition]
-            state.given = (version, Position(record.offset))
+            state.iterated = (version, Position(record.offset))
 
     def unread(self, states: Mapping[TopicPartition, PartitionState]) -> list[PartitionState]:
         """The partitions of ours with records that were not given."""
         return [
             state
             for partition, (state, version) in self._unfinished.items()
-            if states.get(partition) is state and state.given is not None
+            if states.get(partition) is state and state.iterated is not None
             if state.version == version
         ]

@@ -87,20 +87,20 @@ class PartitionReader(AsyncClosing):
             done, _ = await asyncio.wait(
                 self._fetches.values(), return_when=asyncio.FIRST_COMPLETED
             )
-            found: list[PartitionRecords] = []
+            records: list[PartitionRecords] = []
             failure: KafkaError | None = None
             for node_id in [node for node, task in self._fetches.items() if task in done]:
                 try:
-                    found += self._fetches.pop(node_id).result()
+                    records += self._fetches.pop(node_id).result()
                 except KafkaError as error:
                     failure = error
             if failure is None:
                 self._backoff = None
-            elif not found:
+            elif not records:
                 await self._recover(failure)
                 continue
             await self._start_fetches()
-            return found
+            return records
         return []
 
     async def close(self) -> None:
@@ -114,8 +114,8 @@ class PartitionReader(AsyncClosing):
 
     async def _iterate(self) -> AsyncIterator[PartitionRecords]:
         while not self.ended:
-            for found in await self.poll():
-                yield found
+            for records in await self.poll():
+                yield records
 
     async def _start_fetches(self) -> None:
         """One fetch to every leader that has none under way."""
@@ -158,17 +158,17 @@ class PartitionReader(AsyncClosing):
         )
         answer = await fetch(connection, wanted, params, within=self._cluster.request_timeout)
         check(answer.error_code)
-        found = []
+        records = []
         failures: list[KafkaError] = []
         for partition, result in answer.partitions.items():
             error = error_of(result.error_code)
             if error is not None:
                 failures.append(await self._partition_failed(partition, error))
             elif partition in self._positions:
-                found += self._partition_fetched(partition, result)
-        if failures and not found:
+                records += self._partition_fetched(partition, result)
+        if failures and not records:
             raise failures[0]
-        return found
+        return records
 
     async def _wanted(self, partition: TopicPartition) -> PartitionFetch:
         topic = await self._cluster.topic(partition.topic)
@@ -226,10 +226,10 @@ def _read(fetched: FetchedRecords, until: int | None) -> tuple[list[ConsumerReco
     """All records that came, those from ``until`` on left out, and the offset to go on from."""
     records: list[ConsumerRecord] = []
     while until is None or fetched.position.offset < until:
-        found = fetched.take(_ALL)
-        if not found:
+        batch = fetched.take(_ALL)
+        if not batch:
             break
-        records += found
+        records += batch
     next_offset = fetched.position.offset
     if until is not None and next_offset > until:
         records = [record for record in records if record.offset < until]

@@ -83,8 +83,8 @@ class PartitionState:
         "fetch_from",
         "fetch_state",
         "fetched",
-        "given",
         "high_watermark",
+        "iterated",
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
@@ -106,7 +106,7 @@ class PartitionState:
         self._space = space
         self.fetch_state = FetchState.INITIALIZING
         self.mark: Position | None = None
-        self.given: tuple[int, Position] | None = None
+        self.iterated: tuple[int, Position] | None = None
         """How far an iteration over the records of a poll has come, and in which version. Set by
         the user's thread without the lock: in another version it means nothing."""
         self.taken_to: Position | None = None
@@ -133,9 +133,9 @@ class PartitionState:
 
     @property
     def position(self) -> Position | None:
-        given = self.given
-        if given is not None and given[0] == self.version:
-            return given[1]
+        iterated = self.iterated
+        if iterated is not None and iterated[0] == self.version:
+            return iterated[1]
         return self.taken_to
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer.commits import Commits
+from moldau.client.consumer.committer import Committer
 from moldau.client.consumer.partition_state import FetchState, PartitionState
 from moldau.client.consumer.position import NO_EPOCH, Position
 from moldau.client.consumer.reset import ResetPolicy
@@ -33,7 +33,7 @@ class PositionLookups:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
-        commits: Commits | None,
+        committer: Committer | None,
         changed: Callable[[], None],
         failed: Callable[[KafkaError], None],
     ) -> None:
@@ -42,7 +42,7 @@ class PositionLookups:
         self._policy = ResetPolicy.parse(settings.auto_offset_reset)
         self._pause = settings.retry_backoff_ms / 1000
         self._subscription = subscription
-        self._commits = commits
+        self._committer = committer
         self._changed = changed
         self._failed = failed
         self._now_ms = cluster.machine.clock.now_ms
@@ -92,7 +92,9 @@ class PositionLookups:
             self._changed()
 
     async def _initialize(self, partitions: Waiting) -> None:
-        committed = {} if self._commits is None else await self._commits.committed_now(partitions)
+        committed = (
+            {} if self._committer is None else await self._committer.committed_now(partitions)
+        )
         without = []
         for partition, state in partitions.items():
             if self._is_over(partition, state, FetchState.INITIALIZING):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from moldau.client import given
+from moldau.client import arguments
 from moldau.client.consumer.partition_state import BufferSpace, PartitionState
 from moldau.model import TopicPartition
 
@@ -61,9 +61,9 @@ class SubscriptionState:
         """Tells which topics there are; whether the pattern now stands for others than before."""
         if self.pattern is None:
             return False
-        found = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
-        changed = found != self.topics
-        self.topics = found
+        matching = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
+        changed = matching != self.topics
+        self.topics = matching
         return changed
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -102,7 +102,7 @@ class SubscriptionState:
         try:
             return self.partitions[partition]
         except (KeyError, TypeError):
-            asked = given.partition(partition)
+            asked = arguments.partition(partition)
             raise ValueError(f"partition {asked} is not assigned to this consumer") from None
 
     def _choose(self, kind: SubscriptionKind) -> None:

@@ -34,14 +34,14 @@ class Payload(NamedTuple):
 def list_payloads(claims: ClaimCheck, topics: Collection[str] | None = None) -> list[Payload]:
     """What is in storage, by topic and time. Other files in the folder are left alone."""
     storage = claims.storage
-    found = []
+    payloads = []
     for path, info in sorted(storage.files.find(storage.root, detail=True).items()):
         topic, _, name = path.removeprefix(storage.root).strip("/").rpartition("/")
         created, _, rest = name.partition("-")
         ours = topic and "/" not in topic and rest and created.isdecimal()
         if ours and (topics is None or topic in topics):
-            found.append(Payload(storage.address(path), topic, int(created), info["size"]))
-    return found
+            payloads.append(Payload(storage.address(path), topic, int(created), info["size"]))
+    return payloads
 
 
 async def expired_payloads(
@@ -129,7 +129,7 @@ async def _addresses_in(cluster: Cluster, admin: AsyncAdmin, topic: str) -> set[
     partitions = [TopicPartition(topic, number) for number in described.value.partitions]
     first = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
     end = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    found: set[str] = set()
+    addresses: set[str] = set()
     async with PartitionReader(
         cluster,
         {partition: at.offset for partition, at in first.items()},
@@ -137,5 +137,5 @@ async def _addresses_in(cluster: Cluster, admin: AsyncAdmin, topic: str) -> set[
         settings=ReaderSettings(out_of_range="earliest"),
     ) as reader:
         async for _, records, _ in reader:
-            found.update(filter(None, map(address_of, records)))
-    return found
+            addresses.update(filter(None, map(address_of, records)))
+    return addresses

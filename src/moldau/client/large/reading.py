@@ -46,7 +46,7 @@ class LargeReading:
         now = self._machine.clock.monotonic()
         whole = {}
         for partition, records in fetched.items():
-            found = self._reader.read(partition, records, now)
-            if found:
-                whole[partition] = found
+            messages = self._reader.read(partition, records, now)
+            if messages:
+                whole[partition] = messages
         return whole

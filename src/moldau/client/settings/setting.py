@@ -193,7 +193,7 @@ def python_object(doc: str) -> Setting[Any]:
 
 
 def component(default: str | None, doc: str) -> Setting[Any]:
-    """A class, an instance, a function, or the name of one: see ``components.py``."""
+    """A class, an instance, a function, or the name of one: see ``plugins.py``."""
     return Setting("class", str, default, doc, takes_objects=True)
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer.committed import NO_MEMBER, commit_offsets, fetch_committed
 from moldau.client.consumer.handover import Handover
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.consumer.membership.driver import GroupDriver
+from moldau.client.consumer.offset_requests import NO_MEMBER, commit_offsets, fetch_committed
 from moldau.client.consumer.position import NO_EPOCH, Position
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
@@ -45,7 +45,7 @@ _GOES_AWAY: Final = {
 }
 
 
-class Commits:
+class Committer:
     def __init__(
         self,
         cluster: Cluster,
