@@ -49,7 +49,7 @@ async def expired_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int,
+    now_ms: int | None = None,
 ) -> list[Payload]:
     """Payloads whose records retention has deleted by now, whatever the log's segments were.
 
@@ -57,12 +57,13 @@ async def expired_payloads(
     ``segment.ms``. Topics that compact, or keep records forever, have no expired payloads; all
     payloads of topics that do not exist are.
     """
+    now = admin.machine.clock.now_ms() if now_ms is None else now_ms
     payloads = list_payloads(claims, topics)
     expired = []
     lives = await _lifetimes(admin, {payload.topic for payload in payloads})
     for payload in payloads:
         life = lives[payload.topic]
-        if life is not None and now_ms - payload.created_ms > max(life, YOUNG_MS):
+        if life is not None and now - payload.created_ms > max(life, YOUNG_MS):
             expired.append(payload)
     return expired
 
@@ -73,13 +74,14 @@ async def unreferenced_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int,
+    now_ms: int | None = None,
 ) -> list[Payload]:
     """Payloads that no record points to; reads all topics with payloads from end to end.
 
     All, because dead letters that were sent back point to payloads of the dead-letter topic.
     """
-    payloads = [p for p in list_payloads(claims) if now_ms - p.created_ms > YOUNG_MS]
+    now = admin.machine.clock.now_ms() if now_ms is None else now_ms
+    payloads = [p for p in list_payloads(claims) if now - p.created_ms > YOUNG_MS]
     needed: set[str] = set()
     for topic in sorted({payload.topic for payload in payloads}):
         needed |= await _addresses_in(cluster, admin, topic)
