@@ -12,9 +12,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from moldau.fetch.request import FetchParams, PartitionFetch, without_session
+from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.wire.api import ApiKey
+from moldau.wire.fetch import encode_fetch_request
 from moldau.wire.messages import decode_response, encode_request
 from moldau.wire.produce import encode_produce_request
 
@@ -163,13 +166,10 @@ def produce(
 
 def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
     """A sessionless Fetch (version 11) of partition 0."""
-    name = topic.encode()
-    header = struct.pack(">hhih", ApiKey.FETCH, FETCH_VERSION, 1, 5) + b"bench"
-    body = struct.pack(">iiiibii", -1, 500, 1, 2**31 - 1, 0, 0, -1)
-    body += struct.pack(">ih", 1, len(name)) + name
-    body += struct.pack(">iiiqqi", 1, 0, -1, offset, -1, max_bytes)
-    body += struct.pack(">ih", 0, 0)
-    return struct.pack(">i", len(header) + len(body)) + header + body
+    wanted = {TopicPartition(topic, 0): PartitionFetch(NO_TOPIC_ID, offset, max_bytes)}
+    params = FetchParams(max_wait_ms=500, min_bytes=1, max_bytes=2**31 - 1)
+    request = without_session(wanted).request(params)
+    return encode_fetch_request(FETCH_VERSION, 1, "bench", request)
 
 
 def fetch(address: str, topic: str, offsets: Sequence[int], max_bytes: int) -> Outcome:

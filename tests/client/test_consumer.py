@@ -927,7 +927,7 @@ def test_what_an_interrupted_poll_took_is_given_again(
     consumer.assign([TopicPartition(topic, 0)])
     assert values(read(consumer, 4)) == [b"0", b"1", b"2", b"3"]
     assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
-    consumer._inner.taken.rewind(0)
+    consumer._inner._core.handover.rewind(0)
     assert values(read(consumer, 4)) == [b"4", b"5", b"6", b"7"]
 
 

@@ -29,7 +29,7 @@ from moldau import (
     TransactionStateError,
 )
 from moldau.client.client import Client
-from moldau.client.producer.prepared import PreparedTransaction, end_prepared
+from moldau.client.producer.prepared_transaction import PreparedTransaction, end_prepared
 from moldau.errors import ErrorCode
 
 SECONDS = 120

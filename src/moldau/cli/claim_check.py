@@ -77,13 +77,11 @@ def clean_up(
             unreferenced_payloads,
         )
 
-        topics, now_ms = topic or None, client.cluster.machine.clock.now_ms()
+        topics = topic or None
         if unreferenced:
-            found = await unreferenced_payloads(
-                claims, client.cluster, client.admin, topics=topics, now_ms=now_ms
-            )
+            found = await unreferenced_payloads(claims, client.cluster, client.admin, topics=topics)
         else:
-            found = await expired_payloads(claims, client.admin, topics=topics, now_ms=now_ms)
+            found = await expired_payloads(claims, client.admin, topics=topics)
         if execute:
             delete_payloads(claims.storage, found)
         return found

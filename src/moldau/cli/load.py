@@ -12,22 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from moldau.client.metadata import TopicInfo
+from moldau.fetch import FetchParams, PartitionFetch, fetch
 from moldau.model import TopicPartition
 from moldau.records.batch import iter_headers
 from moldau.records.builder import BatchBuilder
 from moldau.records.compression import Compression
 from moldau.request_errors import check
 from moldau.wire.api import ApiKey
-from moldau.wire.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    decode_fetch_response,
-    encode_fetch_request,
+from moldau.wire.produce import (
+    ProduceResponse,
+    decode_produce_response,
+    encode_produce_request,
 )
-from moldau.wire.produce import decode_produce_response, encode_produce_request
 
 if TYPE_CHECKING:
     from moldau.client.client import Client
@@ -114,8 +113,8 @@ async def produce_load(
             if acks == 0:
                 await connection.send_oneway(ApiKey.PRODUCE, encode)
             else:
-                version, frame = await connection.exchange(ApiKey.PRODUCE, encode)
-                result = decode_produce_response(version, frame)[1].topics[0][2][0]
+                answer = await connection.exchange(ApiKey.PRODUCE, encode, _decode_produce)
+                result = answer.topics[0][2][0]
                 check(result.error_code, result.error_message)
             measured.add(batch_records, len(batch), time.perf_counter() - sent)
             advance(batch_records)
@@ -136,6 +135,10 @@ def _encode_produce(
     return encode
 
 
+def _decode_produce(version: int, frame: memoryview) -> ProduceResponse:
+    return decode_produce_response(version, frame)[1]
+
+
 async def fetch_load(
     client: Client, topic: TopicInfo, *, records: int | None, max_bytes: int, advance: Advance
 ) -> Measured:
@@ -152,7 +155,7 @@ async def fetch_load(
         offset, end = starts[key].offset, ends[key].offset
         while offset < end and (records is None or measured.records < records):
             sent = time.perf_counter()
-            data = await _fetch(connection, topic, number, offset, max_bytes)
+            data = await _fetch(connection, key, topic.topic_id, offset, max_bytes)
             latency = time.perf_counter() - sent
             count = 0
             for _, header in iter_headers(data):
@@ -169,19 +172,17 @@ async def fetch_load(
 
 
 async def _fetch(
-    connection: BrokerConnection, topic: TopicInfo, partition: int, offset: int, max_bytes: int
+    connection: BrokerConnection,
+    partition: TopicPartition,
+    topic_id: UUID,
+    offset: int,
+    max_bytes: int,
 ) -> Any:
-    wanted = FetchPartition(partition, -1, offset, -1, -1, max_bytes)
-    topics = [FetchTopic(topic.name, topic.topic_id, [wanted])]
-    request = FetchRequest(-1, -1, 500, 1, max_bytes, 0, 0, -1, topics)
-    version, frame = await connection.exchange(
-        ApiKey.FETCH,
-        lambda version, correlation_id, client_id: [
-            encode_fetch_request(version, correlation_id, client_id, request)
-        ],
-    )
-    _, answer = decode_fetch_response(version, frame)
-    result = answer.topics[0][2][0]
+    params = FetchParams(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes)
+    wanted = {partition: PartitionFetch(topic_id, offset, max_bytes)}
+    answer = await fetch(connection, wanted, params)
+    check(answer.error_code)
+    result = answer.partitions[partition]
     check(result.error_code)
     return result.records or b""
 

@@ -45,12 +45,12 @@ class Connections:
 
     def least_loaded(self, lane: str) -> BrokerConnection | None:
         """The open connection of this lane with the fewest requests under way."""
-        found = [
+        open_connections = [
             connection
             for (_, its_lane), connection in self._open.items()
             if its_lane == lane and not connection.closed
         ]
-        return min(found, key=lambda connection: connection.in_flight, default=None)
+        return min(open_connections, key=lambda connection: connection.in_flight, default=None)
 
     def soonest_first(self, nodes: Iterable[Node]) -> list[Node]:
         """Those that may be tried at once before those that failed lately."""

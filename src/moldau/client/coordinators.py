@@ -85,12 +85,12 @@ class Coordinator:
     async def _find(self) -> int:
         async with self._finding:
             if self._node is None:
-                found = await find_coordinator(
+                coordinator = await find_coordinator(
                     self._cluster, self.key, self._kind, within=self._within
                 )
                 await self._cluster.refresh(())
-                self._node = found.id
-                logger.debug("%s is coordinated by broker %d", self, found.id)
+                self._node = coordinator.id
+                logger.debug("%s is coordinated by broker %d", self, coordinator.id)
             return self._node
 
     def _forget(self, error: KafkaError) -> None:
@@ -119,9 +119,9 @@ async def find_coordinator(
     async def attempt() -> Node:
         connection = await cluster.any_connection()
         answer = await connection.request(ApiKey.FIND_COORDINATOR, request)
-        (found,) = answer.coordinators
-        check(found.error_code, found.error_message)
-        return Node(found.node_id, found.host, found.port)
+        (coordinator,) = answer.coordinators
+        check(coordinator.error_code, coordinator.error_message)
+        return Node(coordinator.node_id, coordinator.host, coordinator.port)
 
     limit = cluster.request_timeout if within is None else within
     return await retrying(attempt, cluster.backoff(limit))

@@ -45,12 +45,12 @@ async def list_offsets(
     answers = await offsets_or_errors(
         cluster, timestamps, read_committed=read_committed, within=within
     )
-    found = {}
+    offsets = {}
     for partition, answer in answers.items():
         if isinstance(answer, KafkaError):
             raise answer
-        found[partition] = answer
-    return found
+        offsets[partition] = answer
+    return offsets
 
 
 async def offsets_or_errors(

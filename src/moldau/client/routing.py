@@ -106,6 +106,6 @@ async def _ask_once(wanted: Mapping[K, V], locate: Locate[K], ask: Ask[K, V]) ->
         except KafkaError as error:
             return dict.fromkeys(items, error)
 
-    for found in await asyncio.gather(*(ask_one(*item) for item in by_node.items())):
-        answers.update(found)
+    for of_node in await asyncio.gather(*(ask_one(*item) for item in by_node.items())):
+        answers.update(of_node)
     return answers

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.components import load
+from moldau.client.plugins import load_plugin
 from moldau.config.option import ConfigError
 from moldau.machine import Machine
 from moldau.security.client import ClientSecurity
@@ -36,7 +36,7 @@ def security_of(settings: SecuritySettings, machine: Machine) -> ClientSecurity:
     """For a protocol other than PLAINTEXT. Reads certificates; ``ConfigError`` if they are bad."""
     login = login_of(settings) if settings.uses_sasl else None
     if isinstance(login, TokenLogin) and not isinstance(login.source, ClientCredentials):
-        login = replace(login, source=load(login.source, _PROVIDER))
+        login = replace(login, source=load_plugin(login.source, _PROVIDER))
     tls = tls_of(settings) if settings.uses_tls else None
     return ClientSecurity(machine, tls, login, has_certificate=_has_certificate(settings))
 

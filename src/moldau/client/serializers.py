@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
-from moldau.client.components import load
+from moldau.client.plugins import load_plugin
 from moldau.config.option import invalid_value
 
 
@@ -40,11 +40,11 @@ def serializer_of(setting: Any, name: str) -> Serialize | None:
 
         encode = msgspec.json.Encoder().encode
         return lambda _topic, value: encode(value)
-    found = load(setting, name)
-    if isinstance(found, Serializer):
-        return found.serialize
-    if callable(found):
-        return lambda _topic, value: found(value)
+    serializer = load_plugin(setting, name)
+    if isinstance(serializer, Serializer):
+        return serializer.serialize
+    if callable(serializer):
+        return lambda _topic, value: serializer(value)
     raise invalid_value(name, setting, "it has no serialize()")
 
 
@@ -59,11 +59,11 @@ def deserializer_of(setting: Any, name: str) -> Deserialize | None:
 
         decode = msgspec.json.Decoder().decode
         return lambda _topic, data: decode(data)
-    found = load(setting, name)
-    if isinstance(found, Deserializer):
-        return found.deserialize
-    if callable(found):
-        return lambda _topic, data: found(data)
+    deserializer = load_plugin(setting, name)
+    if isinstance(deserializer, Deserializer):
+        return deserializer.deserialize
+    if callable(deserializer):
+        return lambda _topic, data: deserializer(data)
     raise invalid_value(name, setting, "it has no deserialize()")
 
 

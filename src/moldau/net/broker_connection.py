@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from socket import gaierror
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
@@ -38,6 +39,8 @@ from moldau.wire.messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+T = TypeVar("T")
 
 Parts = Sequence[bytes | bytearray | memoryview]
 EncodeRequest = Callable[[int, int, str], Parts]
@@ -191,7 +194,7 @@ class BrokerConnection:
             within,
         )
         self.is_proven = True
-        return self._decode(api, version, frame)
+        return self._decode(version, frame, partial(_decode_answer, api))
 
     async def request_ahead(self, api: ApiKey, message: Any, *, within: float) -> Any:
         """A request of the login: it waits for none that are held, and is no use of the connection
@@ -206,7 +209,7 @@ class BrokerConnection:
             frame = await self._channel.send(parts, correlation_id, timeout=patience)
         except (RequestTimeoutError, OSError, ProtocolError) as error:
             raise self.failure(error) from error
-        return self._decode(api, version, frame)
+        return self._decode(version, frame, partial(_decode_answer, api))
 
     def hold(self) -> None:
         """Keep requests back from now on; ``release`` sends them."""
@@ -218,13 +221,18 @@ class BrokerConnection:
             held.release()
 
     async def exchange(
-        self, api: ApiKey, encode: EncodeRequest, *, within: float | None = None
-    ) -> tuple[int, memoryview]:
-        """For the hand-written codecs: version and response frame of a request they encode."""
+        self,
+        api: ApiKey,
+        encode: EncodeRequest,
+        decode: Callable[[int, memoryview], T],
+        *,
+        within: float | None = None,
+    ) -> T:
+        """For the hand-written codecs: what they make of version and frame of the answer."""
         version = self.version_of(api)
         frame = await self._send(version, encode, within)
         self.is_proven = True
-        return version, frame
+        return self._decode(version, frame, decode)
 
     def post(
         self,
@@ -298,9 +306,9 @@ class BrokerConnection:
         self.last_used = self._time()
         return frame
 
-    def _decode(self, api: ApiKey, version: int, frame: memoryview) -> Any:
+    def _decode(self, version: int, frame: memoryview, decode: Callable[[int, memoryview], T]) -> T:
         try:
-            return decode_response(api, version, frame)[1]
+            return decode(version, frame)
         except ProtocolError as error:
             self._channel.close()
             raise ConnectionLostError(
@@ -336,7 +344,7 @@ class BrokerConnection:
             )
         except ConnectionLostError as error:
             raise self._no_listener(error) from error
-        return self._decode(ApiKey.API_VERSIONS, version, frame)
+        return self._decode(version, frame, partial(_decode_answer, ApiKey.API_VERSIONS))
 
     def _no_listener(self, error: ConnectionLostError) -> KafkaError:
         """What it means that not even the first question got an answer."""
@@ -354,6 +362,10 @@ class BrokerConnection:
             f"{where} hung up before it answered anything: it starts or stops, or wants TLS "
             "(security.protocol)"
         )
+
+
+def _decode_answer(api: ApiKey, version: int, frame: memoryview) -> Any:
+    return decode_response(api, version, frame)[1]
 
 
 def _cannot_connect(error: Exception, where: str, security: Security | None) -> KafkaError:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from contextlib import suppress
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr

@@ -21,7 +21,7 @@ from moldau.security.mechanism import Mechanism
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("moldau.client.login")  # where clients log everything
 
 _EARLIEST: Final = 0.85
 _LATEST: Final = 0.95

@@ -76,7 +76,8 @@ def _read_pkcs12(setting: str, path: str, data: bytes, password: str | None) -> 
             f"{setting}: {path} cannot be opened as PKCS12: the password is wrong, or the file"
         ) from None
     own = [store.cert] if store.cert is not None else []
-    chain = [one.certificate.public_bytes(Encoding.PEM) for one in (*own, *store.additional_certs)]
+    entries = (*own, *store.additional_certs)
+    chain = [entry.certificate.public_bytes(Encoding.PEM) for entry in entries]
     if store.key is None:
         return Store(b"".join(chain))
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

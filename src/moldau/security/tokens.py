@@ -33,7 +33,7 @@ class Tokens:
         refresh_factor: float,
         now: Callable[[], float],
     ) -> None:
-        """``now`` gives seconds since 1970."""
+        """``now`` returns seconds since 1970."""
         self._fetch = fetch
         self._factor = refresh_factor
         self._now = now

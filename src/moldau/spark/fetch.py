@@ -20,18 +20,11 @@ from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.client.offsets import list_offsets
 from moldau.errors import ErrorCode, KafkaError
-from moldau.request_errors import check, error_of
+from moldau.fetch import FetchParams, PartitionFetch, fetch
+from moldau.request_errors import check
 from moldau.spark.offsets import EARLIEST, LATEST, DataLossError, OffsetRange
 from moldau.spark.options import ReadOptions
-from moldau.wire.api import ApiKey
-from moldau.wire.fetch import (
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    decode_fetch_response,
-    encode_fetch_request,
-)
+from moldau.wire.fetch import FetchedPartition
 
 logger: Final = logging.getLogger("moldau.spark")
 
@@ -163,46 +156,18 @@ class RangeFetcher(Closing):
 
     async def _fetch(self, cluster: Cluster, position: int) -> FetchedPartition:
         settings = self._settings
-        topic = self._partition.topic
         leader, epoch = await cluster.leader(self._partition)
+        topic = await cluster.topic(self._partition.topic)
         connection = await cluster.connection(leader, "fetch")
-        request = FetchRequest(
-            replica_id=-1,
-            replica_epoch=-1,
+        params = FetchParams(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=max(settings.fetch_max_bytes, self._size),
-            isolation_level=1 if self._options.read_committed else 0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                FetchTopic(
-                    topic,
-                    (await cluster.topic(topic)).topic_id,
-                    [
-                        FetchPartition(
-                            partition=self._partition.partition,
-                            current_leader_epoch=epoch,
-                            fetch_offset=position,
-                            last_fetched_epoch=-1,
-                            log_start_offset=-1,
-                            max_bytes=self._size,
-                        )
-                    ],
-                )
-            ],
+            read_committed=self._options.read_committed,
         )
-        version, frame = await connection.exchange(
-            ApiKey.FETCH,
-            lambda version, correlation_id, client_id: [
-                encode_fetch_request(version, correlation_id, client_id, request)
-            ],
-            within=settings.fetch_max_wait_ms / 1000 + cluster.request_timeout,
-        )
-        _, answer = decode_fetch_response(version, frame)
+        wanted = {self._partition: PartitionFetch(topic.topic_id, position, self._size, epoch)}
+        answer = await fetch(connection, wanted, params, within=cluster.request_timeout)
         check(answer.error_code)
-        found: FetchedPartition = answer.topics[0][2][0]
-        error = error_of(found.error_code)
-        if error is not None:
-            raise error
-        return found
+        result = answer.partitions[self._partition]
+        check(result.error_code)
+        return result

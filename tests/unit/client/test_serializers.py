@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.client.components import load
 from moldau.client.errors import ConfigError
+from moldau.client.plugins import load_plugin
 from moldau.client.producer.partitioners import RoundRobinPartitioner, partitioner_of
 from moldau.client.serializers import deserializer_of, serializer_of
 
@@ -86,5 +86,5 @@ def test_partitioners() -> None:
 
 def test_instances_and_functions_are_taken_as_they_are() -> None:
     given = NeedsArguments(1)
-    assert load(given, "s") is given
-    assert load(len, "s") is len
+    assert load_plugin(given, "s") is given
+    assert load_plugin(len, "s") is len

@@ -8,6 +8,7 @@ import pytest
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterResponse
+from kio.schema.metadata.v13.request import MetadataRequest
 
 from moldau.client.errors import (
     ConnectionLostError,
@@ -19,9 +20,10 @@ from moldau.errors import ErrorCode
 from moldau.machine.real import this_machine
 from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
+from moldau.wire.errors import DecodeError
 from moldau.wire.headers import read_request_header
 from moldau.wire.make import make
-from moldau.wire.messages import encode_response
+from moldau.wire.messages import encode_request, encode_response
 
 Answer = Callable[[int, int, int], bytes | None]
 """API key, version and correlation id of a request → the bytes to answer; None hangs up."""
@@ -178,3 +180,30 @@ async def test_no_answer_in_time_is_said_and_closes_the_connection() -> None:
         with pytest.raises(TimedOutError):
             await connection.request(ApiKey.DESCRIBE_CLUSTER, request)
         await connection.close()
+
+
+async def test_an_answer_that_a_codec_cannot_read_ends_the_connection() -> None:
+    def answer(api: int, version: int, correlation_id: int) -> bytes:
+        if api == ApiKey.API_VERSIONS:
+            return versions(version, correlation_id, RANGES)
+        return (5).to_bytes(4) + correlation_id.to_bytes(4) + b"?"
+
+    def decode(_version: int, frame: memoryview) -> bytes:
+        raise DecodeError(bytes(frame[4:]).decode())
+
+    async with serving(answer) as port:
+        connection = await connect(port)
+        with pytest.raises(ConnectionLostError, match=r"makes no sense: \?"):
+            await connection.exchange(ApiKey.METADATA, encode_metadata, decode)
+        assert connection.closed
+        await connection.close()
+
+
+def encode_metadata(version: int, correlation_id: int, client_id: str) -> list[bytes]:
+    request = make(
+        MetadataRequest,
+        topics=(),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    return [encode_request(ApiKey.METADATA, version, correlation_id, client_id, request)]

@@ -78,6 +78,11 @@ class AsyncAdmin(AsyncClosing):
         admin._caller = Caller(cluster, cluster.request_timeout if timeout is None else timeout)
         return admin
 
+    @property
+    def machine(self) -> Machine:
+        """Where time and chance come from."""
+        return self._caller.cluster.machine
+
     async def start(self) -> None:
         """Reach the cluster; calls do it by themselves."""
         await self._caller.cluster.start()

@@ -63,7 +63,7 @@ class Caller(NamedTuple):
         request: Any,
         failed: Callable[[Any], int] = lambda _: ErrorCode.NONE,
     ) -> Any:
-        """Ask this broker and no other; ``failed`` gives the error code of a whole answer."""
+        """Ask this broker and no other; ``failed`` returns the error code of a whole answer."""
 
         async def attempt() -> Any:
             if node_id not in self.cluster.metadata.nodes:
@@ -130,14 +130,14 @@ class Caller(NamedTuple):
     ) -> dict[str, int | KafkaError]:
         connection = await self.cluster.any_connection()
         batched = connection.version_of(ApiKey.FIND_COORDINATOR) >= _BATCHED_SINCE
-        found: dict[str, int | KafkaError] = {}
+        coordinators: dict[str, int | KafkaError] = {}
         for group in [keys] if batched else [[key] for key in keys]:
             request = make(FindCoordinatorRequest, key_type=kind, coordinator_keys=tuple(group))
             answer = await connection.request(ApiKey.FIND_COORDINATOR, request)
             for key, result in zip(group, answer.coordinators, strict=True):
                 error = error_of(result.error_code, result.error_message)
-                found[result.key or key] = result.node_id if error is None else error
-        unknown = {node for node in found.values() if isinstance(node, int)}
+                coordinators[result.key or key] = result.node_id if error is None else error
+        unknown = {node for node in coordinators.values() if isinstance(node, int)}
         if unknown - self.cluster.metadata.nodes.keys():
             await self.cluster.refresh(())
-        return found
+        return coordinators

@@ -32,9 +32,9 @@ async def list_config_resources(
     answer = await caller.any_broker(ApiKey.LIST_CONFIG_RESOURCES, request)
     check(answer.error_code)
     return sorted(
-        ConfigResource(ResourceType(one.resource_type), one.resource_name)
-        for one in answer.config_resources
-        if one.resource_type in _RESOURCE_TYPES
+        ConfigResource(ResourceType(resource.resource_type), resource.resource_name)
+        for resource in answer.config_resources
+        if resource.resource_type in _RESOURCE_TYPES
     )
 
 
@@ -42,7 +42,7 @@ async def describe_configs(
     caller: Caller, resources: Sequence[ConfigResource], synonyms: bool, documentation: bool
 ) -> list[Outcome[list[ConfigEntry]]]:
     """The settings of each resource. A broker knows its own, so its questions go to it."""
-    found: dict[ConfigResource, Outcome[list[ConfigEntry]]] = {}
+    outcomes: dict[ConfigResource, Outcome[list[ConfigEntry]]] = {}
     for node_id, group in _by_broker(resources).items():
         request = make(
             DescribeConfigsRequest,
@@ -61,12 +61,12 @@ async def describe_configs(
         answer = await _ask(caller, node_id, ApiKey.DESCRIBE_CONFIGS, request)
         for result in answer.results:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
-            found[resource] = Outcome(
+            outcomes[resource] = Outcome(
                 resource.name,
                 sorted((_read_entry(entry) for entry in result.configs), key=lambda e: e.name),
                 error_of(result.error_code, result.error_message),
             )
-    return [found[resource] for resource in resources]
+    return [outcomes[resource] for resource in resources]
 
 
 async def alter_configs(
@@ -75,7 +75,7 @@ async def alter_configs(
     validate_only: bool,
 ) -> list[Outcome[ConfigResource]]:
     """Apply changes; each resource changes as a whole or not at all."""
-    found: dict[ConfigResource, Outcome[ConfigResource]] = {}
+    outcomes: dict[ConfigResource, Outcome[ConfigResource]] = {}
     for node_id, group in _by_broker(list(changes)).items():
         request = make(
             IncrementalAlterConfigsRequest,
@@ -86,8 +86,8 @@ async def alter_configs(
         for result in answer.responses:
             resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
             error = error_of(result.error_code, result.error_message)
-            found[resource] = Outcome(resource.name, resource, error)
-    return [found[resource] for resource in changes]
+            outcomes[resource] = Outcome(resource.name, resource, error)
+    return [outcomes[resource] for resource in changes]
 
 
 def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

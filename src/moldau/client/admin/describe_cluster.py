@@ -84,14 +84,14 @@ async def describe_quorum(caller: Caller) -> QuorumDescription:
     )
     answer = await caller.any_broker(ApiKey.DESCRIBE_QUORUM, request)
     check(answer.error_code, answer.error_message)
-    ((found,),) = (topic.partitions for topic in answer.topics)
-    check(found.error_code, found.error_message)
+    ((quorum,),) = (topic.partitions for topic in answer.topics)
+    check(quorum.error_code, quorum.error_message)
     return QuorumDescription(
-        found.leader_id,
-        found.leader_epoch,
-        found.high_watermark,
-        tuple(map(_replica, found.current_voters)),
-        tuple(map(_replica, found.observers)),
+        quorum.leader_id,
+        quorum.leader_epoch,
+        quorum.high_watermark,
+        tuple(map(_replica, quorum.current_voters)),
+        tuple(map(_replica, quorum.observers)),
     )
 
 

@@ -41,10 +41,10 @@ async def fetch(caller: Caller, group: str) -> dict[TopicPartition, OffsetAndMet
     answer = await caller.coordinator(
         group, ApiKey.OFFSET_FETCH, request, lambda a: [g.error_code for g in a.groups]
     )
-    (found,) = answer.groups
-    check(found.error_code)
+    (committed,) = answer.groups
+    check(committed.error_code)
     offsets = {}
-    for topic in found.topics:
+    for topic in committed.topics:
         name = topic.name or names.get(topic.topic_id)
         for p in topic.partitions:
             if name is not None and p.committed_offset >= 0:

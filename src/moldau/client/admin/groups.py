@@ -16,7 +16,7 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
-from moldau.client import given
+from moldau.client import arguments
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.group_protocol import read_assignment, read_subscription
 from moldau.client.admin.group_types import (
@@ -52,24 +52,24 @@ async def list_groups(
         ]
 
     await caller.refresh(())
-    found = await asyncio.gather(*map(of_broker, caller.cluster.metadata.nodes))
-    return sorted((group for groups in found for group in groups), key=lambda g: g.group)
+    listings = await asyncio.gather(*map(of_broker, caller.cluster.metadata.nodes))
+    return sorted((group for groups in listings for group in groups), key=lambda g: g.group)
 
 
 async def describe_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome[GroupDescription]]:
     """Groups of both types: what is no group of type ``consumer`` is asked about as a classic."""
-    groups = given.names(groups, "describe_groups()")
+    groups = arguments.names(groups, "describe_groups()")
 
     async def ask(node_id: int, wanted: dict[str, None]) -> dict[str, Any]:
         node = caller.cluster.metadata.nodes[node_id]
         try:
-            found = await _describe(caller, node, list(wanted), consumer=True)
+            descriptions = await _describe(caller, node, list(wanted), consumer=True)
         except UnsupportedApiError:
-            found = {}
-        rest = [group for group in wanted if _is_missing(found.get(group))]
+            descriptions = {}
+        rest = [group for group in wanted if _is_missing(descriptions.get(group))]
         if rest:
-            found.update(await _describe(caller, node, rest, consumer=False))
-        return found
+            descriptions.update(await _describe(caller, node, rest, consumer=False))
+        return descriptions
 
     answers = await caller.coordinators(dict.fromkeys(groups), ask)
     return [
@@ -79,7 +79,7 @@ async def describe_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome
 
 
 async def delete_groups(caller: Caller, groups: Sequence[str]) -> list[Outcome[str]]:
-    groups = given.names(groups, "delete_groups()")
+    groups = arguments.names(groups, "delete_groups()")
 
     async def ask(node_id: int, wanted: dict[str, None]) -> dict[str, Any]:
         connection = await caller.cluster.connection(node_id)
@@ -144,17 +144,17 @@ async def _describe(
         )
     read = _read_consumer if consumer else _read_classic
     return {
-        found.group_id: error_of(found.error_code, found.error_message) or read(found, node)
-        for found in answer.groups
+        group.group_id: error_of(group.error_code, group.error_message) or read(group, node)
+        for group in answer.groups
     }
 
 
-def _read_consumer(found: Any, coordinator: Node) -> GroupDescription:
+def _read_consumer(group: Any, coordinator: Node) -> GroupDescription:
     return GroupDescription(
-        found.group_id,
+        group.group_id,
         CONSUMER,
-        found.group_state,
-        found.assignor_name,
+        group.group_state,
+        group.assignor_name,
         coordinator,
         tuple(
             GroupMember(
@@ -168,22 +168,22 @@ def _read_consumer(found: Any, coordinator: Node) -> GroupDescription:
                 member.member_epoch,
                 member.subscribed_topic_regex or None,
             )
-            for member in found.members
+            for member in group.members
         ),
-        found.group_epoch,
+        group.group_epoch,
     )
 
 
-def _read_classic(found: Any, coordinator: Node) -> GroupDescription | KafkaError:
-    if found.group_state == "Dead":
+def _read_classic(group: Any, coordinator: Node) -> GroupDescription | KafkaError:
+    if group.group_state == "Dead":
         # How brokers before version 6 of this API say it.
-        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {found.group_id!r}")
-    consumers = found.protocol_type in (_CONSUMER_PROTOCOL, "")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group.group_id!r}")
+    consumers = group.protocol_type in (_CONSUMER_PROTOCOL, "")
     return GroupDescription(
-        found.group_id,
+        group.group_id,
         CLASSIC,
-        found.group_state,
-        found.protocol_data,
+        group.group_state,
+        group.protocol_data,
         coordinator,
         tuple(
             GroupMember(
@@ -194,7 +194,7 @@ def _read_classic(found: Any, coordinator: Node) -> GroupDescription | KafkaErro
                 read_subscription(member.member_metadata) if consumers else (),
                 read_assignment(member.member_assignment) if consumers else (),
             )
-            for member in found.members
+            for member in group.members
         ),
     )
 

@@ -41,8 +41,8 @@ async def _ends(
         if partition.topic in metadata.topics
         and partition.partition in metadata.topics[partition.topic].with_leader
     ]
-    found = await list_offsets(cluster, dict.fromkeys(there, OffsetSpec.LATEST))
-    return {partition: entry.offset for partition, entry in found.items()}
+    offsets = await list_offsets(cluster, dict.fromkeys(there, OffsetSpec.LATEST))
+    return {partition: entry.offset for partition, entry in offsets.items()}
 
 
 async def _behind_ms(

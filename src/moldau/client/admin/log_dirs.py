@@ -35,8 +35,8 @@ async def describe_log_dirs(caller: Caller, node_ids: Collection[int] | None) ->
         check(answer.error_code)
         return [_read(node_id, result) for result in answer.results]
 
-    found = await asyncio.gather(*map(of_broker, node_ids))
-    return [log_dir for log_dirs in found for log_dir in log_dirs]
+    by_broker = await asyncio.gather(*map(of_broker, node_ids))
+    return [log_dir for log_dirs in by_broker for log_dir in log_dirs]
 
 
 async def alter_replica_log_dirs(
@@ -58,8 +58,8 @@ async def alter_replica_log_dirs(
         }
 
     errors: dict[Replica, KafkaError | None] = {}
-    for found in await asyncio.gather(*(on_broker(*item) for item in by_node.items())):
-        errors.update(found)
+    for refusals in await asyncio.gather(*(on_broker(*item) for item in by_node.items())):
+        errors.update(refusals)
     return [Outcome(str(replica), path, errors[replica]) for replica, path in moves.items()]
 
 

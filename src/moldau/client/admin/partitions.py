@@ -43,16 +43,16 @@ async def elect_leaders(
     )
     answer = await caller.controller(ApiKey.ELECT_LEADERS, request, lambda a: [a.error_code])
     check(answer.error_code)
-    found = {
+    results = {
         TopicPartition(topic.topic, result.partition_id): result
         for topic in answer.replica_election_results
         for result in topic.partition_result
     }
-    for topic in dict.fromkeys(partition.topic for partition in found):
+    for topic in dict.fromkeys(partition.topic for partition in results):
         caller.cluster.forget(topic)
     outcomes = []
-    for partition in sorted(found) if partitions is None else partitions:
-        result = found[partition]
+    for partition in sorted(results) if partitions is None else partitions:
+        result = results[partition]
         needed = result.error_code != ErrorCode.ELECTION_NOT_NEEDED
         error = error_of(result.error_code, result.error_message) if needed else None
         if needed or partitions is not None:
@@ -122,4 +122,4 @@ def _numbers(partitions: Collection[TopicPartition]) -> dict[str, tuple[int, ...
     numbers: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         numbers[topic].append(partition)
-    return {topic: tuple(found) for topic, found in numbers.items()}
+    return {topic: tuple(partitions) for topic, partitions in numbers.items()}

@@ -42,8 +42,8 @@ async def describe_credentials(
         Outcome(
             result.user,
             tuple(
-                ScramCredential(_NAMES.get(one.mechanism, str(one.mechanism)), one.iterations)
-                for one in result.credential_infos
+                ScramCredential(_NAMES.get(info.mechanism, str(info.mechanism)), info.iterations)
+                for info in result.credential_infos
             ),
             error_of(result.error_code, result.error_message),
         )

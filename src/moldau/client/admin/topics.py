@@ -14,7 +14,7 @@ from kio.schema.create_topics.v7.request import (
 )
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
-from moldau.client import given
+from moldau.client import arguments
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import CreatedTopic, NewTopic, Outcome
 from moldau.client.metadata import TopicInfo
@@ -31,7 +31,7 @@ async def list_topics(caller: Caller, internal: bool) -> list[TopicInfo]:
 
 
 async def describe_topics(caller: Caller, names: Collection[str]) -> list[Outcome[TopicInfo]]:
-    names = given.names(names, "describe_topics()")
+    names = arguments.names(names, "describe_topics()")
     await caller.refresh(names)
     metadata = caller.cluster.metadata
     return [Outcome(name, metadata.topics.get(name), metadata.errors.get(name)) for name in names]
@@ -57,7 +57,7 @@ async def create_topics(
 
 
 async def delete_topics(caller: Caller, names: Sequence[str]) -> list[Outcome[str]]:
-    names = given.names(names, "delete_topics()")
+    names = arguments.names(names, "delete_topics()")
     request = make(
         DeleteTopicsRequest,
         topics=tuple(make(DeleteTopicState, name=name, topic_id=None) for name in names),

@@ -39,8 +39,8 @@ async def list_transactions(
         ]
 
     await caller.refresh(())
-    found = await asyncio.gather(*map(of_broker, caller.cluster.metadata.nodes))
-    return sorted(listing for listings in found for listing in listings)
+    by_broker = await asyncio.gather(*map(of_broker, caller.cluster.metadata.nodes))
+    return sorted(listing for listings in by_broker for listing in listings)
 
 
 async def describe_transactions(

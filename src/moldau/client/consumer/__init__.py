@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from moldau.client.consumer.async_consumer import AsyncConsumer as AsyncConsumer
     from moldau.client.consumer.consumer import Consumer as Consumer
     from moldau.client.consumer.interceptors import ConsumerInterceptor as ConsumerInterceptor
-    from moldau.client.consumer.listener import RebalanceListener as RebalanceListener
     from moldau.client.consumer.partition_reader import PartitionReader as PartitionReader
+    from moldau.client.consumer.rebalance_listener import RebalanceListener as RebalanceListener
     from moldau.client.consumer.records import ConsumerRecords as ConsumerRecords
     from moldau.client.consumer.types import ConsumerGroupMetadata as ConsumerGroupMetadata
     from moldau.records.consumer_record import ConsumerRecord as ConsumerRecord
@@ -28,7 +28,7 @@ _PLACES = {
     "ConsumerRecord": "moldau.records.consumer_record",
     "ConsumerRecords": "moldau.client.consumer.records",
     "PartitionReader": "moldau.client.consumer.partition_reader",
-    "RebalanceListener": "moldau.client.consumer.listener",
+    "RebalanceListener": "moldau.client.consumer.rebalance_listener",
 }
 
 

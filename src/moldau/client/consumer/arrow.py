@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def to_table(found: Mapping[TopicPartition, RecordColumns]) -> pa.Table:
+def to_table(polled: Mapping[TopicPartition, RecordColumns]) -> pa.Table:
     """Columns topic, partition, offset, timestamp, key, value, headers."""
     try:
         import pyarrow as pa
@@ -31,10 +31,10 @@ def to_table(found: Mapping[TopicPartition, RecordColumns]) -> pa.Table:
             ("headers", pa.list_(header)),
         ]
     )
-    topics = sorted({partition.topic for partition in found})
+    topics = sorted({partition.topic for partition in polled})
     names = pa.array(topics, pa.string())
     batches = []
-    for (topic, number), columns in found.items():
+    for (topic, number), columns in polled.items():
         count = len(columns.offsets)
         index = pa.repeat(pa.scalar(topics.index(topic), pa.int32()), count)
         batches.append(
@@ -60,5 +60,7 @@ def _headers(columns: RecordColumns, kind: pa.DataType) -> pa.Array:
     if not any(columns.headers):  # as nearly always: no list per record for nothing
         starts = pa.repeat(pa.scalar(0, pa.int32()), len(columns.headers) + 1)
         return pa.ListArray.from_arrays(starts, pa.array([], kind.value_type), kind)
-    rows = [[{"key": name, "value": value} for name, value in one] for one in columns.headers]
+    rows = [
+        [{"key": name, "value": value} for name, value in headers] for headers in columns.headers
+    ]
     return pa.array(rows, kind)

@@ -11,20 +11,22 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.client.arguments import names
+from moldau.client.arguments import partitions as partitions_given
 from moldau.client.closing import AsyncClosing
-from moldau.client.consumer.commits import CommitCallback, Offsets
+from moldau.client.consumer.committer import CommitCallback, Offsets
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.deserialize import Deserialization
-from moldau.client.consumer.handout import Handout
 from moldau.client.consumer.interceptors import ConsumerInterceptors
-from moldau.client.consumer.listener import RebalanceListener
+from moldau.client.consumer.iteration import Iteration
 from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.positions import NO_EPOCH, Position
-from moldau.client.consumer.questions import ConsumerQuestions
+from moldau.client.consumer.partition_state import PartitionState
+from moldau.client.consumer.position import NO_EPOCH, Position
+from moldau.client.consumer.queries import ConsumerQueries
+from moldau.client.consumer.rebalance_listener import RebalanceListener
 from moldau.client.consumer.rebalances import Rebalances, call_here
 from moldau.client.consumer.records import EMPTY, ConsumerRecords
 from moldau.client.consumer.reset import TO_EARLIEST, TO_LATEST
-from moldau.client.consumer.taken import Taken
 from moldau.client.consumer.types import Places, place, places
 from moldau.client.errors import (
     ClosedError,
@@ -32,8 +34,6 @@ from moldau.client.errors import (
     ConfigError,
     WakeupError,
 )
-from moldau.client.given import names
-from moldau.client.given import partitions as partitions_given
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
@@ -54,7 +54,7 @@ _FIRST_JOIN_FACTOR = 5.0
 thread polls in turn would wait for each other."""
 
 
-class AsyncConsumer(ConsumerQuestions, AsyncClosing):
+class AsyncConsumer(ConsumerQueries, AsyncClosing):
     """``async with AsyncConsumer(bootstrap_servers=…, group_id=…) as consumer: …``."""
 
     def __init__(
@@ -78,11 +78,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._has_begun = False
         self._wakeup = False
         self._closed = False
-        self.taken = Taken(self._go_back)
-        self._handout: Handout | None = None
-        """What is given one by one, until all of it was given."""
-        if self._core.commits is not None:
-            self._core.commits.held = self.taken.held
+        self.handover = self._core.handover
+        self.handover.go_back = self._go_back
+        self._iteration: Iteration | None = None
+        """What is given one by one, until the next poll."""
 
     # -- what to read
 
@@ -122,7 +121,6 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             timeout = self._api_timeout
             await self._rebalances.give_up_all(timeout)
             await self._core.driver.leave(timeout)
-        self._drop_all()
         self._core.subscription.unsubscribe()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
@@ -140,11 +138,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """Read these partitions, without a group's help; replaces the last call's."""
         self._check_open()
         wanted = partitions_given(partitions, "assign()")
-        before = list(self._core.subscription.partitions)
         self._core.subscription.assign(wanted)
-        for partition in before:
-            if partition not in self._core.subscription.partitions:
-                self._core.buffer.drop(partition)
         self._core.subscription_changed()
 
     # -- reading
@@ -162,17 +156,17 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         def take() -> dict[TopicPartition, list[ConsumerRecord]]:
             convert = self._convert if self._large is None else None
-            return core.buffer.take(limit, self._deliverable, self._consumed, convert)
+            return core.buffer.take(limit, convert)
 
-        with self.taken.handing_out():
+        with self.handover.handing_out():
             if self._large is None:
-                found = await self._poll(timeout, take)
+                taken = await self._poll(timeout, take)
             else:
-                found = await self._poll_large(self._large, timeout, take)
-            if not found:
+                taken = await self._poll_large(self._large, timeout, take)
+            if not taken:
                 return EMPTY
-            self._metrics.consumed(found.values())
-            records = ConsumerRecords(found)
+            self._metrics.consumed(taken.values())
+            records = ConsumerRecords(taken)
             if self._interceptors:
                 seen: ConsumerRecords = await self._call_user(
                     lambda: self._interceptors.on_consume(records)
@@ -186,19 +180,20 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         For the thread of a blocking consumer: a poll that needs no other thread costs a fraction.
         """
         core, now = self._core, self._core.machine.clock.monotonic()
-        busy = self._closed or self._polling or self._wakeup or self._interceptors
-        if self._handout is not None and self._handout.unread(core.subscription.partitions):
+        if self._closed or self._polling or self._wakeup or self.handover.lost:
             return None
-        if busy or self._large is not None or not core.is_quiet(now):
+        if self._interceptors or self._large is not None or not core.is_quiet(now):
+            return None
+        if self._iteration is not None and self._iteration.unread(core.subscription.partitions):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
-        self.taken.arrived()
-        found = core.buffer.take(limit, self._deliverable, self._consumed, self._convert)
-        if not found:
+        self.handover.arrived()
+        taken = core.buffer.take(limit, self._convert)
+        if not taken:
             return None
-        core.taken_aside(found, now)
-        self._metrics.consumed(found.values())
-        return ConsumerRecords(found)
+        core.taken_aside(now)
+        self._metrics.consumed(taken.values())
+        return ConsumerRecords(taken)
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
         """The same as a table, built without an object per record; needs ``moldau[arrow]``.
@@ -210,11 +205,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
         limit = 2**63 if max_records is None else max_records
         core = self._core
-        with self.taken.handing_out():
-            found = await self._poll(
-                timeout, lambda: core.buffer.take_columns(self._deliverable, self._consumed, limit)
-            )
-            return to_table(found or {})
+        with self.handover.handing_out():
+            columns = await self._poll(timeout, lambda: core.buffer.take_columns(limit))
+            return to_table(columns or {})
 
     async def consume_batch(self, count: int, timeout: float = 1.0) -> list[ConsumerRecord]:
         """Up to ``count`` records; fewer when no more come within ``timeout`` seconds.
@@ -224,14 +217,14 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         """
         deadline = self._now() + timeout
         batch: list[ConsumerRecord] = []
-        with self.taken.handing_out():
+        with self.handover.handing_out():
             try:
                 while len(batch) < count:
                     left = max(0.0, deadline - self._now())
-                    found = await self.poll(left, count - len(batch))
-                    batch += found.records()
-                    self.taken.gathering = bool(batch)
-                    if not found and (self._now() >= deadline or self._must_hand_out()):
+                    polled = await self.poll(left, count - len(batch))
+                    batch += polled.records()
+                    self.handover.gathering = bool(batch)
+                    if not polled and (self._now() >= deadline or self._must_hand_out()):
                         break
             except KafkaError as error:
                 if not batch:
@@ -241,7 +234,7 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                 else:
                     self._core.note_failure(error)
             finally:
-                self.taken.gathering = False
+                self.handover.gathering = False
         return batch
 
     async def consume_callback(
@@ -256,15 +249,15 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         count = 0
         while True:
             try:
-                found = await self.poll(poll_timeout)
+                records = await self.poll(poll_timeout)
             except WakeupError:
                 return count
-            self._handout = handout = Handout(found, self._core.subscription.partitions)
-            for record in handout:
+            self._iteration = iteration = Iteration(records, self._core.subscription.partitions)
+            for record in iteration:
                 try:
                     await self._call_user(lambda record=record: callback(record))  # type: ignore[misc]
                 except BaseException:
-                    handout.take_back(record)
+                    iteration.take_back(record)
                     raise
                 count += 1
 
@@ -274,16 +267,16 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         while not self._closed:
             try:
-                found = await self.poll()
+                records = await self.poll()
             except ClosedError:
                 return
-            for record in self.one_by_one(found):
+            for record in self.one_by_one(records):
                 yield record
 
-    def one_by_one(self, found: ConsumerRecords) -> Iterator[ConsumerRecord]:
+    def one_by_one(self, records: ConsumerRecords) -> Iterator[ConsumerRecord]:
         """What a poll gave; a record counts as consumed when it is given, and not before."""
-        self._handout = Handout(found, self._core.subscription.partitions)
-        return iter(self._handout)
+        self._iteration = Iteration(records, self._core.subscription.partitions)
+        return iter(self._iteration)
 
     def wakeup(self) -> None:
         """Make the poll under way, or the next one, raise ``WakeupError``."""
@@ -299,18 +292,18 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             raise ValueError(f"an offset is not negative: {to.offset}")
         epoch = NO_EPOCH if to.leader_epoch is None else to.leader_epoch
         self._core.subscription.state(partition).seek(Position(to.offset, epoch))
-        self._core.moved(partition)
+        self._core.kick()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """All assigned partitions, or these; looked up by the next poll or ``position``."""
         for partition in partitions or self._core.subscription.partitions:
             self._core.subscription.state(partition).request_reset(TO_EARLIEST)
-            self._core.moved(partition)
+        self._core.kick()
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         for partition in partitions or self._core.subscription.partitions:
             self._core.subscription.state(partition).request_reset(TO_LATEST)
-            self._core.moved(partition)
+        self._core.kick()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Poll gives nothing of these until ``resume``; what was fetched of them is kept."""
@@ -326,11 +319,11 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
 
     async def commit(self, offsets: Places | None = None, *, timeout: float | None = None) -> None:
         """Commit positions, or these offsets; tries again until it is done or cannot be done."""
-        commits = self._group("commit()")
+        committer = self._group("commit()")
         self._core.start()
         within = self._api_timeout if timeout is None else timeout
-        await commits.commit(
-            commits.to_commit() if offsets is None else places(offsets, "commit()"), within
+        await committer.commit(
+            committer.to_commit() if offsets is None else places(offsets, "commit()"), within
         )
 
     commit_sync = commit  # its name in Kafka's own client
@@ -349,10 +342,10 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             if callback is not None:
                 raise TypeError("commit_async() takes offsets and a callback, not two callbacks")
             offsets, callback = None, offsets
-        commits = self._group("commit_async()")
+        committer = self._group("commit_async()")
         self._core.start()
-        wanted = commits.to_commit() if offsets is None else places(offsets, "commit_async()")
-        commits.commit_async(wanted, callback)
+        wanted = committer.to_commit() if offsets is None else places(offsets, "commit_async()")
+        committer.commit_async(wanted, callback)
 
     def store_offset(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Say that everything before this offset is done: the next automatic commit takes it.
@@ -388,13 +381,13 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         self._core.news.set()
         core = self._core
         try:
-            if core.commits is not None and core.driver is not None:
+            if core.committer is not None and core.driver is not None:
                 if core.subscription.uses_group:
                     await self._rebalances.give_up_all(within)
                     await core.driver.leave(within)
                 else:
-                    await core.commits.commit_before_leaving(within)
-                await core.commits.close(within)
+                    await core.committer.commit_before_leaving(within)
+                await core.committer.close(within)
                 await self._report_commits()
         finally:
             await core.close()
@@ -434,16 +427,18 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
                     raise WakeupError
                 if self._must_hand_out():
                     return None
-                if not self.taken.gathering:
+                if not self.handover.gathering:
                     await self._rebalances.carry_out(self._api_timeout)
                     await self._report_commits()
-                    self.taken.arrived()
+                    self.handover.arrived()
                 core.raise_failure()
-                found = take()
-                if core.fetcher.has_room_again(self.taken.partitions):
+                taken = take()
+                # An earlier poll in the user's thread may have made room and found nothing else.
+                emptied = self.handover.partitions if taken else core.subscription.states
+                if core.fetcher.has_room_again(emptied):
                     core.fetcher.step(self._now())
-                if found:
-                    return found
+                if taken:
+                    return taken
                 now = self._now()
                 if first_join and now - began < patience and core.cluster.is_connected:
                     deadline = now + timeout
@@ -490,9 +485,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             None if convert is None else lambda record: convert([record]),
             self._core.machine,
         )
-        self._core.buffer.dropped = large.forget
-        if self._core.commits is not None:
-            self._core.commits.committable = large.committable
+        self._core.space.dropped = large.forget
+        if self._core.committer is not None:
+            self._core.committer.committable = large.committable
         return large
 
     def _joins_for_the_first_time(self) -> bool:
@@ -500,7 +495,9 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
         if self._has_begun or not self._core.subscription.uses_group:
             return False
         states = self._core.subscription.partitions.values()
-        self._has_begun = self._rebalances.count > 0 and not any(one.needs_work for one in states)
+        self._has_begun = self._rebalances.count > 0 and not any(
+            state.needs_work for state in states
+        )
         return not self._has_begun
 
     def _begin_poll(self) -> None:
@@ -509,50 +506,36 @@ class AsyncConsumer(ConsumerQuestions, AsyncClosing):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "there is nothing to poll: subscribe() or assign() first"
             )
-        self.taken.arrived()
-        if self._handout is not None:
-            for partition, position in self._handout.unread(core.subscription.partitions).items():
-                self._go_back(partition, position)
-            self._handout = None
+        self.handover.arrived()
+        if self._iteration is not None:
+            for state in self._iteration.unread(core.subscription.partitions):
+                if state.position is not None:
+                    self._go_back(state, state.position)
+            self._iteration = None
         core.poll_started()
-        if core.commits is not None:
-            core.commits.auto_commit(self._now())
+        if core.committer is not None:
+            core.committer.auto_commit(self._now())
 
     def _must_hand_out(self) -> bool:
         """Whether a rebalance is to be carried out that gathered records must not outlast."""
         driver = self._core.driver
-        return self.taken.gathering and driver is not None and bool(driver.callbacks)
+        return self.handover.gathering and driver is not None and bool(driver.callbacks)
 
     async def _report_commits(self) -> None:
-        commits = self._core.commits
-        while commits is not None and commits.outcomes:
-            await self._call_user(commits.outcomes.popleft())
+        committer = self._core.committer
+        while committer is not None and committer.outcomes:
+            await self._call_user(committer.outcomes.popleft())
 
-    def _deliverable(self, partition: TopicPartition) -> bool:
-        state = self._core.subscription.partitions.get(partition)
-        return state is not None and state.deliverable
-
-    def _consumed(self, partition: TopicPartition, position: Position) -> None:
-        state = self._core.subscription.partitions[partition]
-        self.taken.take(partition, state.position)
-        state.consumed(position)
-        self._core.fetcher.consumed()
-
-    def _go_back(self, partition: TopicPartition, position: Position) -> None:
-        state = self._core.subscription.partitions.get(partition)
-        if state is not None:
+    def _go_back(self, state: PartitionState, position: Position) -> None:
+        if self._core.subscription.partitions.get(state.partition) is state:
             if self._large is not None:
-                position = self._large.start(partition, position)
+                position = self._large.start(state.partition, position)
             state.seek(position)
-            self._core.moved(partition)
+            self._core.kick()
 
     def _committed(self, offsets: Offsets) -> None:
         self._metrics.commits += 1
         self._interceptors.on_commit(offsets)
-
-    def _drop_all(self) -> None:
-        for partition in self._core.subscription.partitions:
-            self._core.buffer.drop(partition)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -120,9 +120,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
         Rebalances are carried out, and automatic commits made, in here.
         """
         with self._handing_out():
-            found = self._inner.poll_buffered(max_records)
-            if found is not None:
-                return found
+            records = self._inner.poll_buffered(max_records)
+            if records is not None:
+                return records
             return self._run(self._inner.poll(timeout, max_records))
 
     poll_arrow = _reading(AsyncConsumer.poll_arrow)
@@ -204,13 +204,15 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def _handing_out(self) -> Iterator[None]:
         """Records that get lost on their way, by Ctrl-C for instance, come again."""
         with self._one_thread():
-            before = self._inner.taken.takes
+            handover = self._inner.handover
+            before = handover.takes
             try:
                 yield
             except KafkaError:
                 raise
             except BaseException:
-                self._thread.loop.call_soon_threadsafe(self._inner.taken.rewind, before)
+                handover.lost = True  # no record may be taken past them until that is done
+                self._thread.loop.call_soon_threadsafe(handover.rewind, before)
                 raise
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

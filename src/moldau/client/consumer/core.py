@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.assignors import make_assignors
-from moldau.client.consumer.commits import Commits, Offsets
+from moldau.client.consumer.committer import Committer, Offsets
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetcher import Fetcher
+from moldau.client.consumer.handover import Handover
 from moldau.client.consumer.membership.classic import ClassicMember, ClassicOptions
 from moldau.client.consumer.membership.consumer_protocol import (
     ConsumerOptions,
@@ -24,7 +25,8 @@ from moldau.client.consumer.membership.consumer_protocol import (
 )
 from moldau.client.consumer.membership.driver import AnyMember, GroupDriver
 from moldau.client.consumer.missing_topics import MissingTopics
-from moldau.client.consumer.position_keeper import PositionKeeper
+from moldau.client.consumer.partition_state import BufferSpace
+from moldau.client.consumer.position_lookups import PositionLookups
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionKind, SubscriptionState
 from moldau.client.coordinators import Coordinator
@@ -33,7 +35,6 @@ from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
 from moldau.errors import KafkaError
 from moldau.machine import Machine
-from moldau.model import TopicPartition
 
 logger: Final = logging.getLogger(__name__)
 
@@ -50,24 +51,25 @@ class ConsumerCore:
         self.settings = settings
         self.cluster = Cluster(settings, machine)
         self.machine = self.cluster.machine
-        self.subscription = SubscriptionState()
-        self.buffer = FetchBuffer(settings.queued_max_messages_kbytes * 1024)
+        self.space = BufferSpace(settings.queued_max_messages_kbytes * 1024)
+        self.subscription = SubscriptionState(self.space)
+        self.handover = Handover(self.space)
+        self.buffer = FetchBuffer(self.space, self.handover)
         self.news = asyncio.Event()
         """Something has changed since it was last cleared: worth another look for a poll."""
         self.driver: GroupDriver | None = None
-        self.commits: Commits | None = None
+        self.committer: Committer | None = None
         try:
             policy = ResetPolicy.parse(settings.auto_offset_reset)
             if settings.group_id is not None:
                 self._make_group(settings.group_id, on_committed)
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        self.keeper = PositionKeeper(
+        self.lookups = PositionLookups(
             self.cluster,
             settings,
             self.subscription,
-            self.commits,
-            self.moved,
+            self.committer,
             self.kick,
             self.note_failure,
         )
@@ -75,6 +77,7 @@ class ConsumerCore:
             self.cluster,
             settings,
             self.subscription,
+            self.space,
             self.buffer,
             policy,
             self.kick,
@@ -141,26 +144,21 @@ class ConsumerCore:
         self.news.set()
         self._kicked.set()
 
-    def moved(self, partition: TopicPartition) -> None:
-        """A partition goes on from another place: what was fetched for it is void."""
-        self.buffer.drop(partition)
-        self.kick()
-
     def is_quiet(self, now: float) -> bool:
         """Whether a poll would have nothing to do but to take records; asked from any thread."""
         if self._loop is None or self._failure is not None or self._changed_since_poll:
             return False
-        commits = self.commits
-        if commits is not None and (commits.outcomes or commits.auto_commit_is_due(now)):
+        committer = self.committer
+        if committer is not None and (committer.outcomes or committer.auto_commit_is_due(now)):
             return False
         driver = self.driver
         return driver is None or (not driver.callbacks and driver.member.is_content)
 
-    def taken_aside(self, partitions: Iterable[TopicPartition], now: float) -> None:
+    def taken_aside(self, now: float) -> None:
         """Records were taken without a poll on the loop, perhaps in another thread."""
         if self.driver is not None:
             self.driver.member.poll_ended(now)
-        if self._loop is not None and self.fetcher.has_room_again(partitions):
+        if self._loop is not None and self.fetcher.has_room_again(self.handover.partitions):
             self._loop.call_soon_threadsafe(self._kicked.set)
 
     def raise_failure(self) -> None:
@@ -179,7 +177,7 @@ class ConsumerCore:
         self._missing.close()
         if self.driver is not None:
             await self.driver.close()
-        await self.keeper.close()
+        await self.lookups.close()
         await self.fetcher.close()
         await self.cluster.close()
 
@@ -189,7 +187,7 @@ class ConsumerCore:
         now = self._now()
         if self.driver is not None:
             self.driver.step(now)
-        self.keeper.step(now)
+        self.lookups.step(now)
         self.fetcher.step(now)
 
     async def _run(self) -> None:
@@ -197,7 +195,7 @@ class ConsumerCore:
             self._kicked.clear()
             self.step()
             now = self._now()
-            wake = min(self.keeper.wake_at(now), self.fetcher.wake_at(now))
+            wake = min(self.lookups.wake_at(now), self.fetcher.wake_at(now))
             if self.driver is not None:
                 wake = min(wake, self.driver.member.wake_at())
             nap = None if wake == float("inf") else max(wake - now, _SHORTEST_NAP)
@@ -256,10 +254,11 @@ class ConsumerCore:
         self.driver = GroupDriver(
             _make_member(settings, self.machine), self.cluster, coordinator, settings, self.kick
         )
-        self.commits = Commits(
+        self.committer = Committer(
             self.cluster,
             settings,
             self.subscription,
+            self.handover,
             coordinator,
             self.driver,
             on_committed,

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.client.components import load
 from moldau.client.consumer.records import ConsumerRecords
+from moldau.client.plugins import load_plugin
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 logger: Final = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ConsumerInterceptor:
 
 class ConsumerInterceptors:
     def __init__(self, interceptors: tuple[Any, ...]) -> None:
-        self._chain = [load(one, "interceptor.classes") for one in interceptors]
+        self._chain = [load_plugin(item, "interceptor.classes") for item in interceptors]
 
     def __bool__(self) -> bool:
         return bool(self._chain)

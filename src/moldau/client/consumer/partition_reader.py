@@ -16,22 +16,14 @@ from moldau.client.backoff import Backoff
 from moldau.client.closing import AsyncClosing
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.metadata import TopicInfo
 from moldau.client.offsets import OffsetSpec, list_offsets
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
-from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.fetch import FetchParams, PartitionFetch, fetch
+from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
 from moldau.request_errors import check, error_of
-from moldau.wire.api import ApiKey
-from moldau.wire.fetch import (
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    decode_fetch_response,
-    encode_fetch_request,
-)
+from moldau.wire.fetch import FetchedPartition
 
 OutOfRange = Literal["raise", "earliest", "latest"]
 _ALL = 2**63
@@ -96,20 +88,20 @@ class PartitionReader(AsyncClosing):
             done, _ = await asyncio.wait(
                 self._fetches.values(), return_when=asyncio.FIRST_COMPLETED
             )
-            found: list[PartitionRecords] = []
+            records: list[PartitionRecords] = []
             failure: KafkaError | None = None
             for node_id in [node for node, task in self._fetches.items() if task in done]:
                 try:
-                    found += self._fetches.pop(node_id).result()
+                    records += self._fetches.pop(node_id).result()
                 except KafkaError as error:
                     failure = error
             if failure is None:
                 self._backoff = None
-            elif not found:
+            elif not records:
                 await self._recover(failure)
                 continue
             await self._start_fetches()
-            return found
+            return records
         return []
 
     async def close(self) -> None:
@@ -123,8 +115,8 @@ class PartitionReader(AsyncClosing):
 
     async def _iterate(self) -> AsyncIterator[PartitionRecords]:
         while not self.ended:
-            for found in await self.poll():
-                yield found
+            for records in await self.poll():
+                yield records
 
     async def _start_fetches(self) -> None:
         """One fetch to every leader that has none under way."""
@@ -157,63 +149,35 @@ class PartitionReader(AsyncClosing):
 
     async def _fetch(self, leader: int, partitions: list[TopicPartition]) -> list[PartitionRecords]:
         connection = await self._cluster.connection(leader, "fetch")
-        topics = {
-            partition.topic: await self._cluster.topic(partition.topic) for partition in partitions
-        }
-        request = self._request(partitions, topics)
-        version, frame = await connection.exchange(
-            ApiKey.FETCH,
-            lambda version, correlation_id, client_id: [
-                encode_fetch_request(version, correlation_id, client_id, request)
-            ],
-            within=self._settings.max_wait + self._cluster.request_timeout,
-        )
-        _, answer = decode_fetch_response(version, frame)
-        check(answer.error_code)
-        names = {info.topic_id: name for name, info in topics.items()}
-        found = []
-        failures: list[KafkaError] = []
-        for name, topic_id, results in answer.topics:
-            topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
-            for result in results:
-                partition = TopicPartition(topic, result.partition)
-                error = error_of(result.error_code)
-                if error is not None:
-                    failures.append(await self._partition_failed(partition, error))
-                elif partition in self._positions:
-                    found += self._partition_fetched(partition, result)
-        if failures and not found:
-            raise failures[0]
-        return found
-
-    def _request(
-        self, partitions: list[TopicPartition], topics: Mapping[str, TopicInfo]
-    ) -> FetchRequest:
         settings = self._settings
-        wanted: dict[str, FetchTopic] = {}
-        for partition in partitions:
-            info = topics[partition.topic]
-            topic = wanted.setdefault(partition.topic, FetchTopic(info.name, info.topic_id, []))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=partition.partition,
-                    current_leader_epoch=info.partitions[partition.partition].leader_epoch,
-                    fetch_offset=self._positions[partition],
-                    last_fetched_epoch=-1,
-                    log_start_offset=-1,
-                    max_bytes=settings.partition_max_bytes,
-                )
-            )
-        return FetchRequest(
-            replica_id=-1,
-            replica_epoch=-1,
+        wanted = {partition: await self._wanted(partition) for partition in partitions}
+        params = FetchParams(
             max_wait_ms=round(settings.max_wait * 1000),
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
-            isolation_level=1 if settings.read_committed else 0,
-            session_id=0,
-            session_epoch=-1,
-            topics=list(wanted.values()),
+            read_committed=settings.read_committed,
+        )
+        answer = await fetch(connection, wanted, params, within=self._cluster.request_timeout)
+        check(answer.error_code)
+        records = []
+        failures: list[KafkaError] = []
+        for partition, result in answer.partitions.items():
+            error = error_of(result.error_code)
+            if error is not None:
+                failures.append(await self._partition_failed(partition, error))
+            elif partition in self._positions:
+                records += self._partition_fetched(partition, result)
+        if failures and not records:
+            raise failures[0]
+        return records
+
+    async def _wanted(self, partition: TopicPartition) -> PartitionFetch:
+        topic = await self._cluster.topic(partition.topic)
+        return PartitionFetch(
+            topic.topic_id,
+            self._positions[partition],
+            self._settings.partition_max_bytes,
+            topic.partitions[partition.partition].leader_epoch,
         )
 
     def _partition_fetched(
@@ -263,10 +227,10 @@ def _read(fetched: FetchedRecords, until: int | None) -> tuple[list[ConsumerReco
     """All records that came, those from ``until`` on left out, and the offset to go on from."""
     records: list[ConsumerRecord] = []
     while until is None or fetched.position.offset < until:
-        found = fetched.take(_ALL)
-        if not found:
+        batch = fetched.take(_ALL)
+        if not batch:
             break
-        records += found
+        records += batch
     next_offset = fetched.position.offset
     if until is not None and next_offset > until:
         records = [record for record in records if record.offset < until]

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection
 
 from moldau.client.consumer.core import ConsumerCore
-from moldau.client.consumer.listener import RebalanceListener
 from moldau.client.consumer.membership.actions import CallBack, CallbackKind
+from moldau.client.consumer.rebalance_listener import RebalanceListener
 from moldau.model import TopicPartition
 
 CallUser = Callable[[Callable[[], object]], Awaitable[object]]
@@ -68,17 +68,13 @@ class Rebalances:
             core.subscription.partitions[partition].pending_revocation = True
         try:
             if callback.kind is CallbackKind.REVOKED:
-                if core.commits is not None:
-                    await core.commits.commit_before_leaving(commit_within)
+                if core.committer is not None:
+                    await core.committer.commit_before_leaving(commit_within)
                 await self._tell(lambda listener: listener.on_revoked, mine)
             else:
                 await self._tell(lambda listener: listener.on_lost, mine)
         finally:
             core.subscription.remove(mine)
-            for partition in mine:
-                core.buffer.drop(partition)
-            if core.commits is not None:
-                core.commits.forget(mine)
 
     async def _tell(
         self,

@@ -1,4 +1,4 @@
-"""What ``poll`` gives: records grouped by partition."""
+"""What ``poll`` returns: records grouped by partition."""
 
 from __future__ import annotations
 

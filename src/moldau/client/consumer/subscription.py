@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from moldau.client import given
-from moldau.client.consumer.positions import PartitionState
+from moldau.client import arguments
+from moldau.client.consumer.partition_state import BufferSpace, PartitionState
 from moldau.model import TopicPartition
 
 
@@ -25,13 +25,18 @@ class SubscriptionKind(Enum):
 class SubscriptionState:
     """Subscription, assignment and the state of each assigned partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: BufferSpace) -> None:
+        self._space = space
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
         """What was subscribed to, or what the pattern matches now."""
         self.pattern: re.Pattern[str] | None = None
         self.broker_pattern: str | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
+
+    @property
+    def states(self) -> Collection[PartitionState]:
+        return self.partitions.values()
 
     @property
     def uses_group(self) -> bool:
@@ -56,46 +61,48 @@ class SubscriptionState:
         """Tells which topics there are; whether the pattern now stands for others than before."""
         if self.pattern is None:
             return False
-        found = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
-        changed = found != self.topics
-        self.topics = found
+        matching = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
+        changed = matching != self.topics
+        self.topics = matching
         return changed
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """By hand. Positions of partitions that stay are kept."""
         self._choose(SubscriptionKind.MANUAL)
-        self.set_assignment(partitions)
+        wanted = dict.fromkeys(partitions)
+        self.remove([partition for partition in self.partitions if partition not in wanted])
+        self.add(wanted)
+        self.partitions = {partition: self.partitions[partition] for partition in wanted}
 
     def unsubscribe(self) -> None:
         self.kind = SubscriptionKind.NONE
         self.topics = frozenset()
         self.pattern = None
         self.broker_pattern = None
-        self.partitions = {}
-
-    def set_assignment(self, partitions: Collection[TopicPartition]) -> None:
-        """From the group, or by hand: states of partitions that stay are kept."""
-        self.partitions = {
-            partition: self.partitions.get(partition) or PartitionState()
-            for partition in dict.fromkeys(partitions)
-        }
+        self.remove(list(self.partitions))
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """States of partitions that are there already are kept."""
         self.partitions |= {
-            partition: PartitionState()
+            partition: PartitionState(partition, self._space)
             for partition in partitions
             if partition not in self.partitions
         }
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        gone = set(partitions)
-        self.partitions = {key: one for key, one in self.partitions.items() if key not in gone}
+        """Give partitions up, and what was fetched of them."""
+        left = dict(self.partitions)
+        gone = [left.pop(partition, None) for partition in partitions]
+        self.partitions = left  # first: nobody shall find a closed state
+        for state in gone:
+            if state is not None:
+                state.close()
 
     def state(self, partition: TopicPartition) -> PartitionState:
         try:
             return self.partitions[partition]
         except (KeyError, TypeError):
-            asked = given.partition(partition)
+            asked = arguments.partition(partition)
             raise ValueError(f"partition {asked} is not assigned to this consumer") from None
 
     def _choose(self, kind: SubscriptionKind) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moldau.client.given import by_partition
+from moldau.client.arguments import by_partition
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 Places = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -21,15 +21,15 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
-def place(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
+def place(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
     """An offset with or without metadata."""
-    if isinstance(given, int):
-        return OffsetAndMetadata(given)
-    if not isinstance(given, OffsetAndMetadata):
-        raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {given!r}")
-    return given
+    if isinstance(offset, int):
+        return OffsetAndMetadata(offset)
+    if not isinstance(offset, OffsetAndMetadata):
+        raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {offset!r}")
+    return offset
 
 
-def places(given: Places, what: str) -> dict[TopicPartition, OffsetAndMetadata]:
+def places(offsets: Places, what: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """``what`` is the method that takes them."""
-    return {partition: place(offset) for partition, offset in by_partition(given, what).items()}
+    return {partition: place(offset) for partition, offset in by_partition(offsets, what).items()}

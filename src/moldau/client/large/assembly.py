@@ -70,8 +70,8 @@ class Assembler:
             first = record.offset
             done: ConsumerRecord | None = record
             if chunk is not None:
-                found = self._add(partition, record, chunk, now)
-                first, done = found if found is not None else (first, None)
+                completed = self._add(partition, record, chunk, now)
+                first, done = completed if completed is not None else (first, None)
             if done is not None and self._converted(partition, done, first):
                 whole.append(done)
         if partition in self._open:

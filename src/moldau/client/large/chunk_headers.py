@@ -37,9 +37,9 @@ def read_chunk_headers(headers: Sequence[Header]) -> ChunkHeaders | None:
     """None for a record that is no chunk."""
     if len(headers) < len(_OURS):
         return None
-    found = {name: value for name, value in headers if name in _OURS and value is not None}
+    ours = {name: value for name, value in headers if name in _OURS and value is not None}
     try:
-        chunk = ChunkHeaders(found[ID], int(found[INDEX]), int(found[COUNT]), found[DIGEST])
+        chunk = ChunkHeaders(ours[ID], int(ours[INDEX]), int(ours[COUNT]), ours[DIGEST])
     except (KeyError, ValueError):
         return None
     return chunk if 0 <= chunk.index < chunk.count else None

@@ -142,9 +142,9 @@ class ClaimReader:
         whole = []
         for record in records:
             claim = _read_claim(record.headers) if record.headers else None
-            found = record if claim is None else self._redeem(partition, record, *claim)
-            if found is not None and self._converted(partition, found):
-                whole.append(found)
+            message = record if claim is None else self._redeem(partition, record, *claim)
+            if message is not None and self._converted(partition, message):
+                whole.append(message)
         return whole
 
     def check(self) -> None:
@@ -199,10 +199,10 @@ def address_of(record: ConsumerRecord) -> str | None:
 
 
 def _read_claim(headers: Sequence[Header]) -> tuple[str, bytes] | None:
-    found = {name: value for name, value in headers if name in _OURS and value is not None}
-    if found.keys() != _OURS:
+    ours = {name: value for name, value in headers if name in _OURS and value is not None}
+    if ours.keys() != _OURS:
         return None
-    return found[ADDRESS].decode("utf-8", "replace"), found[DIGEST]
+    return ours[ADDRESS].decode("utf-8", "replace"), ours[DIGEST]
 
 
 def _sync(file: Any) -> None:

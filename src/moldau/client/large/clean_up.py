@@ -35,14 +35,14 @@ class Payload(NamedTuple):
 def list_payloads(claims: ClaimCheck, topics: Collection[str] | None = None) -> list[Payload]:
     """What is in storage, by topic and time. Other files in the folder are left alone."""
     storage = claims.storage
-    found = []
+    payloads = []
     for path, info in sorted(storage.files.find(storage.root, detail=True).items()):
         topic, _, name = path.removeprefix(storage.root).strip("/").rpartition("/")
         created, _, rest = name.partition("-")
         ours = topic and "/" not in topic and rest and created.isdecimal()
         if ours and (topics is None or topic in topics):
-            found.append(Payload(storage.address(path), topic, int(created), info["size"]))
-    return found
+            payloads.append(Payload(storage.address(path), topic, int(created), info["size"]))
+    return payloads
 
 
 async def expired_payloads(
@@ -50,7 +50,7 @@ async def expired_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int,
+    now_ms: int | None = None,
 ) -> list[Payload]:
     """Payloads whose records retention has deleted by now, whatever the log's segments were.
 
@@ -58,12 +58,13 @@ async def expired_payloads(
     ``segment.ms``. Topics that compact, or keep records forever, have no expired payloads; all
     payloads of topics that do not exist are.
     """
+    now = admin.machine.clock.now_ms() if now_ms is None else now_ms
     payloads = list_payloads(claims, topics)
     expired = []
     lives = await _lifetimes(admin, {payload.topic for payload in payloads})
     for payload in payloads:
         life = lives[payload.topic]
-        if life is not None and now_ms - payload.created_ms > max(life, YOUNG_MS):
+        if life is not None and now - payload.created_ms > max(life, YOUNG_MS):
             expired.append(payload)
     return expired
 
@@ -74,13 +75,14 @@ async def unreferenced_payloads(
     admin: AsyncAdmin,
     *,
     topics: Collection[str] | None = None,
-    now_ms: int,
+    now_ms: int | None = None,
 ) -> list[Payload]:
     """Payloads that no record points to; reads all topics with payloads from end to end.
 
     All, because dead letters that were sent back point to payloads of the dead-letter topic.
     """
-    payloads = [p for p in list_payloads(claims) if now_ms - p.created_ms > YOUNG_MS]
+    now = admin.machine.clock.now_ms() if now_ms is None else now_ms
+    payloads = [p for p in list_payloads(claims) if now - p.created_ms > YOUNG_MS]
     needed: set[str] = set()
     for topic in sorted({payload.topic for payload in payloads}):
         needed |= await _addresses_in(cluster, admin, topic)
@@ -130,7 +132,7 @@ async def _addresses_in(cluster: Cluster, admin: AsyncAdmin, topic: str) -> set[
     partitions = [TopicPartition(topic, number) for number in described.value.partitions]
     first = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
     end = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    found: set[str] = set()
+    addresses: set[str] = set()
     async with PartitionReader(
         cluster,
         {partition: at.offset for partition, at in first.items()},
@@ -138,5 +140,5 @@ async def _addresses_in(cluster: Cluster, admin: AsyncAdmin, topic: str) -> set[
         settings=ReaderSettings(out_of_range="earliest"),
     ) as reader:
         async for _, records, _ in reader:
-            found.update(filter(None, map(address_of, records)))
-    return found
+            addresses.update(filter(None, map(address_of, records)))
+    return addresses

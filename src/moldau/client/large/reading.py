@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.consumer.positions import Position
+from moldau.client.consumer.position import Position
 from moldau.client.large.codec import Convert, LargeMessageCodec
 from moldau.machine import Machine
 from moldau.model import OffsetAndMetadata, TopicPartition
@@ -46,7 +46,7 @@ class LargeReading:
         now = self._machine.clock.monotonic()
         whole = {}
         for partition, records in fetched.items():
-            found = self._reader.read(partition, records, now)
-            if found:
-                whole[partition] = found
+            messages = self._reader.read(partition, records, now)
+            if messages:
+                whole[partition] = messages
         return whole

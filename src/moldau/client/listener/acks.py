@@ -74,7 +74,7 @@ class AckTracker:
         self._count_batches()
 
     def finished(self, offset: int) -> int:
-        """Mark one record; gives by how many records the committable offset moved ahead."""
+        """Mark one record; returns by how many records the committable offset moved ahead."""
         self._finished.add(offset)
         before = len(self._pending)
         while self._pending and self._pending[0][0] in self._finished:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.consumer.async_consumer import AsyncConsumer
-from moldau.client.consumer.listener import RebalanceListener
+from moldau.client.consumer.rebalance_listener import RebalanceListener
 from moldau.client.errors import CommitFailedError, ConfigError, WakeupError
 from moldau.client.listener.decoder import Decoder
 from moldau.client.listener.forwarding import Forwarding
@@ -214,12 +214,14 @@ class AsyncListener:
             await self._commit(handling.dispatcher.offsets())
         self._polling = True
         try:
-            found = await consumer.poll(self._poll_timeout(handling), handling.dispatcher.poll_size)
+            polled = await consumer.poll(
+                self._poll_timeout(handling), handling.dispatcher.poll_size
+            )
         except WakeupError:
             return
         finally:
             self._polling = False
-        for partition, records in found.items():
+        for partition, records in polled.items():
             handling.dispatcher.add(partition, records, self._now())
 
     def _poll_timeout(self, handling: Handling) -> float:

@@ -181,15 +181,15 @@ class DeadLetters:
         offsets = {p: tracker.committable for p, tracker in trackers.items()}
         raise_first_error(
             await self._admin.alter_group_offsets(
-                self._group, {p: found for p, found in offsets.items() if found is not None}
+                self._group, {p: offset for p, offset in offsets.items() if offset is not None}
             )
         )
 
     async def _offsets(
         self, partitions: list[TopicPartition], spec: OffsetSpec
     ) -> dict[TopicPartition, int]:
-        found = await self._admin.list_offsets(dict.fromkeys(partitions, spec))
-        return {partition: at.offset for partition, at in found.items()}
+        offsets = await self._admin.list_offsets(dict.fromkeys(partitions, spec))
+        return {partition: at.offset for partition, at in offsets.items()}
 
 
 async def find_dead_letter_topics(admin: AsyncAdmin, suffix: str) -> list[str]:

@@ -64,7 +64,7 @@ class Dispatcher:
             self._turns.append(work)
 
     def revoke(self, partitions: Collection[TopicPartition]) -> list[PartitionWork]:
-        """Begin nothing more of these; gives them, for what still runs and what to commit."""
+        """Begin nothing more of these; returns them, for what still runs and what to commit."""
         gone = []
         for partition in partitions:
             work = self._partitions.pop(partition, None)
@@ -123,7 +123,7 @@ class Dispatcher:
             self._make_ready(following, now)
 
     def finished(self, work: Work) -> int:
-        """Nothing more will happen to a record; gives by how many records commits move ahead."""
+        """Nothing more will happen to a record; returns by how many commits move ahead."""
         if work.finished:
             return 0
         work.finished = True
@@ -184,14 +184,16 @@ class Dispatcher:
         """What may be committed and is not; of partitions that are leaving, whatever there is."""
         if leaving is not None:
             last = {work.partition: work.tracker.committable for work in leaving}
-            return {partition: found for partition, found in last.items() if found is not None}
+            return {partition: offset for partition, offset in last.items() if offset is not None}
         offsets = {}
         for partition, work in self._partitions.items():
             tracker, before = work.tracker, self._committed.get(partition, -1)
             if tracker.lowest_unfinished > before:
-                found = tracker.committable_batches if self._whole_batches else tracker.committable
-                if found is not None and found.offset > before:
-                    offsets[partition] = found
+                committable = (
+                    tracker.committable_batches if self._whole_batches else tracker.committable
+                )
+                if committable is not None and committable.offset > before:
+                    offsets[partition] = committable
         return offsets
 
     def committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

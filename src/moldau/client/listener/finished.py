@@ -33,15 +33,15 @@ def read_finished(committed: OffsetAndMetadata | None) -> frozenset[int]:
     """The offsets that an earlier owner has finished; none if the metadata is not ours."""
     if committed is None or not committed.metadata.startswith(_PREFIX):
         return frozenset()
-    found: set[int] = set()
+    offsets: set[int] = set()
     try:
         base, _, parts = committed.metadata[len(_PREFIX) :].partition(":")
         for part in parts.split(","):
             first, _, last = part.partition("-")
-            found.update(range(int(base) + int(first), int(base) + int(last or first) + 1))
+            offsets.update(range(int(base) + int(first), int(base) + int(last or first) + 1))
     except ValueError:
         return frozenset()
-    return frozenset(found)
+    return frozenset(offsets)
 
 
 def _ranges(offsets: list[int]) -> Iterable[tuple[int, int]]:

@@ -103,5 +103,5 @@ def member(kind: type[E], value: E | str, name: str) -> E:
     try:
         return kind(str(value).lower())
     except ValueError:
-        allowed = ", ".join(repr(one.value) for one in kind)
+        allowed = ", ".join(repr(choice.value) for choice in kind)
         raise ConfigError(f"{name} is one of {allowed}, not {value!r}") from None

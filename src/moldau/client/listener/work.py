@@ -90,7 +90,7 @@ class PartitionWork:
         return self.running + self.unacknowledged
 
     def enter(self, record: ConsumerRecord, due: float) -> Work | None:
-        """Put a record at the end of its lane; gives it back if it is the head."""
+        """Put a record at the end of its lane; returns it if it is the head."""
         if not self.tracker.delivered(record.offset, record.leader_epoch):
             return None
         name = self._lane_of(record)
@@ -100,7 +100,7 @@ class PartitionWork:
         return work if len(lane) == 1 else None
 
     def leave(self, work: Work) -> Work | None:
-        """The handler is through with the head of a lane; gives the next one."""
+        """The handler is through with the head of a lane; returns the next record."""
         lane = self._lanes[work.lane]
         lane.popleft()
         if lane:

@@ -34,12 +34,12 @@ Results = dict[tuple[str, int], PartitionProduceResult]
 
 def results_by_partition(response: ProduceResponse, names: dict[UUID, str]) -> Results:
     """The results by topic and partition; ``names`` are those of the request's topic ids."""
-    found = {}
-    for name, topic_id, results in response.topics:
+    results = {}
+    for name, topic_id, partitions in response.topics:
         topic = name if name is not None else names.get(topic_id or NO_TOPIC_ID, "")
-        for result in results:
-            found[topic, result.index] = result
-    return found
+        for result in partitions:
+            results[topic, result.index] = result
+    return results
 
 
 def error_in(result: PartitionProduceResult | None) -> KafkaError | None:

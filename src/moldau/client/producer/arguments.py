@@ -38,9 +38,9 @@ def check_place(topic: Any, partition: Any, timestamp: Any) -> None:
 
 
 def check_bytes(key: Any, value: Any) -> None:
-    for what, given in (("key", key), ("value", value)):
-        if given is not None and not isinstance(given, bytes):
-            raise needs_bytes(what, given)
+    for what, part in (("key", key), ("value", value)):
+        if part is not None and not isinstance(part, bytes):
+            raise needs_bytes(what, part)
 
 
 def check_callback(on_delivery: Any) -> None:
@@ -74,15 +74,15 @@ def _pair(header: Any) -> tuple[str, bytes | None]:
     raise TypeError(f"headers must have values of bytes, str or None; {name!r} has {_kind(value)}")
 
 
-def needs_bytes(what: str, given: Any) -> SerializationError:
+def needs_bytes(what: str, value: Any) -> SerializationError:
     """What to say of a key or value that is not bytes and has no serializer."""
     hint = (
         f"bytes({what}) makes a copy"
-        if isinstance(given, bytearray | memoryview)
+        if isinstance(value, bytearray | memoryview)
         else f"{what}_serializer='str' or 'json' converts it"
     )
-    return SerializationError(f"The {what} must be bytes, not {_kind(given)}; {hint}")
+    return SerializationError(f"The {what} must be bytes, not {_kind(value)}; {hint}")
 
 
-def _kind(given: Any) -> str:
-    return "None" if given is None else type(given).__name__
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

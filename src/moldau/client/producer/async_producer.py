@@ -13,8 +13,8 @@ from moldau.client.metadata import PartitionInfo
 from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many
-from moldau.client.producer.prepared import PreparedTransaction
-from moldau.client.producer.preparing import OnDelivery, Prepared
+from moldau.client.producer.preparation import OnDelivery, PreparedRecord
+from moldau.client.producer.prepared_transaction import PreparedTransaction
 from moldau.client.producer.transaction_requests import GroupMetadata
 from moldau.client.producer.transactor import Transactor
 from moldau.client.settings import ProducerSettings
@@ -69,7 +69,7 @@ class AsyncProducer(AsyncClosing):
         """
         core = self._core
         delivery = core.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        if isinstance(delivery, Prepared):
+        if isinstance(delivery, PreparedRecord):
             return await core.send_slowly(delivery)
         if core.accumulator.filled:
             # A batch is full: let the sender have its turn, a busy caller would starve it.

@@ -1,4 +1,4 @@
-"""A batch on its way to a partition, and what ``send`` gives for each record in it.
+"""A batch on its way to a partition, and what ``send`` returns for each record in it.
 
 A record's place is its batch and its index there, so that one acknowledgement settles all records
 of a batch without touching any of them. Compiled by mypyc where a compiler was at hand: there is a
@@ -130,7 +130,7 @@ def call_back(callback: Callable[[Any], object], argument: object) -> None:
 
 @mypyc_attr(acyclic=True)  # what a batch holds of its deliveries it lets go when it is settled
 class Delivery:
-    """What ``send`` gives: the record's future place, or the reason why it has none.
+    """What ``send`` returns: the record's future place, or the reason why it has none.
 
     Wait with ``result()``, ``await`` it from any event loop, or give ``add_done_callback`` a
     function, which is called from the producer's thread.
@@ -253,7 +253,7 @@ class LargeDelivery(Delivery):
 
 @mypyc_attr(acyclic=True)
 class ManyDelivery:
-    """What ``send_many`` gives: a ``Delivery`` for all of its records together."""
+    """What ``send_many`` returns: a ``Delivery`` for all of its records together."""
 
     __slots__ = ("ranges", "timestamp")
 
@@ -313,16 +313,16 @@ class ManyDelivery:
 
     def _batches(self) -> list[ProducerBatch]:
         """The batches that the records are in now."""
-        found: list[ProducerBatch] = []
+        leaves: list[ProducerBatch] = []
         left = [batch for batch, _, _ in reversed(self.ranges)]
         while left:
             batch = left.pop()
             if batch.halves is None:
-                found.append(batch)
+                leaves.append(batch)
             else:
                 left.append(batch.halves[1])
                 left.append(batch.halves[0])
-        return found
+        return leaves
 
     def _pending(self) -> ProducerBatch | None:
         for batch in self._batches():

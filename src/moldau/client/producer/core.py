@@ -27,7 +27,7 @@ from moldau.client.producer.batch import Delivery, LargeDelivery, ManyDelivery, 
 from moldau.client.producer.identity import ProducerIdentity
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.outcomes import Outcomes
-from moldau.client.producer.preparing import OnDelivery, Preparation, Prepared
+from moldau.client.producer.preparation import OnDelivery, Preparation, PreparedRecord
 from moldau.client.producer.record import EncodedRecords, ProducerRecord
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_requests import new_producer_id
@@ -120,7 +120,7 @@ class ProducerCore:
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
-    ) -> Delivery | Prepared:
+    ) -> Delivery | PreparedRecord:
         """Add a record; what comes back if that has to wait is for ``send_slowly``."""
         if on_delivery is not None:
             check_callback(on_delivery)
@@ -134,7 +134,7 @@ class ProducerCore:
                 delivery = self.accumulator.send(topic, value, key, headers, partition, timestamp)
             if delivery is None:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp)
-                return Prepared(record, key, value, on_delivery)
+                return PreparedRecord(record, key, value, on_delivery)
             if on_delivery is not None:
                 delivery.add_done_callback(on_delivery)
             return delivery
@@ -149,7 +149,7 @@ class ProducerCore:
             self._preparation.refused(error)
             raise
 
-    async def send_slowly(self, prepared: Prepared) -> Delivery:
+    async def send_slowly(self, prepared: PreparedRecord) -> Delivery:
         """Add a record, waiting up to ``max.block.ms`` for metadata and room."""
         deadline = self.now() + self._max_block
         try:
@@ -160,7 +160,7 @@ class ProducerCore:
             self._preparation.refused(error)
             raise
 
-    async def _add(self, prepared: Prepared, deadline: float) -> Delivery:
+    async def _add(self, prepared: PreparedRecord, deadline: float) -> Delivery:
         while True:
             await self.learn_topic(prepared.record.topic, deadline)
             delivery = self._try_add(prepared)
@@ -168,7 +168,7 @@ class ProducerCore:
                 return delivery
             await self._wait_for_room(deadline)
 
-    async def _send_large(self, prepared: Prepared, deadline: float) -> Delivery:
+    async def _send_large(self, prepared: PreparedRecord, deadline: float) -> Delivery:
         """Add the records that stand for one with a large value."""
         assert self._large is not None
         record, value = prepared.record, prepared.value
@@ -189,16 +189,17 @@ class ProducerCore:
                 partition = queue.partition
         deliveries = []
         for part, headers in parts:
-            one = record._replace(
+            chunk = record._replace(
                 headers=headers, partition=partition, timestamp=record.timestamp or self.now_ms()
             )
-            deliveries.append(await self._add(Prepared(one, prepared.key, part, None), deadline))
+            ready = PreparedRecord(chunk, prepared.key, part, None)
+            deliveries.append(await self._add(ready, deadline))
             deadline = self.now() + self._max_block
         whole = LargeDelivery(deliveries)
         self._preparation.watch(whole, prepared.on_delivery)
         return whole
 
-    def _is_large(self, prepared: Prepared) -> bool:
+    def _is_large(self, prepared: PreparedRecord) -> bool:
         value = prepared.value
         return self._large is not None and value is not None and len(value) > self._large.threshold
 
@@ -254,8 +255,8 @@ class ProducerCore:
                 await self._wait_for_room(deadline)
         for position in range(start, len(values)):
             key = None if keys is None else keys[position]
-            one = self.send(topic, values[position], key, headers, partition, timestamp, None)
-            delivery = await self.send_slowly(one) if isinstance(one, Prepared) else one
+            sent = self.send(topic, values[position], key, headers, partition, timestamp, None)
+            delivery = await self.send_slowly(sent) if isinstance(sent, PreparedRecord) else sent
             ranges += delivery.ranges()
 
     @property
@@ -273,7 +274,7 @@ class ProducerCore:
             await self._wait_for_room(deadline)
         return batch
 
-    def _try_add(self, prepared: Prepared) -> Delivery | None:
+    def _try_add(self, prepared: PreparedRecord) -> Delivery | None:
         record = prepared.record
         if record.topic not in self.accumulator.topics:
             return None

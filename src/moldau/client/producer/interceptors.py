@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
-from moldau.client.components import load
+from moldau.client.plugins import load_plugin
 from moldau.client.producer.record import ProducerRecord
 from moldau.client.producer.result import RecordMetadata
 
@@ -20,7 +20,7 @@ class ProducerInterceptor:
     """Derive from this and override what is needed; any object with these methods will do."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Called in the sending thread; gives the record to send instead."""
+        """Called in the sending thread; returns the record to send instead."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
@@ -33,8 +33,8 @@ class ProducerInterceptor:
 class Interceptors:
     """The chain, in the order of ``interceptor.classes``."""
 
-    def __init__(self, given: Sequence[Any]) -> None:
-        self._chain = [load(item, "interceptor.classes") for item in given]
+    def __init__(self, interceptors: Sequence[Any]) -> None:
+        self._chain = [load_plugin(item, "interceptor.classes") for item in interceptors]
 
     def __bool__(self) -> bool:
         return bool(self._chain)

@@ -86,11 +86,11 @@ class ProducerMetrics:
         self._rates["record-error"].add(records, now)
 
     def read(self, now: float) -> dict[str, float]:
-        found = {}
+        figures = {}
         for name, rate in self._rates.items():
             label = "outgoing-byte" if name == "byte" else name
-            found[f"{label}-rate"] = rate.per_second(now)
-            found[f"{label}-total"] = rate.total
+            figures[f"{label}-rate"] = rate.per_second(now)
+            figures[f"{label}-total"] = rate.total
         for name in (
             "batch-size",
             "records-per-request",
@@ -99,7 +99,7 @@ class ProducerMetrics:
             "compression-rate",
         ):
             average = self._averages[name]
-            found[f"{name}-avg"] = average.mean
+            figures[f"{name}-avg"] = average.mean
             if name in ("batch-size", "request-latency", "record-queue-time"):
-                found[f"{name}-max"] = average.highest
-        return found
+                figures[f"{name}-max"] = average.highest
+        return figures

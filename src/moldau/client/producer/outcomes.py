@@ -113,7 +113,7 @@ class Outcomes:
     # What time says
 
     def expire(self, now: float) -> float:
-        """Fail what has not been delivered in time; gives when to look again."""
+        """Fail what has not been delivered in time; returns when to look again."""
         oldest = now - self._timeout
         accumulator = self._accumulator
         with accumulator.home.lock:

@@ -11,8 +11,8 @@ from collections import defaultdict
 from itertools import count
 from typing import Any, Final, Protocol, runtime_checkable
 
-from moldau.client.components import load
 from moldau.client.metadata import TopicInfo
+from moldau.client.plugins import load_plugin
 from moldau.client.producer.record import ProducerRecord
 from moldau.config.option import invalid_value
 
@@ -51,7 +51,7 @@ def partitioner_of(setting: Any) -> Partitioner | None:
     if setting is None:
         return None
     known = _BUILT_IN.get(setting) if isinstance(setting, str) else None
-    found = load(known or setting, "partitioner.class")
-    if not isinstance(found, Partitioner):
+    partitioner = load_plugin(known or setting, "partitioner.class")
+    if not isinstance(partitioner, Partitioner):
         raise invalid_value("partitioner.class", setting, "it has no partition()")
-    return found
+    return partitioner

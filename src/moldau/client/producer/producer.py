@@ -13,7 +13,7 @@ from moldau.client.producer.arguments import SendHeaders, check_callback, pairs
 from moldau.client.producer.async_producer import AsyncProducer
 from moldau.client.producer.batch import Delivery, ManyDelivery, ProducerBatch
 from moldau.client.producer.core import ProducerCore, many
-from moldau.client.producer.preparing import OnDelivery, Prepared
+from moldau.client.producer.preparation import OnDelivery, PreparedRecord
 
 if TYPE_CHECKING:
     from moldau.client.large import LargeMessageCodec
@@ -68,7 +68,7 @@ class Producer(BlockingClient[AsyncProducer]):
         thread. A record that cannot be queued raises here; no callback is called for it.
         """
         delivery = self._send(topic, value, key, headers, partition, timestamp, on_delivery)
-        if isinstance(delivery, Prepared):
+        if isinstance(delivery, PreparedRecord):
             return self._thread.run(self._core.send_slowly(delivery))
         return delivery
 

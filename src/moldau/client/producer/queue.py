@@ -180,8 +180,8 @@ class TopicState:
         count = len(self.available)
         if count == 0:
             return self.queues[int(self._random.random() * len(self.leaders))]
-        one = self.queues[self.available[int(self._random.random() * count)]]
+        first = self.queues[self.available[int(self._random.random() * count)]]
         if count == 1 or not self._adaptive:
-            return one
-        other = self.queues[self.available[int(self._random.random() * count)]]
-        return other if len(other.waiting) < len(one.waiting) else one
+            return first
+        second = self.queues[self.available[int(self._random.random() * count)]]
+        return second if len(second.waiting) < len(first.waiting) else first

@@ -181,7 +181,7 @@ class Sender:
     # Sending
 
     def _serve(self, leader: int, queues: list[PartitionQueue], now: float) -> float:
-        """Send to one broker as long as it may take more; gives when to come back."""
+        """Send to one broker as long as it may take more; returns when to come back."""
         node = self._nodes.get(leader)
         if node is None:
             node = self._nodes[leader] = NodeState(leader)
@@ -334,8 +334,8 @@ class Sender:
             return self._encode(queue, batch, now)
         except Exception:
             # Nothing of the load is under way: its partitions must not wait for an answer.
-            for one, _ in load:
-                one.outstanding -= 1
+            for waiting, _ in load:
+                waiting.outstanding -= 1
             raise
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch, now: float) -> bytearray:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from moldau.client.errors import TransactionAbortableError
 from moldau.client.producer.batch import ProducerBatch
 from moldau.client.producer.core import ProducerCore
-from moldau.client.producer.prepared import PreparedTransaction
+from moldau.client.producer.prepared_transaction import PreparedTransaction
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.transaction_requests import (
     PRODUCE_BEFORE_2,

@@ -108,9 +108,9 @@ class AsyncZooKeeperConsumer(AsyncClosing):
             self._raise_failure()
             # Asked at the moment of handing out: others may have taken over while this one waited.
             if self._session is not None and self._session.lease.held:
-                found = self._reading.take(max_records)
-                if found:
-                    return ConsumerRecords(found)
+                taken = self._reading.take(max_records)
+                if taken:
+                    return ConsumerRecords(taken)
             left = deadline - loop.time()
             if left <= 0:
                 return EMPTY
@@ -214,8 +214,8 @@ class AsyncZooKeeperConsumer(AsyncClosing):
         if missing:
             earliest = self.settings.reset == "earliest"
             spec = OffsetSpec.EARLIEST if earliest else OffsetSpec.LATEST
-            found = await list_offsets(self._cluster, dict.fromkeys(missing, spec))
-            positions |= {partition: answer.offset for partition, answer in found.items()}
+            starts = await list_offsets(self._cluster, dict.fromkeys(missing, spec))
+            positions |= {partition: answer.offset for partition, answer in starts.items()}
         await self._reading.add(positions)
 
     async def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:

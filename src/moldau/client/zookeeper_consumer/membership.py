@@ -166,7 +166,11 @@ class Membership:
         }
         mine = assign(self.consumer, subscriptions, partitions)
         await self._release(
-            [one for one, stream in self._claimed.items() if mine.get(one) != stream]
+            [
+                partition
+                for partition, stream in self._claimed.items()
+                if mine.get(partition) != stream
+            ]
         )
         for partition, stream in mine.items():
             if partition not in self._claimed and await self._claim(partition, stream):

@@ -15,10 +15,10 @@ async def read_offsets(
 ) -> dict[TopicPartition, int]:
     """The stored offsets, for those partitions that have one."""
     wanted = list(partitions)
-    found = await store.get_many([paths.offset(partition) for partition in wanted])
+    nodes = await store.get_many([paths.offset(partition) for partition in wanted])
     return {
         partition: decode_offset(partition, node[0])
-        for partition, node in zip(wanted, found, strict=True)
+        for partition, node in zip(wanted, nodes, strict=True)
         if node is not None
     }
 
@@ -43,7 +43,7 @@ async def write_offsets(
 
 
 async def _create(store: CoordinationStore, path: str, data: bytes) -> dict[str, bytes]:
-    """The first offset of a partition; answers what must be written again."""
+    """The first offset of a partition; returns what must be written again."""
     await store.ensure_path(path.rpartition("/")[0])
     try:
         await store.create(path, data)

@@ -44,7 +44,11 @@ class Reading:
 
     async def remove(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Hand nothing of them out any more; their positions."""
-        gone = {one: self._positions[one] for one in partitions if one in self._positions}
+        gone = {
+            partition: self._positions[partition]
+            for partition in partitions
+            if partition in self._positions
+        }
         await self._restart({k: v for k, v in self._positions.items() if k not in gone})
         return gone
 
@@ -52,7 +56,7 @@ class Reading:
         """The records that are there; raises what the reader cannot recover from."""
         if not self._ready:
             self._raise_failure()
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         while self._ready and max_records > 0:
             partition, records, high_watermark = self._ready.popleft()
             if len(records) > max_records:
@@ -60,11 +64,11 @@ class Reading:
                 self._ready.appendleft(rest)
                 records = records[:max_records]
             max_records -= len(records)
-            found.setdefault(partition, []).extend(records)
+            taken.setdefault(partition, []).extend(records)
             self._positions[partition] = records[-1].offset + 1
         if len(self._ready) < READ_AHEAD:
             self._room.set()
-        return found
+        return taken
 
     async def wait_for_news(self, timeout: float) -> None:
         """Wait until there are records, or something else to look at."""

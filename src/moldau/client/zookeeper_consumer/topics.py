@@ -44,11 +44,11 @@ class ClusterTopics:
             if node is not None:
                 return sorted(znodes.decode_topic(topic, node[0]).partitions)
         try:
-            found = sorted((await self._cluster.topic(topic)).partitions)
+            partitions = sorted((await self._cluster.topic(topic)).partitions)
         except UnknownTopicError:
-            found = []
-        self._told[topic] = len(found)
-        return found
+            partitions = []
+        self._told[topic] = len(partitions)
+        return partitions
 
     def _on_update(self, metadata: ClusterMetadata) -> None:
         """Metadata is asked for anew now and then: has a topic grown?"""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from moldau.client.producer.prepared import PreparedTransaction
+from moldau.client.producer.prepared_transaction import PreparedTransaction
 
 _VERSION: Final = 1
 

@@ -13,7 +13,7 @@ from moldau.client.admin.async_admin import AsyncAdmin
 from moldau.client.admin.types import TransactionDescription
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ProducerFencedError
-from moldau.client.producer.prepared import end_prepared, fence_off
+from moldau.client.producer.prepared_transaction import end_prepared, fence_off
 from moldau.errors import ErrorCode, KafkaError
 from moldau.spark.exactly_once.decision import TaskTransaction
 from moldau.spark.exactly_once.protocol import Fate

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import ProducerFencedError
-from moldau.client.producer.prepared import PreparedTransaction
+from moldau.client.producer.prepared_transaction import PreparedTransaction
 from moldau.client.producer.producer import Producer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.spark.exactly_once.decision import QueryName, TaskTransaction

@@ -1,19 +1,17 @@
-"""What was fetched and not polled yet; and the sessions in which it is fetched."""
+"""What was fetched and not polled yet."""
 
 from __future__ import annotations
-
-import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.consumer.fetch.buffer import FetchBuffer
-from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.consumer.fetch.session import FetchSession, Wanted
-from moldau.client.consumer.positions import Position
+from moldau.client.consumer.fetch.fetched import Convert, FetchedRecords
+from moldau.client.consumer.handover import Handover
+from moldau.client.consumer.partition_state import BufferSpace, PartitionState
+from moldau.client.consumer.position import Position
 from moldau.client.errors import SerializationError
-from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.records.builder import build_batch
 from moldau.records.consumer_record import ConsumerRecord
@@ -29,25 +27,29 @@ def fetched(partition: TopicPartition, first: int, count: int) -> FetchedRecords
     )
 
 
-class Taker:
-    """Takes from a buffer as a consumer does and remembers positions."""
+class Reader:
+    """Partitions, and what takes from them as a consumer does."""
 
-    def __init__(self, buffer: FetchBuffer) -> None:
-        self.buffer = buffer
-        self.positions: dict[TopicPartition, int] = {}
-        self.blocked: set[TopicPartition] = set()
+    def __init__(self, limit: int = 1_000_000) -> None:
+        self.space = BufferSpace(limit)
+        self.buffer = FetchBuffer(self.space, Handover(self.space))
+        self.states = {partition: PartitionState(partition, self.space) for partition in PARTITIONS}
+        for state in self.states.values():
+            state.seek(Position(0))
 
-    def take(self, limit: int, convert: object = None) -> dict[TopicPartition, list[int]]:
-        found = self.buffer.take(
-            limit,
-            lambda partition: partition not in self.blocked,
-            self._consumed,
-            convert,  # type: ignore[arg-type]
-        )
-        return {key: [record.offset for record in records] for key, records in found.items()}
+    def add(self, partition: TopicPartition, count: int) -> None:
+        state = self.states[partition]
+        first = state.fetch_from
+        self.buffer.add(state, fetched(partition, first, count), first + count)
 
-    def _consumed(self, partition: TopicPartition, position: Position) -> None:
-        self.positions[partition] = position.offset
+    def take(self, limit: int, convert: Convert | None = None) -> dict[TopicPartition, list[int]]:
+        taken = self.buffer.take(limit, convert)
+        return {key: [record.offset for record in records] for key, records in taken.items()}
+
+    def position(self, partition: TopicPartition) -> int:
+        position = self.states[partition].position
+        assert position is not None
+        return position.offset
 
 
 @given(
@@ -57,53 +59,60 @@ class Taker:
 def test_everything_comes_out_once_and_in_order(
     answers: list[tuple[TopicPartition, int]], limit: int
 ) -> None:
-    buffer = FetchBuffer(1_000_000)
-    ends = dict.fromkeys(PARTITIONS, 0)
+    reader = Reader()
     for partition, count in answers:
-        buffer.add(fetched(partition, ends[partition], count))
-        ends[partition] += count
-    taker = Taker(buffer)
+        reader.add(partition, count)
+    ends = {partition: state.fetch_from for partition, state in reader.states.items()}
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in PARTITIONS}
-    while found := taker.take(limit):
-        assert sum(map(len, found.values())) <= limit
-        for partition, offsets in found.items():
+    while taken := reader.take(limit):
+        assert sum(map(len, taken.values())) <= limit
+        for partition, offsets in taken.items():
             seen[partition] += offsets
-            assert taker.positions[partition] == offsets[-1] + 1
+            assert reader.position(partition) == offsets[-1] + 1
     assert seen == {partition: list(range(end)) for partition, end in ends.items()}
-    assert buffer.size == 0
+    assert reader.space.used == 0
 
 
 def test_no_partition_waits_for_another() -> None:
-    buffer = FetchBuffer(1_000_000)
+    reader = Reader()
     for partition in PARTITIONS:
-        buffer.add(fetched(partition, 0, 100))
-    taker = Taker(buffer)
-    served = [next(iter(taker.take(10))) for _ in range(8)]
+        reader.add(partition, 100)
+    served = [next(iter(reader.take(10))) for _ in range(8)]
     assert served == [*PARTITIONS, *PARTITIONS]
 
 
+def test_columns_take_turns_as_well() -> None:
+    reader = Reader()
+    for partition in PARTITIONS:
+        reader.add(partition, 5)
+        reader.add(partition, 5)
+    served = [list(reader.buffer.take_columns(5)) for _ in range(8)]
+    assert served == [[partition] for partition in (*PARTITIONS, *PARTITIONS)]
+    assert reader.buffer.take_columns(5) == {}
+
+
 def test_what_may_not_be_delivered_is_kept() -> None:
-    buffer = FetchBuffer(1_000_000)
+    reader = Reader()
     for partition in PARTITIONS[:2]:
-        buffer.add(fetched(partition, 0, 2))
-    taker = Taker(buffer)
-    taker.blocked = {PARTITIONS[0]}
-    assert taker.take(10) == {PARTITIONS[1]: [0, 1]}
-    assert taker.take(10) == {}
-    taker.blocked = set()
-    assert taker.take(10) == {PARTITIONS[0]: [0, 1]}
+        reader.add(partition, 2)
+    reader.states[PARTITIONS[0]].paused = True
+    assert reader.take(10) == {PARTITIONS[1]: [0, 1]}
+    assert reader.take(10) == {}
+    reader.states[PARTITIONS[0]].paused = False
+    assert reader.take(10) == {PARTITIONS[0]: [0, 1]}
 
 
 def test_room_is_what_is_not_taken() -> None:
-    one = fetched(PARTITIONS[0], 0, 10)
-    buffer = FetchBuffer(one.size + 5)
-    buffer.add(one)
-    assert (buffer.room, buffer.size_of(PARTITIONS[0])) == (5, one.size)
-    buffer.add(fetched(PARTITIONS[1], 0, 10))
-    assert buffer.room == 0
-    buffer.drop(PARTITIONS[0])
-    buffer.drop(PARTITIONS[1])
-    assert (buffer.room, buffer.size) == (one.size + 5, 0)
+    size = fetched(PARTITIONS[0], 0, 10).size
+    reader = Reader(size + 5)
+    reader.add(PARTITIONS[0], 10)
+    assert (reader.space.left, reader.states[PARTITIONS[0]].buffered) == (5, size)
+    reader.add(PARTITIONS[1], 10)
+    assert reader.space.left == 0
+    reader.states[PARTITIONS[0]].seek(Position(0))
+    reader.states[PARTITIONS[1]].close()
+    assert (reader.space.left, reader.space.used) == (size + 5, 0)
+    assert reader.take(10) == {}
 
 
 def test_a_failure_comes_after_the_records_before_it_and_stays() -> None:
@@ -115,70 +124,13 @@ def test_a_failure_comes_after_the_records_before_it_and_stays() -> None:
                 return index
         return len(records)
 
-    buffer = FetchBuffer(1_000_000)
-    buffer.add(fetched(PARTITIONS[0], 0, 10))
-    buffer.add(fetched(PARTITIONS[1], 0, 2))
-    taker = Taker(buffer)
-    assert taker.take(100, refuse_3) == {PARTITIONS[0]: [0, 1, 2]}
+    reader = Reader()
+    reader.add(PARTITIONS[0], 10)
+    reader.add(PARTITIONS[1], 2)
+    assert reader.take(100, refuse_3) == {PARTITIONS[0]: [0, 1, 2]}
     for _ in range(2):
         with pytest.raises(SerializationError):
-            taker.take(100, refuse_3)
-    assert taker.positions[PARTITIONS[0]] == 3
-    buffer.drop(PARTITIONS[0])
-    assert taker.take(100, refuse_3) == {PARTITIONS[1]: [0, 1]}
-
-
-ID = uuid.uuid4()
-
-
-def wanted(*offsets: int) -> dict[TopicPartition, Wanted]:
-    return {
-        TopicPartition("t", number): Wanted(ID, offset, 0, 1000)
-        for number, offset in enumerate(offsets)
-    }
-
-
-def asked(session: FetchSession, want: dict[TopicPartition, Wanted]):  # type: ignore[no-untyped-def]
-    fetch = session.next_fetch(want)
-    partitions = {p.partition: p.fetch_offset for topic in fetch.topics for p in topic.partitions}
-    return fetch.session_id, fetch.epoch, partitions, [f[2] for f in fetch.forgotten]
-
-
-def test_a_session_tells_what_has_changed() -> None:
-    session = FetchSession()
-    assert asked(session, wanted(0, 0)) == (0, 0, {0: 0, 1: 0}, [])
-    session.answered(0, 77)
-    assert asked(session, wanted(5, 0)) == (77, 1, {0: 5}, [])
-    session.answered(0, 77)
-    only_second = {TopicPartition("t", 1): Wanted(ID, 0, 0, 1000)}
-    assert asked(session, only_second) == (77, 2, {}, [[0]])
-    session.answered(0, 77)
-    assert asked(session, wanted(9, 0)) == (77, 3, {0: 9}, [])
-    assert session.topic_name(ID) == "t"
-
-
-@pytest.mark.parametrize(
-    ("code", "session_id"),
-    [
-        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
-        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 77),
-        (None, 77),
-    ],
-)
-def test_a_session_that_broke_begins_anew(code: ErrorCode | None, session_id: int) -> None:
-    session = FetchSession()
-    asked(session, wanted(0))
-    session.answered(0, 77)
-    asked(session, wanted(1))
-    if code is None:
-        session.failed()
-    else:
-        session.answered(code, 0)
-    assert asked(session, wanted(1)) == (session_id, 0, {0: 1}, [])
-
-
-def test_a_broker_without_sessions_is_told_everything_every_time() -> None:
-    session = FetchSession()
-    for _ in range(2):
-        assert asked(session, wanted(3, 4)) == (0, 0, {0: 3, 1: 4}, [])
-        session.answered(0, 0)
+            reader.take(100, refuse_3)
+    assert reader.position(PARTITIONS[0]) == 3
+    reader.states[PARTITIONS[0]].seek(Position(20))
+    assert reader.take(100, refuse_3) == {PARTITIONS[1]: [0, 1]}

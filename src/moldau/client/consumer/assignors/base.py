@@ -1,4 +1,4 @@
-"""What an assignor is given and what it answers: pure values, no cluster.
+"""What an assignor is given and what it returns: pure values, no cluster.
 
 The members of a classic group agree on an assignor by name; the leader runs it for all of them. So
 each one has to give the same answer in every client of the group: the names and the results here

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from moldau.client.components import load
 from moldau.client.consumer.assignors.base import Assignor, RebalanceProtocol
 from moldau.client.consumer.assignors.ceil import CeilAssignor
 from moldau.client.consumer.assignors.range import RangeAssignor
 from moldau.client.consumer.assignors.roundrobin import RoundRobinAssignor
 from moldau.client.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from moldau.client.plugins import load_plugin
 
 _KNOWN: dict[str, type[Assignor]] = {
     kind.name: kind
@@ -55,8 +55,8 @@ def _make(strategy: str | type[Assignor] | Assignor) -> Assignor:
         name = _java_name(name.removeprefix(_JAVA_PACKAGE))
     kind = _KNOWN.get(name)
     if kind is None and ("." in name or ":" in name):
-        found: Assignor = load(name, "partition.assignment.strategy")
-        return found
+        assignor: Assignor = load_plugin(name, "partition.assignment.strategy")
+        return assignor
     if kind is None:
         known = ", ".join(_KNOWN)
         raise ValueError(

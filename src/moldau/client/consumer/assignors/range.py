@@ -74,12 +74,12 @@ class _Topic:
         return max(0, self._each + (1 if self._extra > 0 else 0) - self._given[member])
 
     def give(self, member: str, partitions: Iterable[TopicPartition], plan: Plan) -> None:
-        given = list(partitions)
-        plan[member] += given
-        self._given[member] += len(given)
+        share = list(partitions)
+        plan[member] += share
+        self._given[member] += len(share)
         if self._given[member] > self._each:
             self._extra -= 1
-        gone = set(given)
+        gone = set(share)
         self._left = [partition for partition in self._left if partition not in gone]
 
     def hand_out(self, plan: Plan, may_have: Callable[[str, TopicPartition], bool]) -> None:

@@ -49,7 +49,7 @@ class StickyAssignor(Assignor):
         return bytes(put_partitions(bytearray(), self._owned) + _GENERATION.pack(self._generation))
 
     def assign(self, layout: Layout, members: Mapping[str, MemberSubscription]) -> Plan:
-        return balance(layout, members, {name: _claim(one) for name, one in members.items()})
+        return balance(layout, members, {name: _claim(member) for name, member in members.items()})
 
 
 class CooperativeStickyAssignor(Assignor):
@@ -69,7 +69,10 @@ class CooperativeStickyAssignor(Assignor):
         return _GENERATION.pack(self._generation)
 
     def assign(self, layout: Layout, members: Mapping[str, MemberSubscription]) -> Plan:
-        claims = {name: (_cooperative_generation(one), one.owned) for name, one in members.items()}
+        claims = {
+            name: (_cooperative_generation(member), member.owned)
+            for name, member in members.items()
+        }
         plan = balance(layout, members, claims)
         newest_last = sorted(claims, key=lambda name: claims[name][0])
         owner = {partition: name for name in newest_last for partition in members[name].owned}
@@ -104,8 +107,8 @@ def _cooperative_generation(member: MemberSubscription) -> int:
 def balance(layout: Layout, members: Mapping[str, MemberSubscription], claims: Claims) -> Plan:
     """A balanced plan that leaves partitions where they are as far as that is possible."""
     wanted = {
-        name: frozenset(topic for topic in one.topics if topic in layout)
-        for name, one in members.items()
+        name: frozenset(topic for topic in member.topics if topic in layout)
+        for name, member in members.items()
     }
     plan = _kept(layout, wanted, claims)
     if len(set(wanted.values())) <= 1:

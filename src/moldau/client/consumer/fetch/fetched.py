@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from moldau.client.consumer.fetch.transactions import AbortedTransactions
-from moldau.client.consumer.positions import Position
+from moldau.client.consumer.position import Position
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
 from moldau.records.batch import BatchHeader, iter_headers
@@ -89,10 +89,10 @@ class FetchedRecords:
 
     def take_columns(self) -> RecordColumns | None:
         """A whole batch, field by field; None when there are no more. Not to be mixed with take."""
-        found = self._next_visible()
-        if found is None:
+        batch = self._next_visible()
+        if batch is None:
             return None
-        at, header = found
+        at, header = batch
         columns = read_columns(self._data, at, check_crc=False)
         first = self.position.offset
         if columns.offsets and columns.offsets[0] < first:
@@ -120,10 +120,10 @@ class FetchedRecords:
             self.position = Position(upcoming.offset, upcoming.leader_epoch)
 
     def _decode_next(self) -> bool:
-        found = self._next_visible()
-        if found is None:
+        batch = self._next_visible()
+        if batch is None:
             return False
-        at, header = found
+        at, header = batch
         topic, number = self.partition
         try:
             self._decoded = read_consumer_records(

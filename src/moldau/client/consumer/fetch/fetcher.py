@@ -16,8 +16,7 @@ from typing import Any, Final
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.fetch.buffer import FetchBuffer
 from moldau.client.consumer.fetch.fetched import FetchedRecords
-from moldau.client.consumer.fetch.session import FetchSession, SessionFetch, Wanted
-from moldau.client.consumer.positions import PartitionState
+from moldau.client.consumer.partition_state import BufferSpace, PartitionState
 from moldau.client.consumer.reset import ResetKind, ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
@@ -25,18 +24,11 @@ from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError
 from moldau.client.metadata import NO_LEADER
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
+from moldau.fetch import FetchAnswer, FetchParams, FetchSession, PartitionFetch, fetch
 from moldau.model import TopicPartition
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.request_errors import error_of
-from moldau.wire.api import ApiKey
-from moldau.wire.errors import ProtocolError
-from moldau.wire.fetch import (
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
-    decode_fetch_response,
-    encode_fetch_request,
-)
+from moldau.wire.fetch import FetchedPartition
 
 logger: Final = logging.getLogger(__name__)
 
@@ -57,11 +49,6 @@ _TRY_AGAIN: Final = {
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-_SESSION_ERRORS: Final = {
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-}
 
 _Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
 """Each partition's state, its version and the offset asked for when the fetch was sent."""
@@ -73,6 +60,7 @@ class Fetcher:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
+        space: BufferSpace,
         buffer: FetchBuffer,
         policy: ResetPolicy,
         changed: Callable[[], None],
@@ -84,6 +72,7 @@ class Fetcher:
         self._settings = settings
         self._read_committed = settings.isolation_level == "read_committed"
         self._subscription = subscription
+        self._space = space
         self._buffer = buffer
         self._policy = policy
         self._changed = changed
@@ -91,29 +80,23 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._busy: set[int] = set()
         self._pause_until: dict[int, float] = {}
-        self._is_read = False
-        """Whether records were taken since a broker was last asked: full partitions get room soon,
-        also those whose turn has not come yet."""
         self._short_of_room = False
         self._tasks = Tasks()
 
-    def consumed(self) -> None:
-        self._is_read = True
-
-    def has_room_again(self, partitions: Iterable[TopicPartition]) -> bool:
+    def has_room_again(self, partitions: Iterable[PartitionState]) -> bool:
         """Whether there is something to fetch that there was no room for before."""
         if not self._short_of_room:
             return False
         limit = self._settings.max_partition_fetch_bytes
-        return any(self._buffer.size_of(partition) < limit for partition in partitions)
+        return any(state.buffered < limit for state in partitions)
 
     def step(self, now: float) -> None:
         """Send a fetch to every broker that is idle and has something for us."""
-        wanted: dict[int, dict[TopicPartition, Wanted]] = {}
+        wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         asked: dict[int, _Asked] = {}
         full: set[int] = set()
-        settings, buffer = self._settings, self._buffer
-        self._short_of_room = buffer.room <= 0
+        settings = self._settings
+        self._short_of_room = self._space.left <= 0
         if self._short_of_room:
             return
         for partition, state in self._subscription.partitions.items():
@@ -128,23 +111,25 @@ class Fetcher:
                 continue
             if node in self._busy or now < self._pause_until.get(node, 0.0):
                 continue
-            if buffer.size_of(partition) >= settings.max_partition_fetch_bytes:
+            if state.buffered >= settings.max_partition_fetch_bytes:
                 full.add(node)
                 self._short_of_room = True
                 continue
-            wanted.setdefault(node, {})[partition] = Wanted(
-                topic_id, state.fetch_from, epoch, settings.max_partition_fetch_bytes
+            wanted.setdefault(node, {})[partition] = PartitionFetch(
+                topic_id, state.fetch_from, settings.max_partition_fetch_bytes, epoch
             )
             # Now: before the fetch begins, a rebalance may take the partition, a seek move it.
             asked.setdefault(node, {})[partition] = (state, state.version, state.fetch_from)
         for node, partitions in wanted.items():
             self._busy.add(node)
             wait_ms = settings.fetch_max_wait_ms
-            if self._is_read and node in full:
+            # Records were taken lately: full partitions get room soon, also those whose turn has
+            # not come yet.
+            if self._buffer.is_read and node in full:
                 wait_ms = min(wait_ms, SHORT_WAIT_MS)
             self._tasks.start(self._fetch(node, partitions, asked[node], wait_ms))
         if wanted:
-            self._is_read = False
+            self._buffer.is_read = False
 
     def wake_at(self, now: float) -> float:
         """When a pause after a failure is over."""
@@ -179,54 +164,38 @@ class Fetcher:
         return node, topic.topic_id, info.leader_epoch
 
     async def _fetch(
-        self, node: int, wanted: dict[TopicPartition, Wanted], asked: _Asked, wait_ms: int
+        self, node: int, wanted: dict[TopicPartition, PartitionFetch], asked: _Asked, wait_ms: int
     ) -> None:
         session = self._sessions.setdefault(node, FetchSession())
         try:
             connection = await self._cluster.connection(node, "fetch")
-            request = self._request(session.next_fetch(wanted), wait_ms)
-            answer = await self._exchange(connection, request, wait_ms / 1000)
-        except asyncio.CancelledError:
-            session.failed()
-            raise
-        except (KafkaError, ProtocolError) as error:
-            session.failed()
+            answer = await fetch(
+                connection,
+                wanted,
+                self._params(wait_ms),
+                session=session,
+                within=self._settings.request_timeout,
+            )
+        except KafkaError as error:
             self._broker_failed(node, error, wanted)
         else:
             self._pause_until.pop(node, None)
-            session.answered(answer.error_code, answer.session_id)
-            self._answered(node, answer, session, asked)
+            self._answered(node, answer, asked)
             self._busy.discard(node)
         self._changed()
 
-    async def _exchange(self, connection: Any, request: FetchRequest, wait: float) -> FetchResponse:
-        version, frame = await connection.exchange(
-            ApiKey.FETCH,
-            lambda version, correlation_id, client_id: [
-                encode_fetch_request(version, correlation_id, client_id, request)
-            ],
-            within=wait + self._settings.request_timeout,
-        )
-        return decode_fetch_response(version, frame)[1]
-
-    def _request(self, session: SessionFetch, wait_ms: int) -> FetchRequest:
+    def _params(self, wait_ms: int) -> FetchParams:
         settings = self._settings
-        return FetchRequest(
-            replica_id=-1,
-            replica_epoch=-1,
+        return FetchParams(
             max_wait_ms=wait_ms,
             min_bytes=settings.fetch_min_bytes,
-            max_bytes=max(1, min(settings.fetch_max_bytes, self._buffer.room)),
-            isolation_level=1 if self._read_committed else 0,
-            session_id=session.session_id,
-            session_epoch=session.epoch,
-            topics=session.topics,
-            forgotten=session.forgotten,
+            max_bytes=max(1, min(settings.fetch_max_bytes, self._space.left)),
+            read_committed=self._read_committed,
             rack_id=settings.client_rack,
         )
 
     def _broker_failed(
-        self, node: int, error: Exception, wanted: dict[TopicPartition, Wanted]
+        self, node: int, error: KafkaError, wanted: dict[TopicPartition, PartitionFetch]
     ) -> None:
         logger.info("broker %d cannot be fetched from, trying again: %s", node, error)
         now = asyncio.get_running_loop().time()
@@ -240,33 +209,27 @@ class Fetcher:
             self._failed(error)
         self._cluster.request_update(*(partition.topic for partition in wanted))
 
-    def _answered(
-        self, node: int, answer: FetchResponse, session: FetchSession, asked: _Asked
-    ) -> None:
+    def _answered(self, node: int, answer: FetchAnswer, asked: _Asked) -> None:
         self.fetches += 1
-        if answer.throttle_ms > 0:  # a quota: the broker wants to be left in peace (KIP-219)
+        if answer.throttle_ms > 0:
             now = asyncio.get_running_loop().time()
             self._pause_until[node] = now + answer.throttle_ms / 1000
         error = error_of(answer.error_code)
         if error is not None:
-            if error.code not in _SESSION_ERRORS:
-                logger.warning("broker %d refused a fetch: %s", node, error.message)
-                now = asyncio.get_running_loop().time()
-                self._pause_until[node] = now + self._settings.retry_backoff_ms / 1000
+            logger.warning("broker %d refused a fetch: %s", node, error.message)
+            now = asyncio.get_running_loop().time()
+            self._pause_until[node] = now + self._settings.retry_backoff_ms / 1000
             return
-        for name, topic_id, results in answer.topics:
-            topic = name or (session.topic_name(topic_id) if topic_id is not None else "")
-            for result in results:
-                partition = TopicPartition(topic, result.partition)
-                state, version, offset = asked.get(partition, (None, 0, 0))
-                mine = self._subscription.partitions.get(partition)
-                if state is None or mine is not state or state.version != version:
-                    continue  # not ours any more, or somewhere else by now
-                failure = error_of(result.error_code)
-                if failure is None:
-                    self._take(partition, state, offset, result)
-                else:
-                    self._partition_failed(partition, state, offset, failure, result, answer)
+        for partition, result in answer.partitions.items():
+            state, version, offset = asked.get(partition, (None, 0, 0))
+            mine = self._subscription.partitions.get(partition)
+            if state is None or mine is not state or state.version != version:
+                continue  # not ours any more, or somewhere else by now
+            failure = error_of(result.error_code)
+            if failure is None:
+                self._take(partition, state, offset, result)
+            else:
+                self._partition_failed(partition, state, offset, failure, result, answer)
 
     def _take(
         self,
@@ -305,8 +268,7 @@ class Fetcher:
             )
             return
         if end > offset:
-            state.fetch_from = end
-            self._buffer.add(fetched)
+            self._buffer.add(state, fetched, end)
         else:
             state.retry_later(asyncio.get_running_loop().time() + 1.0)
             self._failed(
@@ -322,7 +284,7 @@ class Fetcher:
         offset: int,
         error: KafkaError,
         result: FetchedPartition,
-        answer: FetchResponse,
+        answer: FetchAnswer,
     ) -> None:
         now = asyncio.get_running_loop().time()
         state.retry_later(now + self._settings.retry_backoff_ms / 1000)
@@ -360,4 +322,3 @@ class Fetcher:
         else:
             logger.info("%s does not hold offset %d; reset", partition, offset)
             state.request_reset(self._policy)
-            self._buffer.drop(partition)

@@ -149,9 +149,9 @@ class ClassicMember(Member):
     # -- what is to be done
 
     def actions(self, now: float) -> list[Action]:
-        found: list[Action] = []
+        actions: list[Action] = []
         if self._poll_expired(now) and self.state in CLASSIC_PREDECESSORS[ClassicState.STALE]:
-            found += self._give_way()
+            actions += self._give_way()
         if self.state is ClassicState.STABLE and self._rejoin:
             self._become(ClassicState.UNJOINED)
         if self.state is ClassicState.UNJOINED and now >= self._retry_at:
@@ -159,11 +159,11 @@ class ClassicMember(Member):
             self._give_up_partitions()
         if self.state is ClassicState.PREPARING and not self._callbacks:
             self._become(ClassicState.JOINING)
-            found.append(self._join())
+            actions.append(self._join())
         if self._beat_is_due(now):
             self._beating = True
-            found.append(Beat(self.attempt, self._member_id, self._generation))
-        return [*found, *self._take_callbacks()]
+            actions.append(Beat(self.attempt, self._member_id, self._generation))
+        return [*actions, *self._take_callbacks()]
 
     def wake_at(self) -> float:
         if self.state in (ClassicState.LEFT, ClassicState.FAILED, ClassicState.STALE):
@@ -201,7 +201,9 @@ class ClassicMember(Member):
             if self._owned:
                 self._call_back(CallbackKind.REVOKED, self._owned)
         else:
-            unwanted = {one for one in self._owned if one.topic not in self._topics}
+            unwanted = {
+                partition for partition in self._owned if partition.topic not in self._topics
+            }
             if unwanted:
                 self._call_back(CallbackKind.REVOKED, unwanted)
 

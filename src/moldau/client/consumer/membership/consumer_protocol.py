@@ -137,9 +137,9 @@ class ConsumerProtocolMember(Member):
     # -- what is to be done
 
     def actions(self, now: float) -> list[Action]:
-        found: list[Action] = []
+        actions: list[Action] = []
         if self._poll_expired(now) and self.state in CONSUMER_PREDECESSORS[ConsumerState.STALE]:
-            found.append(self._goodbye())
+            actions.append(self._goodbye())
             self._start_over()
             self._callbacks.clear()
             self._fresh_callbacks.clear()
@@ -149,8 +149,8 @@ class ConsumerProtocolMember(Member):
         self._reconcile()
         if self._beat_is_due(now):
             self._beating = True
-            found.append(self._beat())
-        return [*found, *self._take_callbacks()]
+            actions.append(self._beat())
+        return [*actions, *self._take_callbacks()]
 
     def wake_at(self) -> float:
         if self.state in (ConsumerState.LEFT, ConsumerState.FAILED, ConsumerState.STALE):
@@ -184,9 +184,13 @@ class ConsumerProtocolMember(Member):
             return
         if self.state is ConsumerState.JOINING and not (wanted or not self.unknown_topics):
             return
-        revoked = {one for one, topic in self._owned.items() if wanted.get(one) != topic}
+        revoked = {
+            partition for partition, topic in self._owned.items() if wanted.get(partition) != topic
+        }
         kept = self._owned.keys() - revoked
-        self._joining = {one: topic for one, topic in wanted.items() if one not in kept}
+        self._joining = {
+            partition: topic for partition, topic in wanted.items() if partition not in kept
+        }
         self._become(ConsumerState.RECONCILING)
         if revoked:
             self._call_back(CallbackKind.REVOKED, revoked)

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer.commits import Commits
-from moldau.client.consumer.positions import NO_EPOCH, FetchState, PartitionState, Position
+from moldau.client.consumer.committer import Committer
+from moldau.client.consumer.partition_state import FetchState, PartitionState
+from moldau.client.consumer.position import NO_EPOCH, Position
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
@@ -24,7 +25,7 @@ logger: Final = logging.getLogger(__name__)
 Waiting = dict[TopicPartition, PartitionState]
 
 
-class PositionKeeper:
+class PositionLookups:
     """One look-up of each kind at a time; what fails is tried again after a pause."""
 
     def __init__(
@@ -32,8 +33,7 @@ class PositionKeeper:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
-        commits: Commits | None,
-        moved: Callable[[TopicPartition], None],
+        committer: Committer | None,
         changed: Callable[[], None],
         failed: Callable[[KafkaError], None],
     ) -> None:
@@ -42,8 +42,7 @@ class PositionKeeper:
         self._policy = ResetPolicy.parse(settings.auto_offset_reset)
         self._pause = settings.retry_backoff_ms / 1000
         self._subscription = subscription
-        self._commits = commits
-        self._moved = moved
+        self._committer = committer
         self._changed = changed
         self._failed = failed
         self._now_ms = cluster.machine.clock.now_ms
@@ -58,7 +57,7 @@ class PositionKeeper:
         waiting: dict[FetchState, Waiting] = {}
         for partition, state in self._subscription.partitions.items():
             if state.needs_work and now >= state.retry_at and not state.pending_revocation:
-                waiting.setdefault(state.state, {})[partition] = state
+                waiting.setdefault(state.fetch_state, {})[partition] = state
         for kind, partitions in waiting.items():
             if kind not in self._running:
                 self._running.add(kind)
@@ -93,16 +92,18 @@ class PositionKeeper:
             self._changed()
 
     async def _initialize(self, partitions: Waiting) -> None:
-        committed = {} if self._commits is None else await self._commits.committed_now(partitions)
+        committed = (
+            {} if self._committer is None else await self._committer.committed_now(partitions)
+        )
         without = []
         for partition, state in partitions.items():
             if self._is_over(partition, state, FetchState.INITIALIZING):
                 continue
-            found = committed.get(partition)
-            if found is not None:
-                epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
-                state.seek(Position(found.offset, epoch))
-                logger.debug("%s goes on at the committed offset %d", partition, found.offset)
+            last = committed.get(partition)
+            if last is not None:
+                epoch = NO_EPOCH if last.leader_epoch is None else last.leader_epoch
+                state.seek(Position(last.offset, epoch))
+                logger.debug("%s goes on at the committed offset %d", partition, last.offset)
             elif self._policy.timestamp(0) is None:
                 without.append(partition)
                 state.retry_later(self._now() + self._pause)
@@ -138,62 +139,53 @@ class PositionKeeper:
             else:
                 logger.info("%s is reset to offset %d", partition, answer.offset)
                 state.seek(Position(answer.offset, answer.leader_epoch), answer.leader_epoch)
-                self._moved(partition)
 
     async def _validate(self, partitions: Waiting) -> None:
         """Ask the new leaders where the epochs end that we have read (KIP-320)."""
         asked = {
-            partition: (state.position.offset_epoch, state.leader_epoch)
+            partition: (state.taken_to, state.leader_epoch, state.version)
             for partition, state in partitions.items()
-            if state.position is not None
+            if state.taken_to is not None
         }
-        versions = {partition: state.version for partition, state in partitions.items()}
-        answers = await epoch_ends(self._cluster, asked, within=0)
+        answers = await epoch_ends(
+            self._cluster,
+            {key: (place.offset_epoch, epoch) for key, (place, epoch, _) in asked.items()},
+            within=0,
+        )
         for partition, answer in answers.items():
-            state = partitions[partition]
+            state, (taken_to, _, version) = partitions[partition], asked[partition]
             if self._is_over(partition, state, FetchState.AWAIT_VALIDATION):
                 continue
-            position = state.position
-            if state.version != versions[partition] or position is None:
+            if state.version != version:
                 continue
-            if isinstance(answer, KafkaError):
-                if answer.code == ErrorCode.UNSUPPORTED_VERSION:
-                    state.validated()
-                else:
-                    self._later({partition: state}, answer)
-                continue
-            self._compare(partition, state, position, *answer)
+            if not isinstance(answer, KafkaError):
+                self._compare(state, taken_to, *answer)
+            elif answer.code == ErrorCode.UNSUPPORTED_VERSION:
+                state.validated(taken_to)
+            else:
+                self._later({partition: state}, answer)
 
-    def _compare(
-        self,
-        partition: TopicPartition,
-        state: PartitionState,
-        position: Position,
-        epoch: int,
-        end: int,
-    ) -> None:
-        if epoch >= 0 and end >= position.offset:
-            state.validated()
+    def _compare(self, state: PartitionState, taken_to: Position, epoch: int, end: int) -> None:
+        if epoch >= 0 and end >= taken_to.offset:
+            state.validated(taken_to)
             return
-        described = f"{partition}: the new leader's log ends at {end}, before {position.offset}"
+        partition = state.partition
+        described = f"{partition}: the new leader's log ends at {end}, before {taken_to.offset}"
         if self._policy.timestamp(0) is None:
             state.retry_later(float("inf"))
             self._failed(
                 OffsetOutOfRangeError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"{described}, and auto.offset.reset is none",
-                    {partition: position.offset},
+                    {partition: taken_to.offset},
                 )
             )
         elif epoch < 0 or end < 0:
             logger.warning("%s: the new leader knows nothing of what was read; reset", partition)
             state.request_reset(self._policy)
-            self._moved(partition)
         else:
             logger.warning("%s; going on there", described)
-            state.validated()
-            state.seek(Position(end, epoch), state.leader_epoch)
-            self._moved(partition)
+            state.truncate(Position(end, epoch))
 
     def _later(self, partitions: Waiting, error: KafkaError) -> None:
         """Try again after a pause, with newer metadata; or tell the user."""
@@ -211,7 +203,8 @@ class PositionKeeper:
     ) -> bool:
         """Whether somebody else has decided meanwhile."""
         return (
-            self._subscription.partitions.get(partition) is not state or state.state is not expected
+            self._subscription.partitions.get(partition) is not state
+            or state.fetch_state is not expected
         )
 
     def _now(self) -> float:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer.committed import NO_MEMBER, commit_offsets, fetch_committed
+from moldau.client.consumer.handover import Handover
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.consumer.membership.driver import GroupDriver
-from moldau.client.consumer.positions import NO_EPOCH, Position
+from moldau.client.consumer.offset_requests import NO_MEMBER, commit_offsets, fetch_committed
+from moldau.client.consumer.position import NO_EPOCH, Position
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
 from moldau.client.coordinators import Coordinator
@@ -44,12 +45,13 @@ _GOES_AWAY: Final = {
 }
 
 
-class Commits:
+class Committer:
     def __init__(
         self,
         cluster: Cluster,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
+        handover: Handover,
         coordinator: Coordinator,
         driver: GroupDriver,
         committed: Callable[[Offsets], None],
@@ -58,6 +60,7 @@ class Commits:
         self._cluster = cluster
         self._settings = settings
         self._subscription = subscription
+        self._handover = handover
         self._coordinator = coordinator
         self._driver = driver
         self._on_committed = committed
@@ -65,37 +68,28 @@ class Commits:
         self._tasks = Tasks()
         self.outcomes: deque[Callable[[], object]] = deque()
         """Callbacks of finished commits, to be called by the user's next poll."""
-        self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_at = 0.0
         self._auto_running = False
         self.committable: Callable[[Offsets], dict[TopicPartition, OffsetAndMetadata]] = dict
         """What may be committed instead of some offsets: large messages are not cut in two."""
-        self.held: Callable[[], Mapping[TopicPartition, Position | None]] = dict
-        """Positions before records that were taken and have not reached the user yet."""
 
     # -- which offsets
 
     def store(self, offsets: Offsets) -> None:
-        for partition in offsets:
-            self._subscription.state(partition)
-        self._stored.update(offsets)
-
-    def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in partitions:
-            self._stored.pop(partition, None)
+        states = [self._subscription.state(partition) for partition in offsets]
+        for state, offset in zip(states, offsets.values(), strict=True):
+            state.stored = offset
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, or what was stored instead."""
-        mine = self._subscription.partitions
-        if self._settings.enable_auto_offset_store:
-            held = self.held()
-            positions = {key: held.get(key, state.position) for key, state in mine.items()}
-            return {
-                partition: _committable(position)
-                for partition, position in positions.items()
-                if position is not None
-            }
-        return {key: offset for key, offset in self._stored.items() if key in mine}
+        states = self._subscription.partitions
+        if not self._settings.enable_auto_offset_store:
+            return {key: state.stored for key, state in states.items() if state.stored is not None}
+        return {
+            partition: _committable(position)
+            for partition, state in states.items()
+            if (position := self._handover.reached(state)) is not None
+        }
 
     # -- committing
 

@@ -18,7 +18,7 @@ from moldau.client.settings import ProducerSettings
 OnDelivery = Callable[[Delivery], object]
 
 
-class Prepared(NamedTuple):
+class PreparedRecord(NamedTuple):
     """A record with its bytes, on its way into the accumulator."""
 
     record: ProducerRecord
@@ -46,16 +46,16 @@ class Preparation:
             and self._partitioner is None
         )
 
-    def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Prepared:
+    def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> PreparedRecord:
         """The way of a record through interceptors and serializers, once."""
         record = _checked(record)
         if self._interceptors:
             record = _checked(self._interceptors.on_send(record))
         key = _serialize(self._key_serializer, record.topic, record.key, "key")
         value = _serialize(self._value_serializer, record.topic, record.value, "value")
-        return Prepared(record, key, value, on_delivery)
+        return PreparedRecord(record, key, value, on_delivery)
 
-    def partition_of(self, prepared: Prepared, metadata: ClusterMetadata) -> int | None:
+    def partition_of(self, prepared: PreparedRecord, metadata: ClusterMetadata) -> int | None:
         """Where a record goes by its own word or the partitioner's; None leaves it to the rules."""
         record = prepared.record
         if record.partition is not None or self._partitioner is None:
@@ -92,18 +92,18 @@ def _checked(record: ProducerRecord) -> ProducerRecord:
     return record._replace(headers=pairs(record.headers)) if record.headers else record
 
 
-def _serialize(serializer: Serialize | None, topic: str, given: Any, what: str) -> bytes | None:
-    if given is None:
+def _serialize(serializer: Serialize | None, topic: str, value: Any, what: str) -> bytes | None:
+    if value is None:
         return None
     if serializer is not None:
         try:
-            given = serializer(topic, given)
+            value = serializer(topic, value)
         except Exception as error:
             raise SerializationError(
                 f"The {what} of a record for {topic!r} cannot be serialized: {error}"
             ) from error
-    if given is None or isinstance(given, bytes):
-        return given
-    if isinstance(given, bytearray | memoryview):
-        return bytes(given)
-    raise needs_bytes(what, given)
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise needs_bytes(what, value)

@@ -112,11 +112,11 @@ async def fetch_committed(
     request = make(OffsetFetchRequest, groups=(group,), require_stable=True)
     by_name = any(partition.topic not in ids for partition in partitions)
     answer = await _ask(coordinator, ApiKey.OFFSET_FETCH, request, by_name=by_name)
-    (found,) = answer.groups
-    coordinator.check(found.error_code)
+    (committed,) = answer.groups
+    coordinator.check(committed.error_code)
     names = {topic_id: name for name, topic_id in ids.items()}
     offsets = {}
-    for topic, p in _partitions(found.topics):
+    for topic, p in _partitions(committed.topics):
         coordinator.check(p.error_code)
         if p.committed_offset >= 0:
             name = topic.name or names[topic.topic_id]

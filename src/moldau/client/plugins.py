@@ -8,16 +8,16 @@ from typing import Any
 from moldau.config.option import invalid_value
 
 
-def load(value: Any, setting: str) -> Any:
+def load_plugin(value: Any, setting: str) -> Any:
     """The object that a setting stands for; a class is called without arguments.
 
     Text is ``package.module:Name`` or ``package.module.Name``.
     """
-    found = _import(value, setting) if isinstance(value, str) else value
-    if not isinstance(found, type):
-        return found
+    plugin = _import(value, setting) if isinstance(value, str) else value
+    if not isinstance(plugin, type):
+        return plugin
     try:
-        return found()
+        return plugin()
     except TypeError as error:
         reason = f"cannot be made without arguments ({error}); give an instance instead"
         raise invalid_value(setting, value, reason) from error
@@ -35,9 +35,9 @@ def _import(path: str, setting: str) -> Any:
             "object itself",
         )
     try:
-        found = import_module(module)
+        plugin = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            plugin = getattr(plugin, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise invalid_value(setting, path, str(error)) from error
-    return found
+    return plugin

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import given
+from moldau.client import arguments
 from moldau.client.admin.types import Outcome
 from moldau.client.consumer.types import places
 from moldau.errors import ErrorCode, KafkaError
@@ -16,24 +16,24 @@ P = TopicPartition("t", 0)
 
 
 def test_names() -> None:
-    assert given.names(iter(["a", "b"]), "delete_topics()") == ["a", "b"]
+    assert arguments.names(iter(["a", "b"]), "delete_topics()") == ["a", "b"]
     with pytest.raises(TypeError, match=r"^delete_topics\(\) takes a list of names; this is one"):
-        given.names("abc", "delete_topics()")
+        arguments.names("abc", "delete_topics()")
     with pytest.raises(TypeError, match=r"^delete_topics\(\) takes names; b'a' is none$"):
-        given.names([b"a"], "delete_topics()")
+        arguments.names([b"a"], "delete_topics()")
 
 
 @pytest.mark.parametrize("wrong", ["t", ("t",), ("t", "0"), (0, "t"), None, 5])
 def test_what_is_no_partition(wrong: Any) -> None:
     with pytest.raises(TypeError, match="a TopicPartition is needed, not"):
-        given.partition(wrong)
+        arguments.partition(wrong)
 
 
 def test_partitions() -> None:
-    assert given.partitions([("t", 0)], "assign()") == [P]
+    assert arguments.partitions([("t", 0)], "assign()") == [P]
     for wrong in ("topic", P):
         with pytest.raises(TypeError, match=r"assign\(\) takes a list of TopicPartitions, not"):
-            given.partitions(wrong, "assign()")
+            arguments.partitions(wrong, "assign()")
 
 
 def test_offsets_by_partition() -> None:

@@ -1,12 +1,12 @@
-"""What a consumer can be asked: about its own state, its group, and the cluster."""
+"""What a consumer can be asked about: its own state, its group, and the cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from moldau.client import given
-from moldau.client.consumer.commits import Commits
+from moldau.client import arguments
+from moldau.client.consumer.committer import Committer
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.types import ConsumerGroupMetadata
 from moldau.client.errors import TimedOutError
@@ -17,7 +17,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 
-class ConsumerQuestions:
+class ConsumerQueries:
     """The part of ``AsyncConsumer`` that changes nothing."""
 
     settings: ConsumerSettings
@@ -47,9 +47,9 @@ class ConsumerQuestions:
                 while True:
                     core.news.clear()
                     core.raise_failure()
-                    found = core.subscription.state(partition).position
-                    if found is not None:
-                        return found.offset
+                    position = core.subscription.state(partition).position
+                    if position is not None:
+                        return position.offset
                     await core.news.wait()
         except TimeoutError:
             raise TimedOutError(f"No position of {partition} after {within:g} s") from None
@@ -69,11 +69,11 @@ class ConsumerQuestions:
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing is."""
-        commits = self._group("committed()")
-        wanted = given.partitions(partitions, "committed()")
+        committer = self._group("committed()")
+        wanted = arguments.partitions(partitions, "committed()")
         within = self._api_timeout if timeout is None else timeout
-        found = await commits.committed(wanted, within) if wanted else {}
-        return {partition: found.get(partition) for partition in wanted}
+        offsets = await committer.committed(wanted, within) if wanted else {}
+        return {partition: offsets.get(partition) for partition in wanted}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """For ``producer.send_offsets_to_transaction``."""
@@ -91,30 +91,27 @@ class ConsumerQuestions:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        found = await self._list_offsets(
-            dict.fromkeys(given.partitions(partitions, "beginning_offsets()"), OffsetSpec.EARLIEST),
-            timeout,
-        )
-        return {partition: at.offset for partition, at in found.items()}
+        wanted = arguments.partitions(partitions, "beginning_offsets()")
+        offsets = await self._list_offsets(dict.fromkeys(wanted, OffsetSpec.EARLIEST), timeout)
+        return {partition: at.offset for partition, at in offsets.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offsets after the last record that this consumer can see."""
-        found = await self._list_offsets(
-            dict.fromkeys(given.partitions(partitions, "end_offsets()"), OffsetSpec.LATEST), timeout
-        )
-        return {partition: at.offset for partition, at in found.items()}
+        wanted = arguments.partitions(partitions, "end_offsets()")
+        offsets = await self._list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), timeout)
+        return {partition: at.offset for partition, at in offsets.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time in milliseconds; None where there is none."""
-        wanted = given.by_partition(timestamps, "offsets_for_times()")
+        wanted = arguments.by_partition(timestamps, "offsets_for_times()")
         if any(timestamp < 0 for timestamp in wanted.values()):
             raise ValueError("a timestamp is not negative")
-        found = await self._list_offsets(wanted, timeout)
-        return {key: at if at.offset >= 0 else None for key, at in found.items()}
+        offsets = await self._list_offsets(wanted, timeout)
+        return {key: at if at.offset >= 0 else None for key, at in offsets.items()}
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         info = await self._core.cluster.topic(topic, within=self._api_timeout)
@@ -130,10 +127,10 @@ class ConsumerQuestions:
     def _api_timeout(self) -> float:
         return self.settings.default_api_timeout_ms / 1000
 
-    def _group(self, what: str) -> Commits:
-        if self._core.commits is None:
+    def _group(self, what: str) -> Committer:
+        if self._core.committer is None:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"{what} needs a group.id")
-        return self._core.commits
+        return self._core.committer
 
     async def _list_offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None
