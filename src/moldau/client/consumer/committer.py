@@ -36,6 +36,7 @@ _FENCED: Final = {
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
 }
 _GOES_AWAY: Final = {
     ErrorCode.NOT_COORDINATOR,

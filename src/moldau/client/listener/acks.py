@@ -37,6 +37,11 @@ class AckTracker:
         return len(self._pending)
 
     @property
+    def next_offset(self) -> int:
+        """The offset after the last delivered record, -1 before any delivery."""
+        return self._next
+
+    @property
     def unfinished(self) -> int:
         return len(self._pending) - len(self._finished)
 
@@ -67,6 +72,20 @@ class AckTracker:
             self.finished(offset)
             return False
         return True
+
+    def go_back(self, offset: int) -> None:
+        """The log was cut off at this offset, which is next: what was delivered from it on is gone.
+
+        What may be committed goes back with it.
+        """
+        self._pending = deque(entry for entry in self._pending if entry[0] < offset)
+        self._finished = {finished for finished in self._finished if finished < offset}
+        self._skip = frozenset(finished for finished in self._skip if finished < offset)
+        self._next = offset
+        self._batch_ends = deque(end for end in self._batch_ends if end < offset)
+        if self._batches is not None and self._batches.offset > offset:
+            self._batches = None
+        self.end_batch()
 
     def end_batch(self) -> None:
         """What was delivered since the last call came together."""

@@ -8,15 +8,19 @@ what is seen again after a crash.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from moldau.client.listener.finished import read_finished
 from moldau.client.listener.work import Ordering, PartitionWork, Work
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
+
+logger: Final = logging.getLogger(__name__)
 
 
 class Dispatcher:
@@ -89,11 +93,24 @@ class Dispatcher:
         work = self._partitions.get(partition)
         if work is None or work.closed:
             return
+        if records and records[0].offset < work.tracker.next_offset:
+            self._go_back(work, records[0].offset)
         for record in records:
             head = work.enter(record, self._due_of(record))
             if head is not None:
                 self._make_ready(head, now)
         work.tracker.end_batch()
+
+    def _go_back(self, work: PartitionWork, offset: int) -> None:
+        """The log goes on before what was read of it: its end was lost, and with it what was
+        committed there.
+        """
+        last = work.tracker.next_offset - 1
+        logger.warning(
+            "%s goes on at offset %d, after %d: its end was lost", work.partition, offset, last
+        )
+        work.go_back(offset)
+        self._committed.pop(work.partition, None)
 
     def next(self, now: float) -> Work | None:
         """The record to begin with, partitions taking turns; None if none may begin now."""
@@ -129,6 +146,8 @@ class Dispatcher:
         work.finished = True
         if work.handled:
             work.owner.unacknowledged -= 1
+        if work.lost:
+            return 0
         tracker = work.owner.tracker
         if not self._whole_batches:
             return tracker.finished(work.record.offset)
@@ -140,6 +159,10 @@ class Dispatcher:
         """Handle a record again later; its lane waits for it, its place at work is free."""
         if work.owner.closed:
             self.drop(work)
+            return
+        if work.lost:
+            work.finished = True
+            self.handled(work, now)
             return
         self._stop_running(work)
         work.due = due
@@ -153,7 +176,7 @@ class Dispatcher:
 
     def next_due(self) -> float | None:
         """When the next delayed record may begin."""
-        while self._delayed and self._delayed[0][2].owner.closed:
+        while self._delayed and self._delayed[0][2].is_over:
             heappop(self._delayed)
         return self._delayed[0][0] if self._delayed else None
 
@@ -210,7 +233,7 @@ class Dispatcher:
     def _wake_delayed(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:
             work = heappop(self._delayed)[2]
-            if not work.owner.closed:
+            if not work.is_over:
                 work.owner.ready.append(work)
 
     def _stop_running(self, work: Work) -> None:

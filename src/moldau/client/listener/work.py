@@ -29,7 +29,17 @@ class Ordering(Enum):
 class Work:
     """One record to be handled, perhaps more than once."""
 
-    __slots__ = ("attempts", "due", "finished", "handled", "lane", "owner", "record", "running")
+    __slots__ = (
+        "attempts",
+        "due",
+        "finished",
+        "handled",
+        "lane",
+        "lost",
+        "owner",
+        "record",
+        "running",
+    )
 
     def __init__(
         self, record: ConsumerRecord, owner: PartitionWork, lane: Hashable, due: float
@@ -46,6 +56,13 @@ class Work:
         """The handler is through with it."""
         self.finished = False
         """It counts for commits; with manual acknowledgment that may be later."""
+        self.lost = False
+        """The log has lost it since: it counts for nothing."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no handler may begin with it any more."""
+        return self.lost or self.owner.closed
 
     def __repr__(self) -> str:
         record = self.record
@@ -107,6 +124,19 @@ class PartitionWork:
             return lane[0]
         del self._lanes[work.lane]
         return None
+
+    def go_back(self, offset: int) -> None:
+        """The log was cut off at this offset: forget what lay there; what runs may still finish."""
+        self.tracker.go_back(offset)
+        for name, lane in tuple(self._lanes.items()):
+            for work in lane:
+                work.lost |= work.record.offset >= offset
+            kept = deque(work for work in lane if work.running or not work.lost)
+            if kept:
+                self._lanes[name] = kept
+            else:
+                del self._lanes[name]
+        self.ready = deque(work for work in self.ready if not work.lost)
 
     def close(self) -> None:
         """Forget what no handler has begun with; what runs may still finish."""

@@ -95,6 +95,15 @@ def test_after_a_lost_answer_everything_is_told_so_that_the_assignment_comes_aga
     assert not script.beat().full
 
 
+def test_a_group_that_the_coordinator_has_lost_is_joined_anew() -> None:
+    script = Script()
+    script.settle(0)
+    script.fail(ErrorCode.GROUP_ID_NOT_FOUND)
+    script.carry_out(CallbackKind.LOST)
+    beat = script.beat([0])
+    assert (beat.epoch, beat.owned) == (0, {})
+
+
 def test_an_answer_lost_while_partitions_are_given_up_is_asked_for_again_too() -> None:
     script = Script()
     script.settle(0, 1)

@@ -48,6 +48,65 @@ def test_a_partition_is_handled_one_by_one() -> None:
     assert offsets_of(begin_all(dispatcher)) == [1]
 
 
+def test_a_log_that_lost_its_end_is_handled_from_where_it_goes_on() -> None:
+    dispatcher = Dispatcher(Ordering.PARTITION, concurrency=8, queue_size=20)
+    dispatcher.assign([FIRST])
+    dispatcher.add(FIRST, [record(n) for n in range(8)], 0.0)
+    for _ in range(3):
+        (work,) = begin_all(dispatcher)
+        finish(dispatcher, work)
+    assert dispatcher.offsets()[FIRST].offset == 3
+    dispatcher.add(FIRST, [record(5, b"new")], 0.0)
+    for offset in (3, 4):
+        (work,) = begin_all(dispatcher)
+        assert work.record.offset == offset, "what the log still has is handled"
+        finish(dispatcher, work)
+    (work,) = begin_all(dispatcher)
+    assert (work.record.offset, work.record.key) == (5, b"new")
+    finish(dispatcher, work)
+    assert dispatcher.offsets()[FIRST].offset == 6
+    assert begin_all(dispatcher) == []
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+@pytest.mark.parametrize("whole_batches", [False, True])
+def test_what_is_committed_goes_back_with_the_log(ordering: Ordering, whole_batches: bool) -> None:
+    dispatcher = Dispatcher(ordering, concurrency=8, queue_size=20, whole_batches=whole_batches)
+    dispatcher.assign([FIRST])
+    dispatcher.add(FIRST, [record(n) for n in range(6)], 0.0)
+    while started := begin_all(dispatcher):
+        for work in started:
+            finish(dispatcher, work)
+    dispatcher.committed(dispatcher.offsets())
+    assert dispatcher.offsets() == {}
+    dispatcher.add(FIRST, [record(2, b"new")], 0.0)
+    (work,) = begin_all(dispatcher)
+    assert dispatcher.offsets()[FIRST].offset == 2
+    finish(dispatcher, work)
+    assert dispatcher.offsets()[FIRST].offset == 3
+
+
+@pytest.mark.parametrize("fate", ["finished", "retried"])
+def test_a_record_that_was_lost_while_its_handler_ran_counts_for_nothing(fate: str) -> None:
+    dispatcher = Dispatcher(Ordering.UNORDERED, concurrency=8, queue_size=20)
+    dispatcher.assign([FIRST])
+    dispatcher.add(FIRST, [record(0), record(1)], 0.0)
+    first, lost = begin_all(dispatcher)
+    finish(dispatcher, first)
+    dispatcher.add(FIRST, [record(1, b"new")], 0.0)
+    if fate == "finished":
+        finish(dispatcher, lost)
+    else:
+        dispatcher.retry(lost, 5.0, 0.0)
+        assert dispatcher.next_due() is None
+    assert dispatcher.offsets()[FIRST].offset == 1, "another record is at its offset now"
+    (new,) = begin_all(dispatcher)
+    assert new.record.key == b"new"
+    finish(dispatcher, new)
+    assert dispatcher.offsets()[FIRST].offset == 2
+    assert dispatcher.running == 0
+
+
 def test_keys_run_beside_each_other_and_each_in_order() -> None:
     dispatcher = Dispatcher(Ordering.KEY, concurrency=8, queue_size=10)
     dispatcher.assign([FIRST])

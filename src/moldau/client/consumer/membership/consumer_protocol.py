@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from moldau.client.consumer.membership.actions import (
@@ -23,6 +24,13 @@ from moldau.client.consumer.membership.states import CONSUMER_PREDECESSORS, Cons
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+
+_FENCED: Final = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    # All its members were gone, or a coordinator lost its state with its disk: join anew.
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -258,7 +266,7 @@ class ConsumerProtocolMember(Member):
         # The lost answer may have carried the assignment, which only a full request brings again.
         self._tell_all = True
         self._tell_owned = True
-        if error.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        if error.code in _FENCED:
             self._fenced()
         elif error.retriable or error.code in _AGAIN:
             self._next_beat = now + self._options.retry_backoff
