@@ -27,6 +27,9 @@ from moldau.machine.disk import Buffer, DiskUsage
 
 SECTOR: Final = 512
 
+_CLOSED: Final = -1
+"""Instead of a life: nobody's."""
+
 _Write: TypeAlias = tuple[int, bytes]
 """Position and bytes; a truncation is (size, b"")."""
 
@@ -150,6 +153,7 @@ class MemoryFile:
     def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
         self._disk = disk
         self._life = disk.life
+        """Of the process that opened the file."""
         self._node = node
         self.path = path
         self.size = len(node.data)
@@ -195,7 +199,7 @@ class MemoryFile:
         return None
 
     def close(self) -> None:
-        pass
+        self._life = _CLOSED
 
 
 class MemoryMapping:
@@ -215,7 +219,9 @@ class MemoryLock:
         self._path = path
 
     def release(self) -> None:
-        self._disk.locked.discard(self._path)
+        # By then it may be somebody else's.
+        if self._disk.locks.get(self._path) is self:
+            del self._disk.locks[self._path]
 
 
 class MemoryDisk:
@@ -227,7 +233,7 @@ class MemoryDisk:
         """Bytes that fit on the disk; None for no limit."""
         self.bytes_read: Counter[str] = Counter()
         self.operations: Counter[str] = Counter()
-        self.locked: set[str] = set()
+        self.locks: dict[str, MemoryLock] = {}
         self.now_ms = 0
         """The time that files get when they are appended to."""
         self.life = 0
@@ -263,7 +269,8 @@ class MemoryDisk:
     def next_life(self) -> None:
         """The process that used the disk was killed: what it wrote stays, what it holds refuses."""
         self.life += 1
-        self.locked.clear()
+        self.locks.clear()
+        _unmap(self._root)
 
     def unsynced(self) -> list[tuple[str, int]]:
         """Files with content that a power cut may take, and how many bytes of it there are."""
@@ -296,7 +303,7 @@ class MemoryDisk:
         if self._off:
             return OSError(errno.EIO, "the machine is off", path)
         if life is not None and life != self.life:
-            return OSError(errno.EBADF, "the process that opened the file has ended", path)
+            return OSError(errno.EBADF, "the file is closed, or its process has ended", path)
         if self.guard is not None:
             self.guard(operation, path)
         self.operations[operation] += 1
@@ -444,11 +451,12 @@ class MemoryDisk:
         self._file(path).truncate(size)
 
     def lock(self, path: str) -> MemoryLock | None:
+        self.check("lock", path)
         self._file(path, create=True)
-        if path in self.locked:
+        if path in self.locks:
             return None
-        self.locked.add(path)
-        return MemoryLock(self, path)
+        lock = self.locks[path] = MemoryLock(self, path)
+        return lock
 
     # The tree ------------------------------------------------------------------------------------
 
@@ -486,6 +494,15 @@ def _sync_tree(node: _Node) -> None:
     if isinstance(node, _DirNode):
         for child in node.entries.values():
             _sync_tree(child)
+
+
+def _unmap(directory: _DirNode) -> None:
+    """Stores into a mapping of a process that is gone reach the file no more."""
+    for node in directory.entries.values():
+        if isinstance(node, _DirNode):
+            _unmap(node)
+        elif node.mapped:
+            node.data = bytearray(node.data)
 
 
 def _unsynced(directory: _DirNode, path: str) -> Iterator[tuple[str, int]]:

@@ -81,7 +81,7 @@ class Broker:
         self.runner = ScriptedRunner(self.disk)
 
     async def start(self) -> None:
-        self.disk.locked.clear()
+        self.disk.locks.clear()
         self.manager = LogManager(
             self.disk, ["/data"], BROKER, self.clock, run_here, lambda: self.runner
         )
