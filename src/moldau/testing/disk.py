@@ -183,6 +183,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self._disk.check("truncate", self.path, self._life)
         self._node.truncate(size)
+        self._node.modified_ms = self._disk.now_ms
         self.size = size
 
     def preallocate(self, size: int) -> None:
@@ -296,14 +297,15 @@ class MemoryDisk:
             raise error
 
     def fault(self, operation: str, path: str, life: int | None = None) -> OSError | None:
-        """The error that this operation is to fail with, if it is.
+        """Returns the error that this operation is to fail with, if it is, perhaps half done.
 
-        ``life`` is that of the process which opened the file.
+        ``life`` is that of the process which opened the file; if it is over, or the machine off,
+        nothing is done at all.
         """
         if self._off:
-            return OSError(errno.EIO, "the machine is off", path)
+            raise OSError(errno.EIO, "the machine is off", path)
         if life is not None and life != self.life:
-            return OSError(errno.EBADF, "the file is closed, or its process has ended", path)
+            raise OSError(errno.EBADF, "the file is closed, or its process has ended", path)
         if self.guard is not None:
             self.guard(operation, path)
         self.operations[operation] += 1
@@ -367,6 +369,7 @@ class MemoryDisk:
         node.truncate(0)
         if data:
             node.write(0, data)
+        node.modified_ms = self.now_ms
 
     def write_atomic(self, path: str, data: bytes) -> None:
         self.write(path + ".tmp", data)
@@ -448,7 +451,9 @@ class MemoryDisk:
 
     def truncate(self, path: str, size: int) -> None:
         self.check("truncate", path)
-        self._file(path).truncate(size)
+        node = self._file(path)
+        node.truncate(size)
+        node.modified_ms = self.now_ms
 
     def lock(self, path: str) -> MemoryLock | None:
         self.check("lock", path)

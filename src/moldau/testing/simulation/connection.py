@@ -384,9 +384,10 @@ class SimulatedEnd:
 
     def process_ended(self) -> None:
         """The process was killed: the system closes its socket, what it has sent goes out."""
-        # It may just have read what came last.
-        has_unread = self._unread and self._network.random.random() < 0.5
-        self._shut(Signal.RESET if has_unread else Signal.END)
+        if self.state is not EndState.CLOSED:
+            # It may just have read what came last.
+            has_unread = self._unread and self._network.random.random() < 0.5
+            self._shut(Signal.RESET if has_unread else Signal.END)
 
     def refuse(self) -> None:
         """Nobody has taken the connection, and nobody will."""

@@ -537,7 +537,8 @@ def test_gather_and_task_groups(loop: SimulatedLoop) -> None:
             group.create_task(fail())
 
     async def work() -> None:
-        assert await asyncio.gather(asyncio.sleep(2, "a"), asyncio.sleep(1, "b")) == ["a", "b"]
+        results = await asyncio.gather(asyncio.sleep(2, "a"), asyncio.sleep(1, "b"))
+        assert list(results) == ["a", "b"]
         with pytest.raises(ExceptionGroup) as caught:
             await fail_together()
         assert caught.group_contains(ValueError)
