@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, TypeAlias
+from zlib import crc32
 
 from moldau.machine.disk import Buffer, DiskUsage
 
@@ -410,7 +411,8 @@ class MemoryDisk:
 
     def listdir(self, path: str) -> list[str]:
         self.check("listdir", path)
-        return list(self._dir(path).entries)
+        # In no order that a program could rely on, as file systems do.
+        return sorted(self._dir(path).entries, key=lambda name: crc32(name.encode()))
 
     def makedirs(self, path: str) -> None:
         self.check("makedirs", path)
