@@ -8,11 +8,14 @@ process does nothing.
 from __future__ import annotations
 
 import asyncio
+import asyncio.events
 import logging
 import warnings
 from collections.abc import Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
+
+from moldau.testing.simulation.errors import ProcessEnded
 
 _PRUNE_AT: Final = 256
 _MOST_AWAITS: Final = 100
@@ -32,16 +35,29 @@ class KeptTasks:
             self._tasks = [task for task in self._tasks if not task.done()]
             self._prune_at = max(_PRUNE_AT, 2 * len(self._tasks))
 
-    def close(self) -> None:
-        """End what has not ended, for good; this is the end of the world."""
-        with _silence():
+    def close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End what has not ended, for good; this is the end of the world.
+
+        The loop is closed already, but a task still finds it: nothing else may take its place.
+        """
+        with _silence(), _running(loop):
             while self._tasks:
                 tasks, self._tasks = self._tasks, []
                 for task in tasks:
                     coroutine = task.get_coro()
                     if not task.done() and coroutine is not None:
                         task._log_destroy_pending = False  # type: ignore[attr-defined]
-                        _close(coroutine)
+                        _end(coroutine)
+
+
+@contextmanager
+def _running(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    before = asyncio.events._get_running_loop()
+    asyncio.events._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.events._set_running_loop(before)
 
 
 @contextmanager
@@ -57,9 +73,8 @@ def _silence() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _close(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
-    for _ in range(_MOST_AWAITS):
-        # RuntimeError: it does not end, but waits once more. Anything else was its last word.
-        with suppress(BaseException):
-            coroutine.close()
-            return
+def _end(coroutine: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
+    # Not close(), which gives up on the inner ones as soon as one of them waits for something else.
+    with suppress(BaseException):
+        for _ in range(_MOST_AWAITS):
+            coroutine.throw(ProcessEnded("the world has ended"))

@@ -224,7 +224,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._ready = deque(maxlen=0)
         self._timers.clear()
-        self._tasks.close()
+        self._tasks.close(self)
 
     # What tasks and futures need -----------------------------------------------------------------
 

@@ -133,7 +133,7 @@ class Process:
     def bury(self) -> None:
         """Let go of what it left behind, at the end of the world."""
         # In its own context: whatever the tasks still try to do, the machine refuses.
-        self.context.run(self.tasks.close)
+        self.context.run(self.tasks.close, self._loop)
 
 
 def _nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterator
 
 import pytest
@@ -101,7 +100,6 @@ def test_nothing_runs_on_a_node_that_is_not_running(simulation: Simulation, node
             node.kill()
 
     simulation.run(story())
-    gc.collect()
 
 
 def test_who_stops_waiting_lets_the_process_go_on(simulation: Simulation, node: Node) -> None:
