@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -187,7 +187,7 @@ def test_what_is_not_there_cannot_be_moved_listed_measured_or_removed_with_all_i
     place: tuple[Disk, str],
 ) -> None:
     disk, root = place
-    for attempt in (
+    attempts: list[Callable[[], object]] = [
         lambda: disk.rename(f"{root}/a", f"{root}/b"),
         lambda: disk.listdir(f"{root}/a"),
         lambda: disk.size(f"{root}/a"),
@@ -196,7 +196,8 @@ def test_what_is_not_there_cannot_be_moved_listed_measured_or_removed_with_all_i
         lambda: disk.truncate(f"{root}/a", 0),
         lambda: disk.write(f"{root}/a/b", b""),
         lambda: disk.open(f"{root}/a/b", create=True),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(FileNotFoundError):
             attempt()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -142,12 +143,13 @@ def test_a_guard_may_keep_an_operation_from_happening() -> None:
     disk = durable_disk()
     file = disk.open("/d/a", create=True)
     disk.guard = refuse
-    for attempt in (
+    attempts: list[Callable[[], object]] = [
         lambda: file.append(b"1"),
         lambda: disk.write("/d/b", b""),
         lambda: disk.remove("/d/a"),
         lambda: disk.lock("/d/c"),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(PermissionError):
             attempt()
     disk.guard = None

@@ -105,7 +105,9 @@ def test_a_run_lasts_as_long_as_told(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = iter(range(1000))
-    monkeypatch.setattr(running.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(
+        "moldau.testing.simulation.running.time.monotonic", lambda: float(next(seconds))
+    )
     assert run("--minutes", "0.1", "--first", "1", "--jobs", "1", "--lives", "1000000") == 1
     lives = int(capsys.readouterr().out.split(" lives, ")[0].split()[-1])
     assert 1 < lives < 10
