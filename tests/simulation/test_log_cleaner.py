@@ -63,7 +63,7 @@ class Table:
         self.sequences = dict.fromkeys((1, 2, 3), 0)
 
     async def start(self) -> None:
-        self.disk.locked.clear()
+        self.disk.locks.clear()
         self.manager = LogManager(
             loop_machine(self.disk, ManualClock(self.now_ms)),
             ["/data"],

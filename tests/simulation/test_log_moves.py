@@ -116,7 +116,7 @@ async def test_a_crash_at_any_operation_leaves_one_complete_log(power_cut: bool)
             await run.go()
         await kill_everything()
         disk.heal()
-        disk.locked.clear()
+        disk.locks.clear()
         again = Broker(disk.power_cut() if power_cut else disk, DIRS, CONFIG)
         manager = await again.start()
         log = manager.logs[A0]

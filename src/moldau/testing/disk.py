@@ -22,10 +22,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, TypeAlias
+from zlib import crc32
 
 from moldau.machine.disk import Buffer, DiskUsage
 
 SECTOR: Final = 512
+
+_CLOSED: Final = -1
+"""Instead of a life: nobody's."""
 
 _Write: TypeAlias = tuple[int, bytes]
 """Position and bytes; a truncation is (size, b"")."""
@@ -150,6 +154,7 @@ class MemoryFile:
     def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
         self._disk = disk
         self._life = disk.life
+        """Of the process that opened the file."""
         self._node = node
         self.path = path
         self.size = len(node.data)
@@ -179,6 +184,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self._disk.check("truncate", self.path, self._life)
         self._node.truncate(size)
+        self._node.modified_ms = self._disk.now_ms
         self.size = size
 
     def preallocate(self, size: int) -> None:
@@ -195,7 +201,7 @@ class MemoryFile:
         return None
 
     def close(self) -> None:
-        pass
+        self._life = _CLOSED
 
 
 class MemoryMapping:
@@ -215,7 +221,9 @@ class MemoryLock:
         self._path = path
 
     def release(self) -> None:
-        self._disk.locked.discard(self._path)
+        # By then it may be somebody else's.
+        if self._disk.locks.get(self._path) is self:
+            del self._disk.locks[self._path]
 
 
 class MemoryDisk:
@@ -227,7 +235,7 @@ class MemoryDisk:
         """Bytes that fit on the disk; None for no limit."""
         self.bytes_read: Counter[str] = Counter()
         self.operations: Counter[str] = Counter()
-        self.locked: set[str] = set()
+        self.locks: dict[str, MemoryLock] = {}
         self.now_ms = 0
         """The time that files get when they are appended to."""
         self.life = 0
@@ -263,7 +271,8 @@ class MemoryDisk:
     def next_life(self) -> None:
         """The process that used the disk was killed: what it wrote stays, what it holds refuses."""
         self.life += 1
-        self.locked.clear()
+        self.locks.clear()
+        _unmap(self._root)
 
     def unsynced(self) -> list[tuple[str, int]]:
         """Files with content that a power cut may take, and how many bytes of it there are."""
@@ -289,14 +298,15 @@ class MemoryDisk:
             raise error
 
     def fault(self, operation: str, path: str, life: int | None = None) -> OSError | None:
-        """The error that this operation is to fail with, if it is.
+        """Returns the error that this operation is to fail with, if it is, perhaps half done.
 
-        ``life`` is that of the process which opened the file.
+        ``life`` is that of the process which opened the file; if it is over, or the machine off,
+        nothing is done at all.
         """
         if self._off:
-            return OSError(errno.EIO, "the machine is off", path)
+            raise OSError(errno.EIO, "the machine is off", path)
         if life is not None and life != self.life:
-            return OSError(errno.EBADF, "the process that opened the file has ended", path)
+            raise OSError(errno.EBADF, "the file is closed, or its process has ended", path)
         if self.guard is not None:
             self.guard(operation, path)
         self.operations[operation] += 1
@@ -360,6 +370,7 @@ class MemoryDisk:
         node.truncate(0)
         if data:
             node.write(0, data)
+        node.modified_ms = self.now_ms
 
     def write_atomic(self, path: str, data: bytes) -> None:
         self.write(path + ".tmp", data)
@@ -400,7 +411,8 @@ class MemoryDisk:
 
     def listdir(self, path: str) -> list[str]:
         self.check("listdir", path)
-        return list(self._dir(path).entries)
+        # In no order that a program could rely on, as file systems do.
+        return sorted(self._dir(path).entries, key=lambda name: crc32(name.encode()))
 
     def makedirs(self, path: str) -> None:
         self.check("makedirs", path)
@@ -441,14 +453,17 @@ class MemoryDisk:
 
     def truncate(self, path: str, size: int) -> None:
         self.check("truncate", path)
-        self._file(path).truncate(size)
+        node = self._file(path)
+        node.truncate(size)
+        node.modified_ms = self.now_ms
 
     def lock(self, path: str) -> MemoryLock | None:
+        self.check("lock", path)
         self._file(path, create=True)
-        if path in self.locked:
+        if path in self.locks:
             return None
-        self.locked.add(path)
-        return MemoryLock(self, path)
+        lock = self.locks[path] = MemoryLock(self, path)
+        return lock
 
     # The tree ------------------------------------------------------------------------------------
 
@@ -486,6 +501,15 @@ def _sync_tree(node: _Node) -> None:
     if isinstance(node, _DirNode):
         for child in node.entries.values():
             _sync_tree(child)
+
+
+def _unmap(directory: _DirNode) -> None:
+    """Stores into a mapping of a process that is gone reach the file no more."""
+    for node in directory.entries.values():
+        if isinstance(node, _DirNode):
+            _unmap(node)
+        elif node.mapped:
+            node.data = bytearray(node.data)
 
 
 def _unsynced(directory: _DirNode, path: str) -> Iterator[tuple[str, int]]:

@@ -55,6 +55,8 @@ class OsFile:
         os.posix_fallocate(self._fd, 0, size)
 
     def sync(self) -> None:
+        if self._fd < 0:  # of all calls only this one takes it for a mistake of the caller
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fsync(self._fd)
 
     def fileno(self) -> int | None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.connection import SimulatedEnd
+    from moldau.testing.simulation.host import Host
 
 
 @dataclass(slots=True)
@@ -16,9 +21,13 @@ class Quality:
     slow: float = 0.01
     """How many of all packets take much longer, as after a retransmission."""
     slowest: float = 0.05
+    split: float = 0.05
+    """How many of all packets arrive in two pieces."""
     bytes_per_second: float = 100e6
+    """What all connections from one host to another share."""
     window: int = 256 * 1024
-    """Bytes that may be under way, or wait to be read, before a sender has to wait."""
+    """Bytes that may be under way, or wait to be read, before a sender has to wait; as it is when
+    a connection begins."""
 
     def delay(self, random: Random) -> float:
         if random.random() < self.slow:
@@ -26,20 +35,36 @@ class Quality:
         return self.shortest + random.random() * (self.longest - self.shortest)
 
 
-class Links:
-    """Which hosts reach which; each direction on its own."""
+class Link:
+    """The way from one host to another; the way back is another."""
 
-    def __init__(self) -> None:
-        self._cut: dict[tuple[str, str], None] = {}
+    __slots__ = ("_is_cut", "_stalled", "_target", "free_at", "leads")
 
-    def cut(self, source: str, target: str) -> None:
-        self._cut[source, target] = None
+    def __init__(self, target: Host) -> None:
+        self._target = target
+        self._is_cut = False
+        self._stalled: dict[SimulatedEnd, None] = {}
+        self.leads = target.is_up
+        """Whether what is sent arrives."""
+        self.free_at = 0.0
+        """When the last byte that was given to it will have left."""
 
-    def heal(self, source: str, target: str) -> None:
-        self._cut.pop((source, target), None)
+    def cut(self) -> None:
+        self._is_cut = True
+        self.look_again()
 
-    def heal_all(self) -> None:
-        self._cut.clear()
+    def heal(self) -> None:
+        self._is_cut = False
+        self.look_again()
 
-    def leads(self, source: str, target: str) -> bool:
-        return (source, target) not in self._cut
+    def look_again(self) -> None:
+        """If it leads once more, what got lost is sent again."""
+        self.leads = self._target.is_up and not self._is_cut
+        if self.leads:
+            stalled, self._stalled = self._stalled, {}
+            for end in stalled:
+                end.send_again()
+
+    def stall(self, end: SimulatedEnd) -> None:
+        """What this end sends does not get through for now."""
+        self._stalled[end] = None

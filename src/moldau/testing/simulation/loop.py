@@ -5,46 +5,60 @@ the order of their times, and of their making where the times are equal, so a ru
 what the callbacks do. Each callback belongs to the simulated process (``Process``) in whose context
 it was made: those of a process that has ended are dropped, those of one that is paused are held
 until it goes on.
+
+What asyncio's loops have beside timers and tasks (sockets, executors, signals) is not here: a
+program gets that from its machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import asyncio.events
-import heapq
+import logging
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextvars import Context, copy_context
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from heapq import heappop, heappush
+from typing import Any, Final, TypeVar
 
 from moldau.testing.simulation.errors import (
     ProcessEnded,
     SimulationStuckError,
     SimulationTooLongError,
 )
-from moldau.testing.simulation.process import PROCESS
+from moldau.testing.simulation.kept_tasks import KeptTasks
+from moldau.testing.simulation.process import PROCESS, ProcessState
 
 T = TypeVar("T")
+
+logger = logging.getLogger("asyncio")
+"""Where asyncio's own loops tell of exceptions that nobody caught."""
 
 RESOLUTION: Final = 1e-6
 MOST_CALLBACKS_AT_ONCE: Final = 200_000
 """Programs that do so much without any time passing go round in circles."""
 
+_RUNNING: Final = ProcessState.RUNNING
+
 
 class SimulatedHandle:
-    """A callback that is due at some time; holds on to nothing once it has run or is cancelled."""
+    """A callback that is due; cancelled, it holds on to nothing."""
 
-    __slots__ = ("args", "callback", "context", "process")
+    __slots__ = ("_when", "args", "callback", "context", "process")
 
     def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        when: float,
     ) -> None:
         self.callback: Callable[..., object] | None = callback
         self.args = args
         self.context = context
         self.process = context.get(PROCESS)
+        self._when = when
 
     def cancel(self) -> None:
         self.callback = None
@@ -52,6 +66,9 @@ class SimulatedHandle:
 
     def cancelled(self) -> bool:
         return self.callback is None
+
+    def when(self) -> float:
+        return self._when
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -65,14 +82,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """A heap; the number keeps those of one time in the order of their making."""
         self._stopping = False
         self._closed = False
-        self.callbacks = 0
-        """How many callbacks have run."""
-        self._callbacks_before = 0
+        self._tasks = KeptTasks()
+        """Those of the world."""
         self.time_limit = float("inf")
         """Virtual seconds after which a run is given up."""
-        self.on_error: Callable[[dict[str, Any]], object] = _print_error
-        """Called with what asyncio tells of an exception that nobody caught."""
-        self._hooks = sys.get_asyncgen_hooks()
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -82,7 +95,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # a handle of our own
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> SimulatedHandle:
-        handle = SimulatedHandle(callback, args, _given(context))
+        if context is None:
+            context = copy_context()
+        handle = SimulatedHandle(callback, args, context, self._now)
         self._ready.append(handle)
         return handle
 
@@ -93,11 +108,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> SimulatedHandle:
-        self._made += 1
         # As with a real clock, some time passes before a timer fires, however little was left.
-        when = max(when, self._now + RESOLUTION)
-        handle = SimulatedHandle(callback, args, _given(context))
-        heapq.heappush(self._timers, (when, self._made, handle))
+        soonest = self._now + RESOLUTION
+        if when < soonest:
+            when = soonest
+        if context is None:
+            context = copy_context()
+        handle = SimulatedHandle(callback, args, context, when)
+        self._made += 1
+        heappush(self._timers, (when, self._made, handle))
         return handle
 
     def call_later(  # type: ignore[override]
@@ -109,80 +128,87 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> SimulatedHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def call_soon_threadsafe(  # type: ignore[override]  # there is one thread
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> SimulatedHandle:
-        return self.call_soon(callback, *args, context=context)
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there is one thread
 
     # Running -------------------------------------------------------------------------------------
 
     def run_until_complete(self, future: Any) -> Any:
         task = asyncio.ensure_future(future, loop=self)
-        task.add_done_callback(lambda _: self.stop())
-        self.run_forever()
+        task.add_done_callback(self._stop_with)
+        try:
+            self.run_forever()
+        finally:
+            task.remove_done_callback(self._stop_with)
         if not task.done():
-            raise SimulationStuckError(f"nothing is left to happen, but {task} has not ended")
+            raise SimulationStuckError("nothing is left to happen, but the end is not reached")
         return task.result()
 
+    def _stop_with(self, _future: object) -> None:
+        self.stop()
+
     def run_forever(self) -> None:
-        previous = asyncio.events._get_running_loop()
+        """Run until somebody calls ``stop``, or nothing is left that could happen."""
+        if asyncio.events._get_running_loop() is not None:
+            raise RuntimeError("a simulation cannot run while an event loop is running")
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._close_generator)
         asyncio.events._set_running_loop(self)
-        sys.set_asyncgen_hooks(finalizer=self._close_generator)
         self._stopping = False
         try:
-            while not self._stopping and self._run_next():
-                pass
+            self._run()
         finally:
-            sys.set_asyncgen_hooks(*self._hooks)
-            asyncio.events._set_running_loop(previous)
+            asyncio.events._set_running_loop(None)
+            sys.set_asyncgen_hooks(*hooks)
 
-    def _run_next(self) -> bool:
-        """Run one callback, letting time pass if need be; False if nothing is left."""
+    def _run(self) -> None:
+        ready = self._ready
+        callbacks_left = MOST_CALLBACKS_AT_ONCE
+        while not self._stopping:
+            if not ready:
+                if not self._let_time_pass():
+                    return
+                callbacks_left = MOST_CALLBACKS_AT_ONCE
+            handle = ready.popleft()
+            callback = handle.callback
+            if callback is None:
+                continue
+            process = handle.process
+            if process is not None and process.state is not _RUNNING:
+                process.defer(handle)
+                continue
+            callbacks_left -= 1
+            if not callbacks_left:
+                raise SimulationStuckError(f"no end of callbacks at {self._now:.6f} s: {callback}")
+            try:
+                handle.context.run(callback, *handle.args)
+            except ProcessEnded:
+                continue
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                message = f"Exception in callback {callback!r}"
+                handle.context.run(
+                    self.call_exception_handler, {"message": message, "exception": error}
+                )
+
+    def _let_time_pass(self) -> bool:
+        """Make ready what is due next; False if nothing is."""
         ready, timers = self._ready, self._timers
-        if not ready:
-            while timers and timers[0][2].callback is None:
-                heapq.heappop(timers)
-            if not timers:
-                return False
-            self._let_time_pass(timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            handle = heapq.heappop(timers)[2]
-            if handle.callback is not None:
-                ready.append(handle)
-        self._run(ready.popleft())
+        while timers and timers[0][2].callback is None:
+            heappop(timers)
+        if not timers:
+            return False
+        now = timers[0][0]
+        if now > self.time_limit:
+            raise SimulationTooLongError(f"it is not over after {self.time_limit:g} s")
+        self._now = now
+        while timers and timers[0][0] <= now:
+            ready.append(heappop(timers)[2])
         return True
 
-    def _let_time_pass(self, until: float) -> None:
-        if until > self._now:
-            if until > self.time_limit:
-                raise SimulationTooLongError(f"it is not over after {self.time_limit:g} s")
-            self._now = until
-            self._callbacks_before = self.callbacks
-        elif self.callbacks - self._callbacks_before > MOST_CALLBACKS_AT_ONCE:
-            raise SimulationStuckError(f"no end of callbacks at {self._now:.6f} s")
-
-    def _run(self, handle: SimulatedHandle) -> None:
-        callback = handle.callback
-        if callback is None:
-            return
-        process = handle.process
-        if process is not None and not process.admits(handle):
-            return
-        self.callbacks += 1
-        try:
-            handle.context.run(callback, *handle.args)
-        except ProcessEnded:
-            pass
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            self.call_exception_handler(
-                {"message": f"Exception in callback {callback!r}", "exception": error}
-            )
-
-    def requeue(self, handle: SimulatedHandle) -> None:
-        """Run a handle after all that was held back while its process was paused."""
-        self._ready.append(handle)
+    def run_first(self, handles: Sequence[SimulatedHandle]) -> None:
+        """Run these before anything that is ready: they were due before it, but held back."""
+        self._ready.extendleft(reversed(handles))
 
     def stop(self) -> None:
         self._stopping = True
@@ -194,20 +220,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
+        """Nothing runs any more; who still asks for something gets silence."""
         self._closed = True
-        self._ready.clear()
+        self._ready = deque(maxlen=0)
         self._timers.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        self._tasks.close(self)
 
     # What tasks and futures need -----------------------------------------------------------------
 
@@ -222,11 +239,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
         **_kwargs: Any,
     ) -> asyncio.Task[T]:
-        context = _given(context)
+        context = copy_context() if context is None else context
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
         process = context.get(PROCESS)
-        if process is not None:
-            process.keep(task)
+        (self._tasks if process is None else process.tasks).keep(task)
         return task
 
     def get_debug(self) -> bool:
@@ -236,23 +252,22 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         del enabled
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.on_error(context)
+        error = context.get("exception")
+        about = "".join(
+            f"\n{key}: {value!r}"
+            for key, value in context.items()
+            if key not in ("message", "exception")
+        )
+        logger.error("%s%s", context["message"], about, exc_info=error)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if not isinstance(context.get("exception"), ProcessEnded):
-            self.on_error(context)
+        # Nobody misses what dies with its process, or with the world.
+        if not self._closed and not isinstance(context.get("exception"), ProcessEnded):
+            self.default_exception_handler(context)
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self.create_task(generator.aclose())
+        if not self._closed:
+            self.create_task(generator.aclose())
 
     async def shutdown_asyncgens(self) -> None:
         return
-
-
-def _given(context: Context | None) -> Context:
-    # Not "or": a context without variables is false.
-    return copy_context() if context is None else context
-
-
-def _print_error(context: dict[str, Any]) -> None:
-    sys.stderr.write(f"{context}\n")

@@ -7,11 +7,13 @@ from contextvars import copy_context
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from moldau.machine import Receiver, Transport
 from moldau.testing.simulation.acceptor import SimulatedAcceptor
-from moldau.testing.simulation.connection import EndState, Segment, SimulatedEnd
-from moldau.testing.simulation.links import Links, Quality
+from moldau.testing.simulation.connection import Segment, SimulatedEnd
+from moldau.testing.simulation.host import Host
+from moldau.testing.simulation.links import Quality
 from moldau.testing.simulation.loop import SimulatedLoop
 from moldau.testing.simulation.process import Process
 from moldau.testing.simulation.recorder import Recorder
@@ -19,8 +21,9 @@ from moldau.testing.simulation.recorder import Recorder
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-_RETRY: Final = 1.0
-"""A handshake that gets no answer is begun again after so many seconds."""
+_FIRST_RETRY: Final = 1.0
+"""A handshake that gets no answer is begun again after so many seconds, then after twice as many,
+and so on."""
 _FIRST_FREE_PORT: Final = 32_768
 
 
@@ -34,115 +37,102 @@ class SimulatedNetwork:
         self.random = random
         self.recorder = recorder
         self.quality = Quality()
-        self.links = Links()
-        self._up: dict[str, bool] = {}
-        self._acceptors: dict[tuple[str, int], SimulatedAcceptor] = {}
-        self._ends: dict[SimulatedEnd, None] = {}
-        self._held: dict[SimulatedEnd, None] = {}
+        self._hosts: dict[str, Host] = {}
         self._ports = count(_FIRST_FREE_PORT)
 
     def network_of(self, host: str, process: Process) -> HostNetwork:
         """Returns the network as a process on a host sees it."""
-        return HostNetwork(self, host, process)
+        return HostNetwork(self, self._hosts[host], process)
 
     # Hosts ---------------------------------------------------------------------------------------
 
-    def host_is(self, host: str, *, up: bool) -> None:
-        self._up[host] = up
+    def add_host(self, name: str) -> None:
+        self._hosts[name] = Host(name)
 
-    def is_up(self, host: str) -> bool:
-        return self._up.get(host, False)
+    def power_on(self, name: str) -> None:
+        """What is sent to the host arrives again."""
+        self._switch(self._hosts[name], up=True)
 
-    def power_lost(self, host: str) -> None:
+    def power_off(self, name: str) -> None:
         """The connections of a host are gone without a word."""
-        self._up[host] = False
-        for end in self._ends_of(host):
-            end.forget()
-            del self._ends[end]
+        host = self._hosts[name]
+        self._switch(host, up=False)
+        for end in host.ends():
+            end.lose_power()
+
+    def _switch(self, host: Host, *, up: bool) -> None:
+        if host.is_up != up:
+            host.is_up = up
+            for other in self._hosts.values():
+                other.way_to(host).look_again()
 
     # Trouble -------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str, *, both_ways: bool = True) -> None:
         """Nothing gets from one host to the other any more."""
-        self.links.cut(source, target)
+        first, second = self._hosts[source], self._hosts[target]
+        first.way_to(second).cut()
         if both_ways:
-            self.links.cut(target, source)
+            second.way_to(first).cut()
         self.recorder.record(source, "cut off", "from" if both_ways else "on the way to", target)
 
     def heal(self) -> None:
         """Everybody reaches everybody; what was lost on the way is sent again."""
-        self.links.heal_all()
         self.recorder.record("network", "healed")
-        held, self._held = self._held, {}
-        for end in held:
-            end.send_again()
+        for host in self._hosts.values():
+            for way in host.ways:
+                way.heal()
 
     def reset_connections(self, first: str, second: str) -> None:
         """Break every connection between two hosts."""
         self.recorder.record(first, "reset", "connections with", second)
-        for end in self._ends_of(first):
-            if end.other.host == second:
+        for end in self._hosts[first].ends():
+            if end.peer_host == second:
                 end.reset()
                 end.other.reset()
 
-    def hold(self, end: SimulatedEnd) -> None:
-        """What this end sends does not get through for now."""
-        self._held[end] = None
-
     def delivered(self, end: SimulatedEnd, segment: Segment) -> None:
         """Something has got through."""
-        size = len(segment) if isinstance(segment, bytes) else segment.name
-        self.recorder.record(end.host, "→", end.other.host, size)
-        if self.recorder.keeps and isinstance(segment, bytes):
-            for words in end.conversation.hear(segment, from_client=end.is_client):
-                self.recorder.tell(end.host, "says", f"to {end.peer}:", words)
-
-    def _ends_of(self, host: str) -> list[SimulatedEnd]:
-        self._ends = {
-            end: None
-            for end in self._ends
-            if end.state is not EndState.CLOSED or end.has_segments_under_way
-        }
-        return [end for end in self._ends if end.host == host]
+        record = self.recorder.record
+        if isinstance(segment, bytes):
+            record(end.host.name, "→", end.peer_host, len(segment), crc32(segment))
+            if self.recorder.keeps:
+                for words in end.conversation.hear(segment, from_client=end.is_client):
+                    self.recorder.tell(end.host.name, "says", f"to {end.peer}:", words)
+        else:
+            record(end.host.name, "→", end.peer_host, segment.name)
 
     # Connecting ----------------------------------------------------------------------------------
 
-    def bind(self, host: str, port: int, process: Process) -> SimulatedAcceptor:
-        port = port or next(self._ports)
-        if (host, port) in self._acceptors:
-            raise OSError(98, f"cannot listen on {host}:{port}: Address already in use")
-        acceptor = self._acceptors[host, port] = SimulatedAcceptor(self, host, port, process)
-        return acceptor
-
-    def forget_acceptor(self, host: str, port: int) -> None:
-        self._acceptors.pop((host, port), None)
+    def bind(self, host: Host, port: int, process: Process) -> SimulatedAcceptor:
+        return SimulatedAcceptor(self.loop, host, port or next(self._ports), process)
 
     async def connect(
-        self, source: str, process: Process, host: str, port: int, receiver: Receiver
+        self, source: Host, process: Process, host: str, port: int, receiver: Receiver
     ) -> Transport:
         """Try until the peer answers one way or the other."""
-        if host not in self._up:
+        target = self._hosts.get(host)
+        if target is None:
             raise ConnectionError(f"cannot find the address of {host}")
+        there, back = source.way_to(target), target.way_to(source)
+        retry = _FIRST_RETRY
         while True:
             await asyncio.sleep(2 * self.quality.delay(self.random))
-            acceptor = self._acceptors.get((host, port))
-            reaches = self.links.leads(source, host) and self.links.leads(host, source)
-            if reaches and self.is_up(host):
-                if acceptor is None or acceptor.process.has_ended:
-                    raise ConnectionRefusedError(
-                        111, f"cannot connect to {host}:{port}: Connection refused"
-                    )
+            if there.leads and back.leads:
+                acceptor = target.listening.get(port)
+                if acceptor is None:
+                    raise ConnectionError(f"cannot connect to {host}:{port}: Connection refused")
                 if acceptor.takes_more:
                     break
-            await asyncio.sleep(_RETRY)
-        name = f"{source}:{next(self._ports)}"
-        ours = SimulatedEnd(self, source, process, f"{host}:{port}")
-        theirs = SimulatedEnd(self, host, acceptor.process, name)
+            await asyncio.sleep(retry)
+            retry *= 2
+        ours = SimulatedEnd(self, source, process, target, f"{host}:{port}")
+        peer = f"{source.name}:{next(self._ports)}"
+        theirs = SimulatedEnd(self, target, acceptor.process, source, peer)
         ours.other, theirs.other = theirs, ours
         theirs.conversation = ours.conversation
         theirs.is_client = False
-        self._ends[ours] = self._ends[theirs] = None
-        self.recorder.record(source, "connected", "to", f"{host}:{port}")
+        self.recorder.record(source.name, "connected", "to", f"{host}:{port}")
         ours.attach(receiver)
         acceptor.came(theirs)
         return ours
@@ -151,7 +141,7 @@ class SimulatedNetwork:
 class HostNetwork:
     """The ``Network`` of one process."""
 
-    def __init__(self, network: SimulatedNetwork, host: str, process: Process) -> None:
+    def __init__(self, network: SimulatedNetwork, host: Host, process: Process) -> None:
         self._network = network
         self._host = host
         self._process = process
@@ -160,6 +150,7 @@ class HostNetwork:
         self, host: str, port: int, *, receive_buffer_bytes: int = -1, send_buffer_bytes: int = -1
     ) -> SimulatedAcceptor:
         del host, receive_buffer_bytes, send_buffer_bytes  # every host has one address
+        self._process.check_alive()
         return self._network.bind(self._host, port, self._process)
 
     async def connect(
@@ -183,7 +174,7 @@ class HostNetwork:
             raise TimeoutError(f"no connection to {host}:{port} within {within:g} s") from None
 
     def host_name(self) -> str:
-        return self._host
+        return self._host.name
 
     async def reachable_host(self) -> str:
-        return self._host
+        return self._host.name

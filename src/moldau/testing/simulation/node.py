@@ -32,13 +32,12 @@ class _Limits:
 
 
 class _Signals:
-    """The world asks a process to stop by calling what it has left here."""
-
     def __init__(self) -> None:
-        self.on_stop_callbacks: list[Callable[[], object]] = []
+        self.callbacks: list[Callable[[], object]] = []
+        """What the process wants to be called when it is asked to stop."""
 
     def on_stop(self, callback: Callable[[], object]) -> None:
-        self.on_stop_callbacks.append(callback)
+        self.callbacks.append(callback)
 
 
 class Node:
@@ -66,7 +65,8 @@ class Node:
         self._recorder = recorder
         self._random = random
         self._lives: list[Process] = []
-        network.host_is(name, up=True)
+        self._signals = _Signals()
+        network.add_host(name)
 
     def __repr__(self) -> str:
         return f"<node {self.name}>"
@@ -81,10 +81,11 @@ class Node:
         """Begin a new life; returns the machine for whatever is to run in it."""
         if self.is_running:
             raise RuntimeError(f"{self.name} is running")
-        process = Process(f"{self.name}#{len(self._lives) + 1}", self._loop.requeue)
+        process = Process(f"{self.name}#{len(self._lives) + 1}", self._loop)
         self.process = process
         self._lives.append(process)
-        self._network.host_is(self.name, up=True)
+        self._signals = _Signals()
+        self._network.power_on(self.name)
         self.disk.guard = self._guard
         self._recorder.record(self.name, "starts", process.name)
         random = self._random
@@ -100,7 +101,7 @@ class Node:
             disk=self.disk,
             processes=self.processes,
             network=self._network.network_of(self.name, process),
-            signals=_Signals(),
+            signals=self._signals,
             limits=_Limits(),
         )
 
@@ -113,15 +114,13 @@ class Node:
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a coroutine in the present life. If that ends, it never goes on."""
-        assert self.process is not None
-        return self._loop.create_task(work, context=self.process.context.copy())
+        process = self._living(work)
+        return self._loop.create_task(work, context=process.context.copy())
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the present life and wait for it; ProcessEnded if the life ends."""
-        process = self.process
-        assert process is not None
+        process = self._living(work)
         done: asyncio.Future[T] = self._loop.create_future()
-        world = copy_context()
 
         def finish(task: asyncio.Task[T]) -> None:
             if done.done():
@@ -129,7 +128,7 @@ class Node:
             if task.cancelled():
                 done.cancel()
             elif (error := task.exception()) is not None:
-                done.set_exception(error if isinstance(error, Exception) else RuntimeError(error))
+                done.set_exception(error)
             else:
                 done.set_result(task.result())
 
@@ -137,13 +136,31 @@ class Node:
             if not done.done():
                 done.set_exception(ProcessEnded(process.name))
 
-        task = self.spawn(work)
-        task.add_done_callback(finish, context=world)
+        self.spawn(work).add_done_callback(finish, context=copy_context())
         process.on_end[ended] = None
         try:
             return await done
         finally:
             process.on_end.pop(ended, None)
+
+    def _living(self, work: Coroutine[Any, Any, Any]) -> Process:
+        if self.process is None or self.process.has_ended:
+            work.close()
+            raise ProcessEnded(f"{self.name} is not running")
+        return self.process
+
+    # Their ends ----------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        """Ask the process to stop, as SIGTERM does; one that does not listen ends at once."""
+        process = self.process
+        if process is None or process.has_ended:
+            return
+        self._recorder.record(self.name, "asked to stop")
+        if not self._signals.callbacks:
+            self.exit()
+        for callback in self._signals.callbacks:
+            self._loop.call_soon(callback, context=process.context)
 
     def exit(self) -> None:
         """The program has ended by itself."""
@@ -151,20 +168,27 @@ class Node:
 
     def kill(self) -> None:
         """End the process as SIGKILL does: what it wrote is in the page cache."""
-        self._crash("killed", power=False)
+        if self.is_running:
+            self.on_crash(False)
+            self._end("killed")
 
     def power_cut(self) -> None:
         """End everything: what was not synced may be lost, and no peer is told."""
         for path, size in self.disk.unsynced():
             self.tell("unsynced", f"{size} bytes of {path}")
-        self._network.power_lost(self.name)
-        self._crash("power cut", power=True)
+        self._network.power_off(self.name)
+        self.on_crash(True)
+        self._recorder.record(self.name, "power cut")
+        self._end("loses power")
         self.disk = self.disk.power_cut()
 
-    def _crash(self, how: str, *, power: bool) -> None:
-        if self.is_running or power:
-            self.on_crash(power)
-        self._end(how)
+    def crash_after(self, operations: int, *, power: bool) -> None:
+        """Kill the process, or cut the power, when it has made so many more operations on the
+        disk and begins another.
+        """
+        assert self.process is not None
+        self.process.operations_left = operations
+        self.process.on_last_operation = self.power_cut if power else self.kill
 
     def _end(self, how: str) -> None:
         if self.process is not None and not self.process.has_ended:
@@ -172,19 +196,17 @@ class Node:
             self.process.end()
             self.disk.next_life()
 
-    def crash_after(self, operations: int, *, power: bool) -> None:
-        """Kill the process, or cut the power, within its next operations on the disk."""
-        assert self.process is not None
-        self.process.operations_left = operations
-        self.process.on_last_operation = self.power_cut if power else self.kill
+    def end(self) -> None:
+        """Whatever runs here ends with the world."""
+        self._end("ends")
 
     def bury(self) -> None:
-        """Let go of all that ever ran here, at the end of the world."""
-        for process in self._lives:
-            process.end()
+        """Let go of all that ever ran here."""
         for process in self._lives:
             process.bury()
         self._lives.clear()
+
+    # Everything else -----------------------------------------------------------------------------
 
     def tell(self, kind: str, *details: object) -> None:
         """Note something for the reader of the timeline."""
@@ -196,8 +218,8 @@ class Node:
         if process is None or process.has_ended:
             return
         self._recorder.record(self.name, "paused", f"for {seconds:.3f} s")
-        process.pause()
-        self._loop.call_later(seconds, process.resume, context=self._network.world)
+        process.pause(until=self._loop.time() + seconds)
+        self._loop.call_later(seconds, process.resume_if_due, context=self._network.world)
 
 
 def _ignore(_: bool) -> None:

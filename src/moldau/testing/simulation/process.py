@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.testing.simulation.errors import ProcessEnded
+from moldau.testing.simulation.kept_tasks import KeptTasks
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.loop import SimulatedHandle
+    from moldau.testing.simulation.loop import SimulatedHandle, SimulatedLoop
 
 PROCESS: Final[ContextVar[Process | None]] = ContextVar("PROCESS", default=None)
 """The simulated process that runs; None for the world around them."""
-
-_PRUNE_AT: Final = 256
 
 
 class ProcessState(Enum):
@@ -33,33 +30,37 @@ class Process:
     """Callbacks, tasks and open things of one life."""
 
     __slots__ = (
-        "_prune_at",
-        "_requeue",
-        "_tasks",
+        "_held",
+        "_loop",
+        "_resume_at",
         "context",
-        "held",
         "name",
         "on_end",
         "on_last_operation",
         "operations_left",
+        "paused_at",
+        "resumed_at",
         "state",
+        "tasks",
     )
 
-    def __init__(self, name: str, requeue: Callable[[SimulatedHandle], None]) -> None:
+    def __init__(self, name: str, loop: SimulatedLoop) -> None:
         self.name = name
         self.state = ProcessState.RUNNING
-        self.held: list[SimulatedHandle] = []
         self.context: Context = copy_context()
-        """In which the world calls the process, for instance when bytes arrive."""
+        """In which the world calls the process."""
         self.context.run(PROCESS.set, self)
+        self.tasks = KeptTasks()
         self.on_end: dict[Callable[[], object], None] = {}
         """Called when the life is over: the system closes what the process had open."""
         self.operations_left = -1
         """After so many more operations on the disk the process is killed; -1 for never."""
         self.on_last_operation: Callable[[], object] = _nothing
-        self._tasks: list[asyncio.Task[Any]] = []
-        self._prune_at = _PRUNE_AT
-        self._requeue = requeue
+        self.paused_at = self.resumed_at = -1.0
+        """Of the last pause."""
+        self._resume_at = 0.0
+        self._loop = loop
+        self._held: list[SimulatedHandle] = []
 
     def __repr__(self) -> str:
         return f"<{self.name}, {self.state.name.lower()}>"
@@ -68,24 +69,14 @@ class Process:
     def has_ended(self) -> bool:
         return self.state is ProcessState.ENDED
 
-    def admits(self, handle: SimulatedHandle) -> bool:
-        """Whether a callback that is due may run now; keeps it for later if the process rests."""
-        if self.state is ProcessState.RUNNING:
-            return True
-        if self.state is ProcessState.PAUSED:
-            self.held.append(handle)
-        return False
+    @property
+    def heard_at(self) -> float:
+        """Since when the world may have known what the process learns just now.
 
-    def keep(self, task: asyncio.Task[Any]) -> None:
-        """Hold a task until it is done.
-
-        A task that nobody holds would be collected after a kill, and with it what its ``finally``
-        blocks do: a dead process does nothing.
+        That is now, but for a process that wakes from a pause and finds what came meanwhile.
         """
-        self._tasks.append(task)
-        if len(self._tasks) >= self._prune_at:
-            self._tasks = [task for task in self._tasks if not task.done()]
-            self._prune_at = max(_PRUNE_AT, 2 * len(self._tasks))
+        now = self._loop.time()
+        return self.paused_at if self.resumed_at == now else now
 
     # What it does with the machine ---------------------------------------------------------------
 
@@ -95,8 +86,7 @@ class Process:
 
     def operate(self) -> None:
         """Count an operation on the disk; it may be the last."""
-        if self.state is ProcessState.ENDED:
-            raise ProcessEnded(self.name)
+        self.check_alive()
         if self.operations_left >= 0:
             if self.operations_left == 0:
                 self.operations_left = -1
@@ -106,42 +96,44 @@ class Process:
 
     # What happens to it --------------------------------------------------------------------------
 
-    def pause(self) -> None:
+    def defer(self, handle: SimulatedHandle) -> None:
+        """A callback is due that may not run now: a paused process finds it when it goes on."""
+        if self.state is ProcessState.PAUSED:
+            self._held.append(handle)
+
+    def pause(self, until: float) -> None:
+        """Hold its callbacks back; of several pauses the one counts that is over last."""
         if self.state is ProcessState.RUNNING:
             self.state = ProcessState.PAUSED
+            self.paused_at = self._loop.time()
+            self._resume_at = until
+        self._resume_at = max(self._resume_at, until)
+
+    def resume_if_due(self) -> None:
+        if self._loop.time() >= self._resume_at:
+            self.resume()
 
     def resume(self) -> None:
         if self.state is ProcessState.PAUSED:
             self.state = ProcessState.RUNNING
-            held, self.held = self.held, []
-            for handle in held:
-                self._requeue(handle)
+            self.resumed_at = self._loop.time()
+            held, self._held = self._held, []
+            self._loop.run_first(held)
 
     def end(self) -> None:
         """The life is over, at once."""
         if self.state is ProcessState.ENDED:
             return
         self.state = ProcessState.ENDED
-        self.held.clear()
+        self._held.clear()
         callbacks, self.on_end = self.on_end, {}
         for callback in callbacks:
             callback()
 
     def bury(self) -> None:
         """Let go of what it left behind, at the end of the world."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                coroutine = task.get_coro()
-                if coroutine is not None:
-                    _close(coroutine)
-
-
-def _close(coroutine: Any) -> None:
-    # Whatever it still wants to do, it cannot.
-    with suppress(BaseException):
-        coroutine.close()
+        # In its own context: whatever the tasks still try to do, the machine refuses.
+        self.context.run(self.tasks.close, self._loop)
 
 
 def _nothing() -> None:

@@ -7,9 +7,13 @@ before that.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
-from zlib import crc32
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+_DIGEST_AT: Final = 1_000
+"""So many events go into the digest at once: it costs a fraction of one at a time."""
 
 
 class Event(NamedTuple):
@@ -28,26 +32,38 @@ class Event(NamedTuple):
 class Recorder:
     def __init__(self, now: Callable[[], float], *, keep: bool = False) -> None:
         self._now = now
-        self._digest = 0
-        self.count = 0
+        self._digest = blake2b(digest_size=8)
+        self._undigested: deque[tuple[float, str, str, tuple[Any, ...]]] = deque()
         self.events: list[Event] = []
         self.keeps = keep
         """Whether events are kept, so that whoever has more to tell may take the trouble."""
 
     def record(self, node: str, kind: str, *details: Any) -> None:
         """Note an event; its details must be the same in every run of the seed."""
-        now = self._now()
-        self.count += 1
-        self._digest = crc32(f"{now!r} {node} {kind} {details!r}".encode(), self._digest)
+        undigested = self._undigested
+        undigested.append((self._now(), node, kind, details))
+        if len(undigested) == _DIGEST_AT:
+            self._take_in()
         if self.keeps:
-            self.events.append(Event(now, node, kind, details))
+            self.tell(node, kind, *details)
 
     def tell(self, node: str, kind: str, *details: Any) -> None:
         """Note something for the reader only, such as a log line."""
         if self.keeps:
             self.events.append(Event(self._now(), node, kind, details))
 
+    def close(self) -> None:
+        """Nothing happens any more."""
+        self._take_in()
+        self._undigested = deque(maxlen=0)
+        self.keeps = False
+
     @property
     def digest(self) -> str:
         """Of all events so far."""
-        return f"{self._digest:08x}-{self.count}"
+        self._take_in()
+        return self._digest.hexdigest()
+
+    def _take_in(self) -> None:
+        self._digest.update("".join(map(repr, self._undigested)).encode())
+        self._undigested.clear()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -13,10 +15,12 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from moldau.testing.simulation.checker.violation import Violation
 from moldau.testing.simulation.lives.one_broker import OneBrokerLife
 from moldau.testing.simulation.lives.outcome import Outcome
 from moldau.testing.simulation.timeline import tell
 
+FAILED: Final = "the life itself failed"
 REPLAY: Final = "python -m moldau.testing.simulation --replay"
 
 
@@ -51,14 +55,25 @@ class Summary:
 
 def live(seed: int) -> Outcome:
     """One life, in a process of its own or here."""
-    return OneBrokerLife(seed).run()
+    try:
+        return OneBrokerLife(seed).run()
+    except Exception as error:
+        # The seed is worth more than the end of the run.
+        return Outcome(seed, [_failure(error)], digest="", seconds=0.0, acknowledged=0, crashes=0)
+    finally:
+        # What is left of a life goes round in circles, and was not collected while it lasted.
+        gc.collect()
+
+
+def _failure(error: Exception) -> Violation:
+    return Violation(FAILED, "".join(traceback.format_exception(error)).rstrip())
 
 
 def run_lives(
     first: int, lives: int, *, minutes: float | None = None, jobs: int | None = None
 ) -> Summary:
     """Run lives from a seed on; ``minutes`` overrides their number."""
-    console = Console()
+    console = Console(soft_wrap=True)
     summary = Summary()
     started = time.monotonic()
     progress = Progress(
@@ -94,7 +109,7 @@ def _outcomes(first: int, lives: int, deadline: float | None, jobs: int) -> Iter
             yield live(seed)
         return
     # Spawned, not forked: no life inherits what another has imported or collected.
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, initializer=gc.freeze) as pool:
         if deadline is None:
             yield from pool.imap_unordered(live, range(first, first + lives))
             return
@@ -106,12 +121,14 @@ def _outcomes(first: int, lives: int, deadline: float | None, jobs: int) -> Iter
 def replay(seed: int, *, everything: bool = False) -> int:
     """Tell the story of one life; the exit code says whether it kept all promises."""
     life = OneBrokerLife(seed, keep_events=True)
-    outcome = life.run()
+    try:
+        violations = life.run().violations
+    except Exception as error:
+        violations = [_failure(error)]
     console = Console(soft_wrap=True)
-    events = life.simulation.recorder.events
+    recorder = life.simulation.recorder
     console.print(f"Seed {seed}: {life.plan}", markup=False, highlight=False)
-    lines = [str(event) for event in events] if everything else tell(outcome.violations, events)
-    for line in lines:
+    for line in tell(violations, recorder.events, everything=everything):
         console.print(line, markup=False, highlight=False)
-    console.print(f"{outcome.seconds:.1f} simulated seconds, digest {outcome.digest}")
-    return 1 if outcome.violations else 0
+    console.print(f"{life.simulation.time:.1f} simulated seconds, digest {recorder.digest}")
+    return 1 if violations else 0

@@ -54,6 +54,9 @@ class Simulation:
 
     def close(self) -> None:
         """The end of the world."""
+        self.recorder.close()
+        for node in self.nodes.values():
+            node.end()
         self.loop.close()
         for node in self.nodes.values():
             node.bury()
@@ -61,6 +64,7 @@ class Simulation:
     def __enter__(self) -> Self:
         # A collection in the middle would close what nobody holds any more at a moment that has
         # nothing to do with the seed; and it is slow.
+        self._collects = gc.isenabled()
         gc.disable()
         return self
 
@@ -70,5 +74,10 @@ class Simulation:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
-        gc.enable()
+        try:
+            self.close()
+        finally:
+            if self._collects:
+                gc.enable()
+            # All that the world has left is young: nothing was collected while it lasted.
+            gc.collect(0)

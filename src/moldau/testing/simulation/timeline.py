@@ -14,28 +14,40 @@ AFTER: Final = 1.0
 
 BYTES: Final = "→"
 MILESTONES: Final = frozenset(
-    {"starts", "killed", "power cut", "exits", "paused", "does", "cut off", "healed", "reset",
-     "cannot start", "failed", "unsynced", "warning", "error", "critical"}
+    {"starts", "killed", "power cut", "exits", "asked to stop", "paused", "does", "cut off",
+     "healed", "reset", "cannot start", "failed", "unsynced", "warning", "error", "critical"}
 )  # fmt: skip
 
 
-def tell(violations: list[Violation], events: Iterable[Event]) -> Iterator[str]:
-    """Returns the lines of the story."""
-    yield "What was broken:"
+def tell(
+    violations: list[Violation], events: Iterable[Event], *, everything: bool = False
+) -> Iterator[str]:
+    """Returns the lines of the story, all of them if ``everything``."""
+    yield "What was broken:" if violations else "Nothing was broken."
     for violation in violations:
         yield f"  {violation}"
     moments = [violation.at for violation in violations if violation.at is not None]
     yield ""
-    yield f"{'seconds':>12}  {'who':<14} {'what':<12}"
+    yield f"{'seconds':>12}  {'who':<12} {'what':<12}"
     left_out = 0
     for event in events:
-        if event.kind == BYTES:
-            continue  # what the bytes say is told beside them
-        near = any(moment - BEFORE <= event.time <= moment + AFTER for moment in moments)
-        if near or event.kind in MILESTONES:
+        if everything or _is_worth_telling(event, moments):
             if left_out:
-                yield f"{'…':>12}  {left_out} events left out"
+                yield _omission(left_out)
                 left_out = 0
             yield str(event)
-        else:
+        elif event.kind != BYTES:  # what the bytes say is told beside them
             left_out += 1
+    if left_out:
+        yield _omission(left_out)
+
+
+def _is_worth_telling(event: Event, moments: list[float]) -> bool:
+    if event.kind in MILESTONES:
+        return True
+    near = any(moment - BEFORE <= event.time <= moment + AFTER for moment in moments)
+    return near and event.kind != BYTES
+
+
+def _omission(events: int) -> str:
+    return f"{'…':>12}  {events} events left out"

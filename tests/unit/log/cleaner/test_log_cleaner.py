@@ -99,7 +99,7 @@ class Broker:
         self.processes = ScriptedProcesses(self.disk, self.clock)
 
     async def start(self) -> None:
-        self.disk.locked.clear()
+        self.disk.locks.clear()
         machine = loop_machine(self.disk, self.clock, self.processes)
         self.manager = LogManager(machine, ["/data"], BROKER)
         await self.manager.start(lambda _: CONFIG)

@@ -56,7 +56,7 @@ async def test_after_a_crash_logs_are_checked_past_their_recovery_point(broker: 
     await manager.checkpoint()
     fill(log, 2)
     assert isinstance(broker.disk, MemoryDisk)
-    broker.disk.locked.clear()
+    broker.disk.locks.clear()
     manager = await broker.start()
     again = manager.get(A0)
     assert again is not None
@@ -77,7 +77,7 @@ async def test_gaps_end_a_log_only_past_a_recovery_point_that_is_known(
     if lost:
         broker.disk.remove("/d1/recovery-point-offset-checkpoint")
     assert isinstance(broker.disk, MemoryDisk)
-    broker.disk.locked.clear()
+    broker.disk.locks.clear()
     again = (await broker.start()).get(A0)
     assert again is not None
     assert again.log_end_offset == end

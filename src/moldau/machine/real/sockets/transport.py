@@ -99,11 +99,12 @@ class SocketTransport:
         self._lost = False
         self._reading_paused = False
         self._writing_paused = False
+        self._reader_on = False
         self._writer_on = False
         self._written = False
         receiver.connection_made(self)
-        self._reader_on = not self._closing
-        if self._reader_on:
+        if not self._closing:
+            self._reader_on = True
             loop.add_reader(self._fd, self._on_readable)
 
     @property

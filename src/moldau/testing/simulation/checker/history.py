@@ -31,8 +31,6 @@ class Fate(Enum):
     """It may have happened, may happen still, or may never have."""
     DONE = auto()
     """The broker said so."""
-    REFUSED = auto()
-    """The broker said that it did not happen, and never will."""
 
 
 @dataclass(slots=True)
@@ -48,6 +46,9 @@ class Send:
     """Whether the producer promises to keep the order: idempotent, or one request at a time."""
     fate: Fate = Fate.UNKNOWN
     settled_at: float = 0.0
+    heard_at: float = 0.0
+    """Since when the answer may have been there: before ``settled_at`` if the program was paused
+    in between."""
     offset: int = -1
 
 
@@ -76,6 +77,8 @@ class Commit:
     at: float
     fate: Fate = Fate.UNKNOWN
     settled_at: float = 0.0
+    heard_at: float = 0.0
+    """Since when the answer may have been there."""
 
 
 class CommittedOffset(NamedTuple):
@@ -96,8 +99,11 @@ class Ownership:
     group: str
     member: str
     generation: int
+    """Negative while the member is in none."""
     partition: TopicPartition
     since: float
+    heard_at: float
+    """Since when the assignment may have been there."""
     until: float = float("inf")
 
 
@@ -107,6 +113,10 @@ class TopicAction(Enum):
     GROW = auto()
     ALTER = auto()
     """Set ``retention.bytes``, which changes nothing that the other checks look at."""
+
+
+UNSET = -1
+"""The value of ``retention.bytes`` where nobody has set it."""
 
 
 @dataclass(slots=True)
@@ -129,7 +139,7 @@ class TopicSight(NamedTuple):
     exists: bool
     partitions: int
     setting: int | None
-    """The value of what ALTER sets, if it was asked for and is set."""
+    """The value of what ALTER sets, ``UNSET`` if nobody has; None if nobody asked for it."""
     asked_at: float
     told_at: float
 
@@ -170,12 +180,15 @@ class History:
     """Groups whose members note each of their commits."""
     synced_always: bool = False
     """Whether the broker syncs before it acknowledges (``flush.messages=1``)."""
+    deletes_records: bool = False
+    """Whether somebody deletes old records: retention, or a client."""
 
-    def may_have_lost(self, known_at: float) -> bool:
+    def may_have_lost(self, heard_at: float) -> bool:
         """Whether a power cut since then may have taken something that was not synced."""
-        return not self.synced_always and self.last_power_cut(after=known_at) is not None
+        return bool(self.cuts_since(heard_at))
 
-    def last_power_cut(self, after: float = 0.0) -> float | None:
-        """The time of the last power cut since then, if there was one."""
-        cuts = [crash.at for crash in self.crashes if crash.power and crash.at >= after]
-        return max(cuts, default=None)
+    def cuts_since(self, heard_at: float) -> list[float]:
+        """Returns the times of the power cuts that may have taken what was there at a time."""
+        if self.synced_always:
+            return []
+        return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]

@@ -47,14 +47,12 @@ def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> I
     if not done:
         return
     last = max(done, key=lambda commit: commit.settled_at)
-    if history.may_have_lost(last.settled_at):
+    if history.may_have_lost(last.heard_at):
         return
     # Whatever was under way when the last one was acknowledged, or later, may hold now.
     possible = {last.offset}
     for commit in asked_for:
-        if commit.fate is Fate.UNKNOWN or (
-            commit.fate is Fate.DONE and commit.settled_at >= last.at
-        ):
+        if commit.fate is Fate.UNKNOWN or commit.settled_at >= last.at:
             possible.add(commit.offset)
     if told.offset not in possible:
         yield Violation(
@@ -76,23 +74,32 @@ def _unread(history: History) -> Iterator[Violation]:
         told[committed.group, committed.partition].append(committed)
     for (group, partition), answers in told.items():
         log = history.final_logs.get(partition)
-        if log is None:
-            continue
-        offsets = [offset for offset, _ in log.records]
-        given: set[int] = set()
-        first_missing = 0
-        upcoming = deque(sights[group, partition])
-        for answer in answers:
-            while upcoming and upcoming[0].at <= answer.told_at:
-                given.add(upcoming.popleft().offset)
-            while first_missing < len(offsets) and offsets[first_missing] in given:
-                first_missing += 1
-            if first_missing < len(offsets) and answer.offset > offsets[first_missing]:
-                yield Violation(
-                    UNREAD,
-                    f"group {group} has committed {answer.offset} of {partition}, but was never "
-                    f"given offset {offsets[first_missing]}",
-                    partition,
-                    answer.told_at,
-                )
-                break
+        offsets = [] if log is None else [offset for offset, _ in log.records]
+        yield from _past(answers, sights[group, partition], offsets)
+
+
+def _past(
+    answers: list[CommittedOffset], sights: list[Sight], offsets: list[int]
+) -> Iterator[Violation]:
+    """Tells of the first answer that is past what the group got; ``offsets`` are there to get."""
+    given: set[int] = set()
+    highest = -1
+    missing = 0
+    upcoming = deque(sights)
+    for answer in answers:
+        while upcoming and upcoming[0].at <= answer.told_at:
+            offset = upcoming.popleft().offset
+            given.add(offset)
+            highest = max(highest, offset)
+        while missing < len(offsets) and offsets[missing] in given:
+            missing += 1
+        first_missing = offsets[missing] if missing < len(offsets) else highest + 1
+        if answer.offset > first_missing:
+            yield Violation(
+                UNREAD,
+                f"group {answer.group} has committed {answer.offset} of {answer.partition}, but "
+                f"was never given offset {first_missing}",
+                answer.partition,
+                answer.told_at,
+            )
+            return

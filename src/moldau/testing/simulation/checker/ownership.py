@@ -15,9 +15,11 @@ OWNED_TWICE = "partition owned twice in a generation"
 def check_ownership(history: History) -> Iterator[Violation]:
     owners: dict[tuple[str, int, TopicPartition], list[Ownership]] = defaultdict(list)
     for ownership in history.ownerships:
+        if ownership.generation < 0:
+            continue
         key = (ownership.group, ownership.generation, ownership.partition)
         for other in owners[key]:
-            if other.member != ownership.member and not history.may_have_lost(other.since):
+            if other.member != ownership.member and not history.may_have_lost(other.heard_at):
                 yield Violation(
                     OWNED_TWICE,
                     f"{ownership.partition} belonged to {other.member} (since {other.since:.6f}) "

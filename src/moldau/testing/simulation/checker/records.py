@@ -27,6 +27,8 @@ REORDERED = "records reordered"
 TORN = "record torn"
 GONE = "record seen and later gone"
 INVENTED = "offset told for another record"
+HOLE = "hole in a partition"
+UNREAD = "partition not read at the end"
 
 
 def check_records(history: History) -> Iterator[Violation]:
@@ -36,29 +38,50 @@ def check_records(history: History) -> Iterator[Violation]:
     sights: dict[TopicPartition, list[Sight]] = defaultdict(list)
     for sight in history.sights:
         sights[sight.partition].append(sight)
+    yield from _torn_sights(history)
     for partition, log in history.final_logs.items():
-        yield from _torn(log, sights[partition])
+        yield from _torn(history, log)
+        yield from _holes(history, log)
         yield from _doubled(history, log)
         yield from _reordered(history, log)
         yield from _lost(history, log, by_partition[partition])
         yield from _gone(history, log, sights[partition])
+    for partition, sends in by_partition.items():
+        if partition not in history.final_logs and any(s.fate is Fate.DONE for s in sends):
+            yield Violation(UNREAD, f"nobody knows what is left of {partition}", partition)
 
 
-def _torn(log: FinalLog, sights: list[Sight]) -> Iterator[Violation]:
-    for offset, record in log.records:
-        if record is None:
-            yield Violation(
-                TORN, f"offset {offset} of {log.partition} holds what nobody sent", log.partition
-            )
-    for sight in sights:
-        if sight.id is None:
+def _torn_sights(history: History) -> Iterator[Violation]:
+    for sight in history.sights:
+        if sight.id not in history.sends:
             yield Violation(
                 TORN,
                 f"{sight.reader} was given what nobody sent at offset {sight.offset} of "
-                f"{log.partition}",
-                log.partition,
+                f"{sight.partition}",
+                sight.partition,
                 sight.at,
             )
+
+
+def _torn(history: History, log: FinalLog) -> Iterator[Violation]:
+    for offset, record in log.records:
+        if record not in history.sends:
+            yield Violation(
+                TORN, f"offset {offset} of {log.partition} holds what nobody sent", log.partition
+            )
+
+
+def _holes(history: History, log: FinalLog) -> Iterator[Violation]:
+    """Offsets follow one upon the other from the start to the end, whatever became of a tail."""
+    expected = log.start_offset if history.deletes_records else 0
+    for offset in [*(offset for offset, _ in log.records), log.end_offset]:
+        if offset != expected:
+            yield Violation(
+                HOLE,
+                f"{log.partition} goes on at offset {offset} where {expected} should be",
+                log.partition,
+            )
+        expected = offset + 1
 
 
 def _doubled(history: History, log: FinalLog) -> Iterator[Violation]:
@@ -89,7 +112,7 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
             continue
         seen.add(record)
         send = history.sends.get(record)
-        if send is None or not send.ordered:
+        if send is None or not _keeps_its_place(send):
             continue
         before = highest.get(record.producer)
         if before is not None and before.number > record.number:
@@ -103,6 +126,15 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
             highest[record.producer] = record
 
 
+def _keeps_its_place(send: Send) -> bool:
+    """Whether a record may not come after later ones of its producer.
+
+    What a plain producer has given up may still be on an old connection, and be stored when later
+    records already are; a broker refuses that of an idempotent one.
+    """
+    return send.ordered and (send.idempotent or send.fate is Fate.DONE)
+
+
 def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violation]:
     at = dict(log.records)
     stored = set(at.values())
@@ -110,19 +142,14 @@ def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violat
         if send.fate is not Fate.DONE or send.acks == 0:
             continue
         if send.offset < 0:
-            # A duplicate of something that was stored before a restart: it is there, somewhere.
-            if send.id not in stored and not history.may_have_lost(send.settled_at):
-                yield Violation(
-                    LOST, f"{send.id} was acknowledged without an offset and is not there",
-                    send.partition, send.settled_at,
-                )  # fmt: skip
+            yield from _without_offset(history, send, stored)
             continue
-        if send.offset < log.start_offset:
+        if send.offset < log.start_offset and history.deletes_records:
             continue
         found = at.get(send.offset)
         if found == send.id:
             continue
-        if _may_have_gone(history, log, send.offset, send.settled_at):
+        if _may_have_gone(history, log, send.offset, send.heard_at):
             continue
         what = "nothing" if found is None else str(found)
         name = INVENTED if send.id in stored else LOST
@@ -135,15 +162,35 @@ def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violat
         )
 
 
+def _without_offset(
+    history: History, send: Send, stored: set[RecordId | None]
+) -> Iterator[Violation]:
+    """A duplicate of what was stored before a restart has lost its offset, and is there."""
+    if not send.idempotent:
+        yield Violation(
+            INVENTED,
+            f"{send.id} of a plain producer was acknowledged without an offset",
+            send.partition,
+            send.settled_at,
+        )
+    elif send.id not in stored and not history.cuts_since(send.heard_at):
+        yield Violation(
+            LOST,
+            f"{send.id} was acknowledged as a duplicate and is not there",
+            send.partition,
+            send.settled_at,
+        )
+
+
 def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Violation]:
     at = dict(log.records)
     for sight in sights:
-        if sight.id is None or sight.offset < log.start_offset:
+        send = None if sight.id is None else history.sends.get(sight.id)
+        if send is None or (sight.offset < log.start_offset and history.deletes_records):
             continue
-        send = history.sends.get(sight.id)
-        fetched_after = 0.0 if send is None else send.at
+        # It may have been fetched at any time since it was sent.
         if at.get(sight.offset) != sight.id and not _may_have_gone(
-            history, log, sight.offset, fetched_after
+            history, log, sight.offset, send.at
         ):
             yield Violation(
                 GONE,
@@ -154,28 +201,19 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
             )
 
 
-def _may_have_gone(history: History, log: FinalLog, offset: int, known_at: float) -> bool:
-    """Whether a power cut since then may have taken a record: a tail, never one from the middle.
+def _may_have_gone(history: History, log: FinalLog, offset: int, heard_at: float) -> bool:
+    """Whether a power cut since then may have taken a record: with all behind it, never alone.
 
-    What stands before the offset and is older must have gone, or stayed, with it: a record that
-    was stored after the cut in the same place shows that the tail was cut off there.
+    So whatever stands at its offset or behind it now must have been stored after such a cut.
     """
-    if not history.may_have_lost(known_at):
+    cuts = history.cuts_since(heard_at)
+    if not cuts:
         return False
-    # Whatever is at this offset or behind it now was written after the cut.
     index = bisect_left(log.records, offset, key=lambda record: record[0])
-    for _, later in log.records[index:]:
-        send = None if later is None else history.sends.get(later)
-        if send is None:
-            continue
-        if not any(
-            crash.power and known_at <= crash.at and send_may_follow(send, crash.at)
-            for crash in history.crashes
-        ):
-            return False
-    return True
+    later = (history.sends.get(record) for _, record in log.records[index:] if record is not None)
+    return all(send is None or _may_follow(send, min(cuts)) for send in later)
 
 
-def send_may_follow(send: Send, cut_at: float) -> bool:
+def _may_follow(send: Send, cut_at: float) -> bool:
     """Whether a record may have been stored after a cut: it was not acknowledged before it."""
     return send.fate is not Fate.DONE or send.settled_at >= cut_at

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from moldau.testing.simulation.checker.history import (
+    UNSET,
     Fate,
     History,
     TopicAction,
@@ -25,27 +26,30 @@ def check_topics(history: History) -> Iterator[Violation]:
         relevant = changes[sight.topic]
         yield from _existence(sight, relevant)
         if sight.exists:
-            yield from _value(sight, sight.partitions, relevant, "partitions", _SIZES)
+            yield from _value(sight, "partitions", sight.partitions, relevant, _size)
             if sight.setting is not None:
-                yield from _value(sight, sight.setting, relevant, "a setting of", _SETTINGS)
+                yield from _value(sight, "a setting", sight.setting, relevant, _setting)
 
 
-_SIZES = (TopicAction.CREATE, TopicAction.GROW)
-_SETTINGS = (TopicAction.ALTER,)
+def _size(change: TopicChange) -> int | None:
+    """How many partitions a change leaves, if it has to do with that."""
+    return change.value if change.action in (TopicAction.CREATE, TopicAction.GROW) else None
+
+
+def _setting(change: TopicChange) -> int | None:
+    """What a change leaves of the setting, if it has to do with that."""
+    if change.action is TopicAction.CREATE:
+        return UNSET
+    return change.value if change.action is TopicAction.ALTER else None
 
 
 def _existence(sight: TopicSight, changes: list[TopicChange]) -> Iterator[Violation]:
-    """The last change that is known to have happened decides, unless a later one may have."""
+    """The last change that is known to have happened decides, unless another may have the last
+    word.
+    """
     relevant = [c for c in changes if c.action in (TopicAction.CREATE, TopicAction.DELETE)]
     last = _last_done(sight, relevant)
-    undecided = any(
-        change.at <= sight.told_at
-        and change.fate is not Fate.REFUSED
-        and (last is None or change.settled_at >= last.at or change.fate is Fate.UNKNOWN)
-        for change in relevant
-        if change is not last
-    )
-    if undecided:
+    if any(_may_hold(change, sight, last) for change in relevant if change is not last):
         return
     expected = last is not None and last.action is TopicAction.CREATE
     if sight.exists != expected:
@@ -59,25 +63,18 @@ def _existence(sight: TopicSight, changes: list[TopicChange]) -> Iterator[Violat
 
 def _value(
     sight: TopicSight,
-    value: int,
-    changes: list[TopicChange],
     what: str,
-    actions: tuple[TopicAction, ...],
+    told: int,
+    changes: list[TopicChange],
+    value_of: Callable[[TopicChange], int | None],
 ) -> Iterator[Violation]:
-    relevant = [change for change in changes if change.action in actions]
+    relevant = [change for change in changes if value_of(change) is not None]
     last = _last_done(sight, relevant)
-    possible = {
-        change.value
-        for change in relevant
-        if change.at <= sight.told_at
-        and change.fate is not Fate.REFUSED
-        and (last is None or change.settled_at >= last.at or change.fate is Fate.UNKNOWN)
-    }
-    if last is not None and value not in possible:
+    if all(value_of(c) != told for c in relevant if _may_hold(c, sight, last)):
         yield Violation(
             UNTRUE,
-            f"topic {sight.topic} was said to have {value} for {what} it, but the last change was "
-            f"{_describe(last)}",
+            f"topic {sight.topic} has {told} for {what}, a client was told, but the last change "
+            f"was {_describe(last)}",
             at=sight.told_at,
         )
 
@@ -85,6 +82,15 @@ def _value(
 def _last_done(sight: TopicSight, changes: list[TopicChange]) -> TopicChange | None:
     done = [c for c in changes if c.fate is Fate.DONE and c.settled_at <= sight.asked_at]
     return max(done, key=lambda change: change.settled_at, default=None)
+
+
+def _may_hold(change: TopicChange, sight: TopicSight, last: TopicChange | None) -> bool:
+    """Whether what a client was told may be the work of a change: not of one that was over before
+    the last one was begun, unless nobody knows what became of it.
+    """
+    return change.at <= sight.told_at and (
+        last is None or change.settled_at >= last.at or change.fate is Fate.UNKNOWN
+    )
 
 
 def _describe(change: TopicChange | None) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from moldau.testing.simulation.checker.history import History
 from moldau.testing.simulation.process import PROCESS
 from moldau.testing.simulation.recorder import Recorder
+
+LOGGERS: Final = ("moldau", "asyncio")
+"""Where programs log, and where a loop tells of what nobody caught."""
 
 
 class ProgramLog(logging.Handler):
@@ -19,11 +23,12 @@ class ProgramLog(logging.Handler):
         super().__init__(logging.DEBUG if recorder.keeps else logging.ERROR)
         self._history = history
         self._recorder = recorder
-        self._logger = logging.getLogger("moldau")
-        self._before = (self._logger.level, self._logger.propagate)
+        self._before: dict[logging.Logger, tuple[int, bool]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         process = PROCESS.get()
+        if process is not None and process.has_ended:
+            return  # killed in the middle of a block that had a word to say about it
         program = "world" if process is None else process.name
         self._recorder.tell(program, record.levelname.lower(), record.getMessage())
         error = record.exc_info[1] if record.exc_info else None
@@ -37,12 +42,16 @@ class ProgramLog(logging.Handler):
             )
 
     def __enter__(self) -> None:
-        self._logger.addHandler(self)
-        self._logger.setLevel(self.level)
-        self._logger.propagate = False
+        for name in LOGGERS:
+            logger = logging.getLogger(name)
+            self._before[logger] = (logger.level, logger.propagate)
+            logger.addHandler(self)
+            logger.setLevel(self.level)
+            logger.propagate = False
 
     def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        level, propagate = self._before
-        self._logger.setLevel(level)
-        self._logger.propagate = propagate
+        for logger, (level, propagate) in self._before.items():
+            logger.removeHandler(self)
+            logger.setLevel(level)
+            logger.propagate = propagate
+        self._before.clear()

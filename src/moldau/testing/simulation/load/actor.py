@@ -58,6 +58,12 @@ class Actor(ABC):
                 self.done = True
         self.node.exit()
 
+    @property
+    def heard_at(self) -> float:
+        """Since when what the program learns just now may have been there."""
+        assert self.node.process is not None
+        return self.node.process.heard_at
+
     def saw(self, record: ConsumerRecord, reader: str, group: str = "") -> None:
         """Note a record that the program was given, or is done with."""
         partition = TopicPartition(record.topic, record.partition)

@@ -89,14 +89,27 @@ class AdministratingActor(Actor):
         asked_at = self.history.now()
         try:
             outcome = (await admin.describe_topics([topic]))[0]
+            setting = None if outcome.error else await self._look_at_setting(admin, topic)
         except KafkaError:
             return
         told_at = self.history.now()
         if outcome.error is None:
-            size = len(outcome.get().partitions)
-            self.history.topic_sights.append(TopicSight(topic, True, size, None, asked_at, told_at))
+            sight = TopicSight(
+                topic, True, len(outcome.get().partitions), setting, asked_at, told_at
+            )
         elif outcome.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self.history.topic_sights.append(TopicSight(topic, False, 0, None, asked_at, told_at))
+            sight = TopicSight(topic, False, 0, None, asked_at, told_at)
+        else:
+            return
+        self.history.topic_sights.append(sight)
+
+    async def _look_at_setting(self, admin: AsyncAdmin, topic: str) -> int | None:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        (outcome,) = await admin.describe_configs([resource])
+        if outcome.error is not None:
+            return None  # gone meanwhile, perhaps
+        (value,) = (entry.value for entry in outcome.get() if entry.name == SETTING)
+        return None if value is None else int(value)
 
     async def _look_at_group(self, admin: AsyncAdmin, group: str) -> None:
         asked_at = self.history.now()
@@ -105,7 +118,12 @@ class AdministratingActor(Actor):
         except KafkaError:
             return
         told_at = self.history.now()
-        for partition, place in offsets.items():
+        committed = {partition: place.offset for partition, place in offsets.items()}
+        # What is not in the answer was never committed, it says.
+        for commit in self.history.commits:
+            if commit.group == group:
+                committed.setdefault(commit.partition, -1)
+        for partition, offset in committed.items():
             self.history.committed.append(
-                CommittedOffset(group, partition, place.offset, asked_at, told_at)
+                CommittedOffset(group, partition, offset, asked_at, told_at)
             )

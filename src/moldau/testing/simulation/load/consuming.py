@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from moldau.client.consumer import AsyncConsumer, RebalanceListener
-from moldau.client.errors import CommitFailedError
 from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.model import TopicPartition
@@ -71,14 +70,15 @@ class MemberActor(Actor):
         self.history.commits += commits
         try:
             await consumer.commit({commit.partition: commit.offset for commit in commits})
-        except CommitFailedError:
-            fate = Fate.REFUSED
         except KafkaError:
+            # Not even a group that has gone on says that nothing has happened: the client tries
+            # again by itself, and what was too late the second time may have been done the first.
             fate = Fate.UNKNOWN
         else:
             fate = Fate.DONE
         for commit in commits:
             commit.fate, commit.settled_at = fate, self.history.now()
+            commit.heard_at = self.heard_at
 
 
 class _Member(RebalanceListener):
@@ -121,7 +121,8 @@ class _Member(RebalanceListener):
         before = self.owned.get(partition)
         if before is not None:
             before.until = now
-        ownership = Ownership(self._actor.group, self.name, generation, partition, now)
+        heard_at = self._actor.heard_at
+        ownership = Ownership(self._actor.group, self.name, generation, partition, now, heard_at)
         self.owned[partition] = ownership
         history.ownerships.append(ownership)
 

@@ -69,4 +69,5 @@ class ProducingActor(Actor):
         send.settled_at = self.history.now()
         if delivery.exception() is None:
             send.fate = Fate.DONE
+            send.heard_at = self.heard_at
             send.offset = delivery.result().offset

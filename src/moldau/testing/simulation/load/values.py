@@ -19,7 +19,9 @@ def decode(value: bytes | None, partition: TopicPartition) -> RecordId | None:
     checksum, _, body = (value or b"").partition(b" ")
     if checksum != b"%08x" % crc32(body):
         return None
-    producer, number, topic, index, _ = body.decode().split(" ", 4)
-    if (topic, int(index)) != partition:
+    try:
+        producer, number, topic, index, _ = body.decode().split(" ", 4)
+        place = TopicPartition(topic, int(index))
+        return RecordId(producer, int(number)) if place == partition else None
+    except ValueError:
         return None
-    return RecordId(producer, int(number))
