@@ -137,7 +137,7 @@ def test_a_killed_query_loses_nothing(clusters: Callable[[str], Target], tmp_pat
     ):
         assert program.stdout is not None
         for line in program.stdout:
-            if int(line.removeprefix(b"batch ")) >= 1:
+            if int(line.removeprefix(b"copied ")) >= 300:
                 break
         else:
             pytest.fail(f"the query ended early: {log.read_text()[-2000:]}")
