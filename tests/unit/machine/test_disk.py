@@ -259,3 +259,10 @@ def test_a_failed_write_leaves_the_size(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="full"):
         file.append(b"0123456789")
     assert file.size == 0
+
+
+def test_an_absolute_path_begins_at_the_root(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    assert disk.absolute(f"{root}//a/") == f"{root}/a"
+    assert disk.absolute("a/b").startswith("/")
+    assert disk.absolute("a/b").endswith("/a/b")
