@@ -35,13 +35,7 @@ from moldau.groups.consumer.timers import MemberTimeout
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply, append_error
-from moldau.groups.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    from_record,
-)
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
@@ -50,6 +44,12 @@ from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
+)
+from moldau.wire.stored.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
 
 _EXPIRY: Final = "offset expiry"

@@ -72,6 +72,12 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
+def _converter(spec: FieldSpec) -> Callable[[Any], Any] | None:
+    if spec.kind == "uuid" and not (spec.nullable or spec.is_array):
+        return uuid_from
+    return _CONVERTERS.get(spec.kind)
+
+
 @cache
 def reader(source: type, target: type, lift: Lift | None = None) -> Reader:
     """A reader of ``source`` bytes that builds ``target``."""
@@ -117,7 +123,7 @@ def _fixed_step(specs: list[FieldSpec]) -> Step:
     unpack, size = layout.unpack_from, layout.size
     names = tuple(spec.name for spec in specs)
     converters = tuple(
-        (spec.name, _CONVERTERS[spec.kind]) for spec in specs if spec.kind in _CONVERTERS
+        (spec.name, convert) for spec in specs if (convert := _converter(spec)) is not None
     )
 
     def step(buf: memoryview, pos: int, values: dict[str, Any], _budget: Budget) -> int:
@@ -167,7 +173,7 @@ def _field_reader(spec: FieldSpec, wanted: dict[str, FieldSpec], flexible: bool)
         read = reader(spec.entity, into)
         smallest = smallest_size(spec.entity)
         if not spec.is_array:
-            return _nullable_entity(read) if spec.nullable else read
+            return _nullable_entity(read, spec) if spec.nullable else read
     elif spec.kind in FIXED:
         if spec.is_array:
             return _fixed_array(spec, flexible)
@@ -180,11 +186,12 @@ def _field_reader(spec: FieldSpec, wanted: dict[str, FieldSpec], flexible: bool)
     return _array(read, smallest, spec, flexible) if spec.is_array else read
 
 
-def _nullable_entity(read_entity: Reader) -> Reader:
-    """KIP-893: one byte in front, negative for null."""
+def _nullable_entity(read_entity: Reader, spec: FieldSpec) -> Reader:
+    """KIP-893: one byte in front, for null negative, or zero in a tagged field."""
+    nulls = range(0x80, 0x100) if spec.tag is None else range(1)
 
     def read(buf: memoryview, pos: int, budget: Budget) -> tuple[Any, int]:
-        if buf[pos] >= 0x80:
+        if buf[pos] in nulls:
             return None, pos + 1
         return read_entity(buf, pos + 1, budget)
 
@@ -193,7 +200,7 @@ def _nullable_entity(read_entity: Reader) -> Reader:
 
 def _fixed_value(spec: FieldSpec) -> Reader:
     layout = Struct(">" + FIXED[spec.kind])
-    convert = _CONVERTERS.get(spec.kind)
+    convert = _converter(spec)
 
     def read(buf: memoryview, pos: int, _budget: Budget) -> tuple[Any, int]:
         value = layout.unpack_from(buf, pos)[0]

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from struct import Struct, pack
+from struct import error as StructError  # noqa: N812 - reads as what it is
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,6 +27,9 @@ from moldau.wire.times import milliseconds, timestamp_ms
 
 Writer = Callable[[bytearray, Any], None]
 """Appends one value to a buffer."""
+
+UNENCODABLE: Final = (StructError, AttributeError, TypeError, ValueError, OverflowError)
+"""What values raise that do not fit the fields they are meant for."""
 
 _NO_UUID: Final = bytes(16)
 
@@ -177,8 +181,7 @@ def _field_writer(spec: FieldSpec, have: dict[str, FieldSpec], flexible: bool) -
         write = writer(source, spec.entity)
         if spec.is_array:
             return _array(write, spec, flexible)
-        # A tagged field is left out instead of being sent as null.
-        return _nullable_entity(write) if spec.nullable and spec.tag is None else write
+        return _nullable_entity(write, spec) if spec.nullable else write
     if spec.kind in FIXED:
         return _fixed_array(spec, flexible) if spec.is_array else _fixed_value(spec)
     if spec.kind == "string":
@@ -189,12 +192,13 @@ def _field_writer(spec: FieldSpec, have: dict[str, FieldSpec], flexible: bool) -
     return _array(write, spec, flexible) if spec.is_array else write
 
 
-def _nullable_entity(write_entity: Writer) -> Writer:
-    """KIP-893: one byte in front, negative for null."""
+def _nullable_entity(write_entity: Writer, spec: FieldSpec) -> Writer:
+    """KIP-893: one byte in front, for null negative, or zero in a tagged field."""
+    null = 0xFF if spec.tag is None else 0
 
     def write(out: bytearray, value: Any) -> None:
         if value is None:
-            out.append(0xFF)
+            out.append(null)
         else:
             out.append(1)
             write_entity(out, value)

@@ -1,9 +1,9 @@
-"""kio's message classes, read as a schema. Only this module and the shapes
-that complete kio's (``offset_shapes.py``) import kio.
+"""Message classes, read as a schema.
 
 kio (generated from Kafka's own message definitions) gives one frozen dataclass per API, version and
 direction. This module loads them one by one as versions are first used, and describes their fields
-in the few words that the codecs need. kio's own reader and writer are not used: see
+in the few words that the codecs need. Classes of our own in the same form (``declaring.py``,
+``offset_shapes.py``) are described alike. kio's own reader and writer are not used: see
 ``docs/adr/0002-kio-behind-one-adapter.md``.
 """
 

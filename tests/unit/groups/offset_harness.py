@@ -11,7 +11,7 @@ from moldau.errors import ErrorCode
 from moldau.groups import offsets
 from moldau.groups.offsets import CommittedOffset, OffsetStore
 from moldau.groups.outcome import Outcome, Record
-from moldau.groups.records import OffsetCommitKey, OffsetCommitValue, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -22,6 +22,7 @@ from moldau.wire.offset_shapes import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from moldau.wire.stored.group_records import OffsetCommitKey, OffsetCommitValue
 
 
 class Harness:

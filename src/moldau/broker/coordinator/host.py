@@ -22,6 +22,7 @@ from moldau.log import AppendOrigin, PartitionLog
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
 from moldau.replication import ParkedProduce, Partition
+from moldau.wire.errors import DecodeError
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class ShardHost(Generic[S]):
         partition = self.partition
         try:
             count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
-        except (KafkaError, OSError) as error:
+        except (KafkaError, DecodeError, OSError) as error:
             log.error("cannot load the groups of %s: %s", partition.topic_partition, error)
             self.close()
             return

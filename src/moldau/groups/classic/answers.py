@@ -13,7 +13,7 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
-from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE
 from moldau.wire.make import make
 
 UNKNOWN_MEMBER_ID = ""
@@ -75,7 +75,7 @@ def joined_alone(member_id: str, generation: int, protocol: str) -> JoinGroupRes
         throttle_time=_NO_THROTTLE,
         error_code=ErrorCode.NONE,
         generation_id=generation,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol,
         leader="",
         skip_assignment=False,

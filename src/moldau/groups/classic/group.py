@@ -15,7 +15,7 @@ from moldau.groups.classic.states import (
     ClassicGroupState,
     IllegalTransitionError,
 )
-from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE, subscribed_topics
 
 
 class ClassicGroup:
@@ -108,7 +108,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return self.protocol_type == PROTOCOL_TYPE
 
     @property
     def has_all_members_joined(self) -> bool:
@@ -264,7 +264,7 @@ class ClassicGroup:
             names = subscribed_topics(member.metadata(self.protocol))
             if names is None:
                 return None
-            topics |= names
+            topics.update(names)
         return frozenset(topics)
 
     def is_subscribed(self, topic: str) -> bool:

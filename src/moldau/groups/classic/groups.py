@@ -31,9 +31,9 @@ from moldau.groups.classic.stored import group_record, new_group_record, restore
 from moldau.groups.classic.syncing import Syncing, check_sync
 from moldau.groups.classic.turn import Turn
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
-from moldau.groups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
+from moldau.wire.stored.group_records import GroupMetadataKey, GroupMetadataValue
 
 Records = list[Record]
 Replies = list[Reply]

@@ -6,14 +6,14 @@ from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
 from moldau.groups.classic.states import ClassicGroupState
 from moldau.groups.outcome import Record
-from moldau.groups.records.group_metadata import (
+from moldau.groups.records import to_record
+from moldau.wire.stored.group_records import (
+    NO_TIMEOUT,
+    NO_TIMESTAMP,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
-
-_NO_TIMESTAMP = -1
-_NO_TIMEOUT = -1
 
 
 def group_record(group: ClassicGroup) -> Record:
@@ -25,11 +25,11 @@ def group_record(group: ClassicGroup) -> Record:
         protocol=group.protocol,
         leader=None if group.is_unsettled else group.leader,
         current_state_timestamp=(
-            _NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
+            NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
         ),
         members=tuple(_member_metadata(group, member) for member in group.members.values()),
     )
-    return Record(GroupMetadataKey(group.group_id).encode(), value.encode())
+    return to_record(GroupMetadataKey(group.group_id), value)
 
 
 def _member_metadata(group: ClassicGroup, member: ClassicMember) -> MemberMetadata:
@@ -54,14 +54,14 @@ def new_group_record(group: ClassicGroup) -> Record:
         protocol=None,
         leader=None,
         current_state_timestamp=(
-            _NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
+            NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
         ),
     )
-    return Record(GroupMetadataKey(group.group_id).encode(), value.encode())
+    return to_record(GroupMetadataKey(group.group_id), value)
 
 
 def tombstone(group_id: str) -> Record:
-    return Record(GroupMetadataKey(group_id).encode(), None)
+    return to_record(GroupMetadataKey(group_id), None)
 
 
 def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
@@ -74,12 +74,12 @@ def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         protocol_type=value.protocol_type or None,
         protocol=value.protocol,
         leader=value.leader,
-        state_timestamp_ms=None if timestamp == _NO_TIMESTAMP else timestamp,
+        state_timestamp_ms=None if timestamp == NO_TIMESTAMP else timestamp,
     )
     group.is_unsettled = value.leader is None
     for stored in value.members:
         rebalance_timeout_ms = stored.rebalance_timeout
-        if rebalance_timeout_ms == _NO_TIMEOUT:
+        if rebalance_timeout_ms == NO_TIMEOUT:
             rebalance_timeout_ms = stored.session_timeout
         group.add(
             ClassicMember(

@@ -16,7 +16,6 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups import records as r
 from moldau.groups.consumer import commits, journal, messages
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
@@ -30,9 +29,11 @@ from moldau.groups.consumer.heartbeat import (
 from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
 from moldau.groups.consumer.timers import MemberTimeout, MemberTimers, is_overdue
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
+from moldau.wire.stored import group_records as r
 
 Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
 """Makes a group classic that these members leave, if only classic ones remain and it may be so."""
@@ -302,11 +303,11 @@ class ConsumerGroups:
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Bring the groups up to one record; records of other kinds are ignored."""
-        decoded = r.from_record(key, value)
+        decoded = from_record(key, value)
         if decoded is not None:
             self.apply(*decoded)
 
-    def apply(self, key: r.Key, value: r.Value | None) -> None:
+    def apply(self, key: r.GroupKey, value: r.GroupValue | None) -> None:
         """The same for a record that has been decoded already."""
         if not isinstance(key, journal.KEYS):
             return
@@ -347,7 +348,7 @@ def _made_of(group_id: str, records: Sequence[Record]) -> ConsumerGroup:
     """The group that these records describe; a new one if there are none."""
     group = ConsumerGroup(group_id)
     for record in records:
-        decoded = r.from_record(*record)
+        decoded = from_record(*record)
         assert decoded is not None
         journal.replay(group, *decoded)
     return group

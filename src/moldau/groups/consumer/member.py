@@ -12,7 +12,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from moldau.groups.consumer.assignors import Partitions
-from moldau.groups.records import ClassicMemberMetadata
+from moldau.wire.stored.group_records import ClassicMemberMetadata
 
 LEAVE_EPOCH = -1
 """The member epoch with which a member leaves for good."""

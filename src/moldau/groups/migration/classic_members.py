@@ -30,20 +30,19 @@ from moldau.groups.consumer.heartbeat import (
     unknown_member,
 )
 from moldau.groups.consumer.member import Member, MemberState
-from moldau.groups.consumer_protocol import (
-    CONSUMER_PROTOCOL_TYPE,
-    Subscription,
-    read_subscription,
-    read_version,
-    write_assignment,
-)
-from moldau.groups.migration.assignments import by_topic_id, by_topic_name
+from moldau.groups.migration.assignments import by_topic_id, embedded_assignment
 from moldau.groups.migration.downgrade import Downgrader
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
-from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 from moldau.groups.topics import TopicView
-from moldau.records.errors import InvalidRecordError
+from moldau.wire.embedded_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolSubscription,
+    decode_subscription,
+    protocol_version,
+)
+from moldau.wire.errors import DecodeError
+from moldau.wire.stored.group_records import ClassicMemberMetadata, ClassicProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class ClassicMembers:
             group,
             before,
             after,
-            by_topic_id(subscription.owned, self.topics),
+            by_topic_id(subscription.owned_partitions, self.topics),
             now_ms,
             records,
             replaced=replaced,
@@ -172,9 +171,10 @@ class ClassicMembers:
 
     def _assignment(self, member: Member) -> bytes:
         assert member.classic is not None
-        return write_assignment(
-            by_topic_name(member.assigned, self.topics),
-            read_version(member.classic.supported_protocols[0].metadata),
+        return embedded_assignment(
+            member.assigned,
+            self.topics,
+            protocol_version(member.classic.supported_protocols[0].metadata),
         )
 
     # Heartbeat
@@ -220,7 +220,7 @@ class ClassicMembers:
 
 def _supports(group: ConsumerGroup, joiner: Joiner) -> bool:
     """Whether the joiner and all classic members have a protocol in common."""
-    if joiner.protocol_type != CONSUMER_PROTOCOL_TYPE:
+    if joiner.protocol_type != PROTOCOL_TYPE:
         return False
     common = {name for name, _ in joiner.protocols}
     for member in group.members.values():
@@ -229,21 +229,21 @@ def _supports(group: ConsumerGroup, joiner: Joiner) -> bool:
     return bool(common)
 
 
-def _subscription(joiner: Joiner) -> Subscription:
+def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
     """All protocols of a consumer have the same topics and owned partitions: take the first."""
     try:
-        return read_subscription(joiner.protocols[0][1])
-    except InvalidRecordError as error:
+        return decode_subscription(joiner.protocols[0][1])
+    except DecodeError as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
 
-def _updated(member: Member, joiner: Joiner, subscription: Subscription) -> Member:
+def _updated(member: Member, joiner: Joiner, subscription: ConsumerProtocolSubscription) -> Member:
     return replace(
         member,
         instance_id=joiner.instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
         rebalance_timeout_ms=joiner.rebalance_timeout_ms,
-        subscribed_names=subscription.topics,
+        subscribed_names=frozenset(subscription.topics),
         subscribed_regex="",
         client_id=joiner.client.client_id,
         client_host=joiner.client.client_host,
@@ -294,7 +294,7 @@ def _check_generation(member: Member, generation: int) -> None:
 
 def _check_protocol(member: Member, protocol_type: str | None, name: str | None) -> None:
     assert member.classic is not None
-    if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or name not in (
+    if protocol_type not in (None, PROTOCOL_TYPE) or name not in (
         None,
         member.classic.supported_protocols[0].name,
     ):

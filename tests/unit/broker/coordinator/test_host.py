@@ -30,6 +30,7 @@ from moldau.records.record import Record as LogRecord
 from moldau.replication import Partition
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
+from moldau.wire.errors import DecodeError
 
 SLICE = 200
 
@@ -411,5 +412,17 @@ async def test_a_log_that_cannot_be_read_closes_the_host() -> None:
     append(partition, 1)
     partition.log.fail("disk on fire")
     host = make_host(partition)
+    await host.load(SLICE)
+    assert host.state is HostState.CLOSED
+
+
+async def test_a_record_that_cannot_be_read_closes_the_host() -> None:
+    class Careful(Notes):
+        def replay(self, key: bytes, value: bytes | None) -> None:
+            raise DecodeError("not what its version promises")
+
+    partition = make_partition(LOCAL)
+    write(partition, (b"a", b"1"))
+    host = ShardHost(partition, Careful(), ManualClock())
     await host.load(SLICE)
     assert host.state is HostState.CLOSED

@@ -15,10 +15,11 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroup, ClassicGroups
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply
-from moldau.groups.records import GroupMetadataKey, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.wire.make import make
+from moldau.wire.stored.group_records import GroupMetadataKey
 
 GROUP = "readers"
 SESSION_MS = 10_000

@@ -5,14 +5,11 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked
 from moldau.groups.classic.states import ClassicGroupState
-from moldau.groups.consumer_protocol import subscribed_topics
 
 
 def member(
@@ -171,21 +168,3 @@ def test_an_empty_consumer_group_is_subscribed_to_nothing() -> None:
     group.next_generation(1)
     assert group.state is ClassicGroupState.EMPTY
     assert group.subscribed_topics == frozenset()
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_not_known(data: bytes) -> None:
-    topics = subscribed_topics(data)
-    assert topics is None or all(isinstance(topic, str) for topic in topics)
-
-
-@given(st.lists(st.text(max_size=20), max_size=5), st.binary(max_size=10), st.integers(0, 3))
-def test_what_clients_write_is_read(topics: list[str], rest: bytes, version: int) -> None:
-    assert subscribed_topics(subscription(*topics, version=version, rest=rest)) == set(topics)
-
-
-@given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=5), st.data())
-def test_a_cut_subscription_is_not_known(topics: list[str], data: st.DataObject) -> None:
-    whole = subscription(*topics)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    assert subscribed_topics(whole[:cut]) is None

@@ -14,8 +14,9 @@ from tests.unit.groups.classic.harness import (
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.outcome import Outcome
-from moldau.groups.records import GroupMetadataValue, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 OTHER = (("range", b"other metadata"),)
 

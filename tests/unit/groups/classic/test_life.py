@@ -8,7 +8,8 @@ from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, B
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.outcome import Outcome
-from moldau.groups.records import GroupMetadataValue, from_record
+from moldau.groups.records import from_record
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 OK = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.classic.stored import group_record, restored
-from moldau.groups.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, from_record
+from moldau.groups.records import from_record
+from moldau.wire.stored.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
-MEMBER = MemberMetadata("m", "name", "client", "/host", -1, 7000, b"wants", b"gets")
+MEMBER = MemberMetadata(
+    member_id="m",
+    group_instance_id="name",
+    client_id="client",
+    client_host="/host",
+    session_timeout=7000,
+    subscription=b"wants",
+    assignment=b"gets",
+)
 
 
 def test_a_record_without_rebalance_timeout_and_timestamp() -> None:
@@ -26,7 +37,7 @@ def test_a_record_without_members_is_an_empty_group() -> None:
 
 
 def test_what_is_written_is_what_was_read() -> None:
-    member = MemberMetadata("m", "name", "client", "/host", 9000, 7000, b"wants", b"gets")
+    member = replace(MEMBER, rebalance_timeout=9000)
     for value in (
         GroupMetadataValue("connect", 4, "default", "m", 77, (member,)),
         GroupMetadataValue("consumer", 9, None, None, -1),

@@ -10,7 +10,8 @@ from tests.unit.groups.consumer.harness import GROUP, Harness
 
 from moldau.errors import ErrorCode
 from moldau.groups.outcome import Outcome
-from moldau.groups.records import OffsetCommitKey, tombstone
+from moldau.groups.records import tombstone
+from moldau.wire.stored.group_records import OffsetCommitKey
 
 
 @pytest.fixture
