@@ -2,9 +2,10 @@
 
 A coordinator never writes and never sends. It hands an ``Outcome`` to whoever runs it, who appends
 the records as one batch, replays them into the same coordinator, and sends the replies once the
-batch is committed (at once when there are no records). A request that waits for something else, a
-JoinGroup for the other members for instance, gets no reply in its own outcome; a later one carries
-the reply under the token the request came with.
+batch is committed (at once when there are no records). The records are replayed, or the coordinator
+is told that they cannot be stored, before it is asked for anything else. A request that waits for
+something else, a JoinGroup for the other members for instance, gets no reply in its own outcome; a
+later one carries the reply under the token the request came with.
 """
 
 from __future__ import annotations

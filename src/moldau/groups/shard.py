@@ -27,7 +27,6 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import listings, offsets
 from moldau.groups.classic import ClassicDeadline, ClassicGroup, ClassicGroups, ClassicGroupState
-from moldau.groups.classic.stored import tombstone
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
@@ -35,7 +34,7 @@ from moldau.groups.consumer.timers import MemberTimeout
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.outcome import ClientInfo, Outcome, Record, Reply, append_error
-from moldau.groups.records import from_record
+from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
@@ -168,7 +167,9 @@ class GroupShard:
         # that after all, joining again does no harm.
         group_id = group.group_id
         parked = self._classic.release(group_id, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        released = Outcome([tombstone(group_id), *made], [*parked], lambda _: parked)
+        released = Outcome(
+            [tombstone(GroupMetadataKey(group_id)), *made], [*parked], lambda _: parked
+        )
         released.extend(outcome)
         return released
 

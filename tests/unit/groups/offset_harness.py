@@ -22,6 +22,7 @@ from moldau.wire.offset_shapes import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from moldau.wire.primitives import error_from
 from moldau.wire.stored.group_records import OffsetCommitKey, OffsetCommitValue
 
 
@@ -99,7 +100,7 @@ class Harness:
         response = offsets.fetch(self.store, request, require_stable=require_stable)
         (answer,) = response.topics[0].partitions
         return (
-            ErrorCode(answer.error_code),
+            error_from(answer.error_code),
             answer.committed_offset,
             answer.committed_leader_epoch,
             answer.metadata,
@@ -147,7 +148,7 @@ def codes(outcome: Outcome) -> list[ErrorCode]:
     """The error codes of an answer to OffsetCommit or OffsetDelete, partition by partition."""
     (reply,) = outcome.replies
     return [
-        ErrorCode(partition.error_code)
+        error_from(partition.error_code)
         for topic in reply.response.topics
         for partition in topic.partitions
     ]

@@ -15,6 +15,7 @@ from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
 from moldau.wire.embedded_protocol import PROTOCOL_TYPE
 from moldau.wire.make import make
+from moldau.wire.stored.group_records import GroupMetadataValue, MemberMetadata
 
 UNKNOWN_MEMBER_ID = ""
 """The member id of somebody who has none yet."""
@@ -45,7 +46,7 @@ def join_error(
 
 
 def joined(
-    group: ClassicGroup,
+    group: GroupMetadataValue,
     member_id: str,
     *,
     with_members: bool,
@@ -53,18 +54,18 @@ def joined(
     leader: str | None = None,
     error: ErrorCode = ErrorCode.NONE,
 ) -> JoinGroupResponse:
-    """The current generation; the one who computes the assignment also gets the members."""
+    """A generation; the one who computes the assignment also gets the members."""
     return make(
         JoinGroupResponse,
         throttle_time=_NO_THROTTLE,
         error_code=error,
         generation_id=group.generation,
-        protocol_type=group.protocol_type,
+        protocol_type=group.protocol_type or None,
         protocol_name=group.protocol or "",
         leader=leader or group.leader or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=tuple(_members(group)) if with_members else (),
+        members=tuple(map(_joined_member, group.members)) if with_members else (),
     )
 
 
@@ -84,16 +85,13 @@ def joined_alone(member_id: str, generation: int, protocol: str) -> JoinGroupRes
     )
 
 
-def _members(group: ClassicGroup) -> Iterable[JoinGroupResponseMember]:
-    protocol = group.protocol
-    assert protocol is not None
-    for member in group.members.values():
-        yield make(
-            JoinGroupResponseMember,
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            metadata=member.metadata(protocol),
-        )
+def _joined_member(member: MemberMetadata) -> JoinGroupResponseMember:
+    return make(
+        JoinGroupResponseMember,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        metadata=member.subscription,
+    )
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:

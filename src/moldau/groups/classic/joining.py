@@ -7,12 +7,11 @@ from collections.abc import Callable
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers
+from moldau.groups.classic import answers, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked, Protocols
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
 from moldau.groups.outcome import ClientInfo
 from moldau.groups.settings import GroupSettings
@@ -192,7 +191,10 @@ class Joining:
         turn: Turn,
     ) -> None:
         """A restarted process takes the place of its former self, which is fenced from now on."""
-        before = _Former(group, member)
+        offers = {member.member_id: joiner.protocols}
+        if group.state is State.STABLE and group.select_protocol(offers) == group.protocol:
+            self._keep_assignment(group, member, joiner, member_id, turn)
+            return
         self._rebalancer.fence(group, member, turn)
         member.is_new = False
         group.rename_static(member, member_id)
@@ -200,9 +202,6 @@ class Joining:
             member, joiner.protocols, joiner.rebalance_timeout_ms, joiner.session_timeout_ms
         )
         self._rebalancer.refresh(group, member, turn.now_ms)
-        if group.state is State.STABLE and group.select_protocol() == group.protocol:
-            self._keep_assignment(group, member, joiner, before, turn)
-            return
         group.park_join(member, joiner.parked)
         # In COMPLETING_REBALANCE the leader may know the member by its old id: start over.
         self._rebalancer.rebalance_or_complete(group, turn)
@@ -212,47 +211,30 @@ class Joining:
         group: ClassicGroup,
         member: ClassicMember,
         joiner: Joiner,
-        before: _Former,
+        member_id: str,
         turn: Turn,
     ) -> None:
         """The group stays stable; only the new member id has to be stored."""
-        group.refresh_subscription()
-        turn.store(group_record(group), lambda undo, _: self._restore(group, member, before, undo))
+        value = stored.with_returned(group, member, joiner.as_member(member_id))
+        turn.store(group.group_id, value, lambda _turn, _error: group.returning.clear())
+        group.returning[member_id] = joiner.protocols
+        self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
         if joiner.version >= _SKIP_ASSIGNMENT_VERSION:
-            is_leader = group.leader == member.member_id
+            is_leader = value.leader == member_id
             response = answers.joined(
-                group, member.member_id, with_members=is_leader, skip_assignment=is_leader
+                value, member_id, with_members=is_leader, skip_assignment=is_leader
             )
         else:
             # A leader that cannot skip the assignment is told that its former self still leads, so
             # that it takes itself for a follower and only asks for its assignment.
-            response = answers.joined(
-                group, member.member_id, with_members=False, leader=before.leader
-            )
+            response = answers.joined(value, member_id, with_members=False, leader=group.leader)
         turn.reply_if_stored(
             joiner.parked.token,
             response,
             lambda error: answers.joined(
-                group,
-                answers.UNKNOWN_MEMBER_ID,
-                with_members=False,
-                leader=before.leader,
-                error=error,
+                stored.as_it_is(group), answers.UNKNOWN_MEMBER_ID, with_members=False, error=error
             ),
         )
-
-    def _restore(
-        self, group: ClassicGroup, member: ClassicMember, before: _Former, turn: Turn
-    ) -> None:
-        if group.members.get(member.member_id) is not member:
-            return  # gone or replaced again in the meantime
-        self._rebalancer.fence(group, member, turn)
-        group.rename_static(member, before.member_id)
-        group.update(
-            member, before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms
-        )
-        self._rebalancer.refresh(group, member, turn.now_ms)
-        group.refresh_subscription()
 
     # -- a member that joins again ---------------------------------------------------------------
 
@@ -273,7 +255,7 @@ class Joining:
             # Nothing new: it lost the answer, or wants to go on. The current generation will do.
             turn.reply(
                 joiner.parked.token,
-                answers.joined(group, member.member_id, with_members=is_leader),
+                answers.joined(stored.as_it_is(group), member.member_id, with_members=is_leader),
             )
 
     @staticmethod
@@ -285,16 +267,3 @@ class Joining:
         if group.state is State.STABLE and group.leader == member.member_id:
             return True
         return member.protocols != joiner.protocols
-
-
-class _Former:
-    """What a static member was before it was replaced."""
-
-    __slots__ = ("leader", "member_id", "protocols", "rebalance_timeout_ms", "session_timeout_ms")
-
-    def __init__(self, group: ClassicGroup, member: ClassicMember) -> None:
-        self.leader = group.leader
-        self.member_id = member.member_id
-        self.protocols = member.protocols
-        self.rebalance_timeout_ms = member.rebalance_timeout_ms
-        self.session_timeout_ms = member.session_timeout_ms

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.classic import ClassicGroup, ClassicMember
+from moldau.groups.classic import ClassicGroup, ClassicGroupState, ClassicMember
 from moldau.groups.consumer import journal
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import Member
@@ -61,8 +61,10 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> 
 def _subscriptions(group: ClassicGroup) -> dict[str, ConsumerProtocolSubscription]:
     if not group.members:
         return {}  # they were to join, and left or timed out meanwhile
-    # In its first rebalance a group has not chosen a protocol yet.
-    protocol = group.protocol or group.select_protocol()
+    # While members are joining, the last choice need not suit all of them, if there was one.
+    is_open = group.protocol is None or group.state is ClassicGroupState.PREPARING_REBALANCE
+    protocol = group.select_protocol() if is_open else group.protocol
+    assert protocol is not None
     return {
         member_id: decode_subscription(member.metadata(protocol))
         for member_id, member in group.members.items()

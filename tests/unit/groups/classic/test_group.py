@@ -8,8 +8,9 @@ import pytest
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember, Parked
+from moldau.groups.classic.member import ClassicMember, Parked, vote
 from moldau.groups.classic.states import ClassicGroupState
+from moldau.groups.classic.stored import without_members
 
 
 def member(
@@ -67,6 +68,13 @@ def test_the_protocol_with_most_votes_among_the_common_ones_wins() -> None:
     assert group.select_protocol() in {"range", "robin"}
     group.remove("b")
     assert group.select_protocol() == "robin"
+
+
+def test_a_vote_may_be_held_as_if_a_member_supported_something_else() -> None:
+    group = group_of(member("a", "sticky", "range"), member("b", "sticky", "range"))
+    assert group.select_protocol() == "sticky"
+    assert group.select_protocol({"b": (("range", b""),)}) == "range"
+    assert group.select_protocol() == "sticky"
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
@@ -129,11 +137,11 @@ def test_a_renamed_static_member_keeps_place_lead_and_assignment() -> None:
 def test_a_member_knows_its_metadata_by_protocol_only() -> None:
     one = ClassicMember("a", None, "c", "/h", 1, 1, "t", (("x", b"1"), ("y", b"2")))
     assert one.metadata("y") == b"2"
-    assert one.vote({"y"}) == "y"
+    assert vote(one.protocols, {"y"}) == "y"
     with pytest.raises(KeyError):
         one.metadata("z")
     with pytest.raises(KeyError):
-        one.vote({"z"})
+        vote(one.protocols, {"z"})
 
 
 def test_the_subscription_is_the_union_over_the_members() -> None:
@@ -165,6 +173,6 @@ def test_a_group_of_another_kind_is_subscribed_to_nothing() -> None:
 def test_an_empty_consumer_group_is_subscribed_to_nothing() -> None:
     group = group_of(member("a", metadata=subscription("t1")))
     group.remove("a")
-    group.next_generation(1)
+    group.replay(without_members(group, 1))
     assert group.state is ClassicGroupState.EMPTY
     assert group.subscribed_topics == frozenset()

@@ -125,6 +125,21 @@ def test_a_downgrade_is_one_batch(rig: Rig) -> None:
     assert list(group.members) == [a]
 
 
+def test_a_group_is_upgraded_while_somebody_joins_who_does_not_support_its_last_choice(
+    rig: Rig,
+) -> None:
+    both = [(STICKY, metadata("t")), (RANGE, metadata("t"))]
+    a = rig.script.join(G, protocols=both).get().member_id
+    rig.script.join(G, a, protocols=both).get()
+    rig.script.sync(G, a, 1, parts={a: write_assignment(EVERYTHING, 1)}, protocol=STICKY).get()
+    b = rig.script.join(G, protocols=[(RANGE, metadata("t"))]).get().member_id
+    waiting = rig.script.join(G, b, protocols=[(RANGE, metadata("t"))])
+    assert rig.script.consumer_join(G, "c").get().error_code is ErrorCode.NONE
+    assert rig.kind() == "consumer"
+    assert waiting.get().error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert rig.runner.consumer(G).members.keys() == {a, b, "c"}  # type: ignore[union-attr]
+
+
 def test_an_upgrade_that_cannot_be_stored_leaves_a_classic_group(rig: Rig) -> None:
     a = rig.script.eager(G)
     b = rig.script.join(G, protocols=[(RANGE, metadata("t"))]).get().member_id
