@@ -1,4 +1,4 @@
-"""What a coordinator decides: records to append, answers to send, and how to take it back.
+"""What a coordinator decides: records to append, replies to send, and how to go on without them.
 
 A coordinator never writes and never sends. It hands an ``Outcome`` to whoever runs it, who appends
 the records as one batch, replays them into the same coordinator, and sends the replies once the
@@ -60,7 +60,7 @@ class Outcome:
     records: list[Record] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     on_failure: FailureHook | None = None
-    """Called when the append fails: takes back what was changed ahead of it, answers the error."""
+    """Called when the append fails: goes on without the records, and returns the error replies."""
 
     @classmethod
     def reply(cls, token: object, response: Any) -> Outcome:
@@ -82,7 +82,7 @@ class Outcome:
             self.on_failure = _both(ours, theirs)
 
     def failed(self, code: ErrorCode) -> list[Reply]:
-        """The append failed: undo, and give the error replies."""
+        """The append failed: go on without it. Returns the error replies."""
         return [] if self.on_failure is None else self.on_failure(code)
 
 
@@ -96,9 +96,9 @@ def append_error(code: ErrorCode) -> ErrorCode:
 
 
 def _both(first: FailureHook, second: FailureHook) -> FailureHook:
-    def undo(code: ErrorCode) -> list[Reply]:
-        # The later change is taken back first: it may have been built on the earlier one.
+    def failed(code: ErrorCode) -> list[Reply]:
+        # The later one goes first: it may have been built on the earlier one.
         later = second(code)
         return first(code) + later
 
-    return undo
+    return failed

@@ -157,10 +157,10 @@ class GroupShard:
         """A member under the consumer protocol joins a classic group that has members."""
         try:
             messages.check(request, version, self._settings.group_consumer_assignors)
-            made = upgrade(group, self._settings, self._topics)
+            upgraded = upgrade(group, self._settings, self._topics)
         except KafkaError as error:
             return Outcome.reply(token, messages.error_response(error.code, error.message))
-        outcome = self._consumer.heartbeat(request, token, now_ms, client, version, made)
+        outcome = self._consumer.heartbeat(request, token, now_ms, client, version, upgraded)
         if not outcome.records:
             return outcome
         # Whoever waits for the classic group has to join what it becomes. If it does not become
@@ -168,7 +168,7 @@ class GroupShard:
         group_id = group.group_id
         parked = self._classic.release(group_id, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         released = Outcome(
-            [tombstone(GroupMetadataKey(group_id)), *made], [*parked], lambda _: parked
+            [tombstone(GroupMetadataKey(group_id)), *upgraded], [*parked], lambda _: parked
         )
         released.extend(outcome)
         return released
@@ -200,9 +200,9 @@ class GroupShard:
 
     def _partition_check(self, group_id: str, member_id: str, epoch: int) -> PartitionCheck:
         def check(topic: str, topic_id: UUID | None, partition: int) -> ErrorCode:
-            found = topic_id or self._topics.topic_id(topic)
+            known_id = topic_id or self._topics.topic_id(topic)
             return self._consumer.validate_partition_commit(
-                group_id, member_id, epoch, found, partition
+                group_id, member_id, epoch, known_id, partition
             )
 
         return check

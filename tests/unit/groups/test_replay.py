@@ -177,7 +177,8 @@ class Script:
         )
 
     def delete(self, group: str, _number: int) -> None:
-        self.runner.act(self.runner.shard.delete_group(group, object(), self.runner.now_ms))
+        runner = self.runner
+        runner.act(runner.shard.delete_group(group, runner.new_token(), runner.now_ms))
 
     def recreate_topic(self, _group: str, number: int) -> None:
         topics, name = self.runner.topics, TOPICS[number % 2]

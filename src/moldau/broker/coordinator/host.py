@@ -85,7 +85,8 @@ class ShardHost(Generic[S]):
         self._commit_timeout_ms = commit_timeout_ms
         self._flush = flush
         self._flush_due = False
-        self._waiting: set[PendingRequest] = set()
+        self._waiting: dict[PendingRequest, None] = {}
+        """In the order in which they came: the order in which they are given up."""
         self._written = 0
         """The end of what this host appended: replies wait until all of it is committed."""
         self._timer: Timer | None = None
@@ -121,7 +122,7 @@ class ShardHost(Generic[S]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for request in waiting:
             request.fail(ErrorCode.NOT_COORDINATOR)
 
@@ -152,7 +153,7 @@ class ShardHost(Generic[S]):
         if refusal:
             return error_answer(refusal)
         request = PendingRequest(error_answer)
-        self._waiting.add(request)
+        self._waiting[request] = None
         try:
             self._act(call(self.shard, request, self._now_ms()))
         except Exception:
@@ -254,12 +255,12 @@ class ShardHost(Generic[S]):
     def _send(self, replies: Sequence[Reply]) -> None:
         for token, response in replies:
             if isinstance(token, PendingRequest):
-                self._waiting.discard(token)
+                self._waiting.pop(token, None)
                 token.answer(response)
 
     def _fail(self, token: object, code: ErrorCode) -> None:
         if isinstance(token, PendingRequest):
-            self._waiting.discard(token)
+            self._waiting.pop(token, None)
             token.fail(code)
 
     # Time ----------------------------------------------------------------------------------------

@@ -21,14 +21,14 @@ Replay = Callable[[bytes, bytes | None], None]
 async def load(
     log: PartitionLog, replay: Replay, still_wanted: Callable[[], bool], slice_bytes: int
 ) -> int:
-    """Replay what is in ``log`` now; answers the number of records. Stops when unwanted."""
+    """Replay what is in ``log`` now; returns the number of records. Stops when unwanted."""
     loader = _Loader(replay)
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end and still_wanted():
-        found = log.current.read(offset, slice_bytes, end)
-        if found is None:
+        records = log.current.read(offset, slice_bytes, end)
+        if records is None:
             break
-        following = loader.take(found.read(), offset)
+        following = loader.take(records.read(), offset)
         if following <= offset:
             break  # a compacted tail: nothing at or after the offset
         offset = following
@@ -45,7 +45,7 @@ class _Loader:
         self.count = 0
 
     def take(self, data: bytes, offset: int) -> int:
-        """Replay the whole batches in ``data`` from ``offset`` on; answers the next offset."""
+        """Replay the whole batches in ``data`` from ``offset`` on; returns the next offset."""
         for position, header in iter_headers(data):
             if header.last_offset < offset:
                 continue

@@ -54,6 +54,8 @@ def gathered(answers: Sequence[Answer], combine: Callable[[list[Any]], Any]) -> 
         return combine(list(answers))
 
     async def wait() -> Any:
-        return combine([await one if isinstance(one, asyncio.Future) else one for one in answers])
+        return combine(
+            [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+        )
 
     return wait()

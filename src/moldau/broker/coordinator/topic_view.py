@@ -15,16 +15,16 @@ class MetadataTopics:
         self._metadata = metadata
 
     def partitions(self, topic: str) -> int | None:
-        found = self._metadata.topics.get(topic)
-        return None if found is None else len(found.partitions)
+        metadata = self._metadata.topics.get(topic)
+        return None if metadata is None else len(metadata.partitions)
 
     def topic_id(self, topic: str) -> UUID | None:
-        found = self._metadata.topics.get(topic)
-        return None if found is None else found.topic_id
+        metadata = self._metadata.topics.get(topic)
+        return None if metadata is None else metadata.topic_id
 
     def name(self, topic_id: UUID) -> str | None:
-        found = self._metadata.topics_by_id.get(topic_id)
-        return None if found is None else found.name
+        metadata = self._metadata.topics_by_id.get(topic_id)
+        return None if metadata is None else metadata.name
 
     def names(self) -> Iterable[str]:
         return self._metadata.topics.keys()
@@ -32,10 +32,10 @@ class MetadataTopics:
     def racks(self, topic: str) -> Sequence[Collection[str]]:
         brokers = self._metadata.brokers
         racks = {broker.id: broker.rack for broker in brokers.values() if broker.rack}
-        found = self._metadata.topics.get(topic)
-        if found is None or not racks:
+        metadata = self._metadata.topics.get(topic)
+        if metadata is None or not racks:
             return ()
         return [
             {racks[replica] for replica in state.replicas if replica in racks}
-            for _, state in sorted(found.partitions.items())
+            for _, state in sorted(metadata.partitions.items())
         ]

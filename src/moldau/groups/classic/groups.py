@@ -18,13 +18,13 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, description, stored
-from moldau.groups.classic.commits import check_commit, check_commit_to_no_group
+from moldau.groups.classic import description, responses, stored
 from moldau.groups.classic.deadlines import ClassicDeadline, DeadlineKind
 from moldau.groups.classic.description import GroupDescription, GroupListing
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.joining import Joiner, Joining
 from moldau.groups.classic.member import Parked
+from moldau.groups.classic.offset_validation import check_commit, check_commit_to_no_group
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
 from moldau.groups.classic.syncing import Syncing, check_sync
@@ -85,7 +85,7 @@ class ClassicGroups:
         error = self._check_join(request, joiner)
         if error is not ErrorCode.NONE:
             return Outcome.reply(
-                token, answers.join_error(error, request.member_id, version=version)
+                token, responses.join_error(error, request.member_id, version=version)
             )
         turn = Turn(now_ms)
         group = self._groups.get(request.group_id)
@@ -103,7 +103,10 @@ class ClassicGroups:
             return ErrorCode.INVALID_GROUP_ID
         if not joiner.has_valid_session(self._settings):
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if request.member_id != answers.UNKNOWN_MEMBER_ID and request.group_id not in self._groups:
+        if (
+            request.member_id != responses.UNKNOWN_MEMBER_ID
+            and request.group_id not in self._groups
+        ):
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
@@ -128,7 +131,7 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         error = check_sync(group, request, version)
         if group is None or error is not ErrorCode.NONE:
-            return Outcome.reply(token, answers.sync_error(error))
+            return Outcome.reply(token, responses.sync_error(error))
         turn = Turn(now_ms)
         self._syncing.sync(group, request, Parked(token, version), turn)
         return turn.outcome()
@@ -136,7 +139,7 @@ class ClassicGroups:
     # -- Heartbeat -----------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
-        return Outcome.reply(token, answers.heartbeat(self._beat(request, now_ms)))
+        return Outcome.reply(token, responses.heartbeat(self._beat(request, now_ms)))
 
     def _beat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         if not request.group_id:
@@ -158,30 +161,27 @@ class ClassicGroups:
 
     def leave(self, request: LeaveGroupRequest, token: object, now_ms: int) -> Outcome:
         if not request.group_id:
-            return Outcome.reply(token, answers.leave_error(ErrorCode.INVALID_GROUP_ID))
+            return Outcome.reply(token, responses.leave_error(ErrorCode.INVALID_GROUP_ID))
         group = self._groups.get(request.group_id)
         if group is None:
             gone = ((member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members)
-            return Outcome.reply(token, answers.left(gone))
+            return Outcome.reply(token, responses.left(gone))
         turn = Turn(now_ms)
         results = [(member, self._leave(group, member, turn)) for member in request.members]
         if any(error is ErrorCode.NONE for _, error in results) and group.state is not State.EMPTY:
             self._rebalancer.rebalance_or_complete(group, turn)
-        turn.reply_if_stored(token, answers.left(results), answers.leave_error)
+        turn.reply_if_stored(token, responses.left(results), responses.leave_error)
         return turn.outcome()
 
     def _leave(self, group: ClassicGroup, leaving: MemberIdentity, turn: Turn) -> ErrorCode:
         member_id = leaving.member_id
-        if member_id == answers.UNKNOWN_MEMBER_ID:
+        if member_id == responses.UNKNOWN_MEMBER_ID:
             # An administrator removes a static member, known only by its instance id.
-            found = (
-                None
-                if leaving.group_instance_id is None
-                else group.static_member_id(leaving.group_instance_id)
-            )
-            if found is None:
+            instance_id = leaving.group_instance_id
+            static_id = None if instance_id is None else group.static_member_id(instance_id)
+            if static_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            member_id = found
+            member_id = static_id
         elif member_id in group.pending_join:
             self._rebalancer.drop_pending(group, member_id)
             return ErrorCode.NONE

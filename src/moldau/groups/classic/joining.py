@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, stored
+from moldau.groups.classic import responses, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked, Protocols
 from moldau.groups.classic.rebalance import Rebalancer
@@ -65,7 +65,7 @@ class Joiner:
     def needs_member_id(self) -> bool:
         """Whether it has to ask for a member id first."""
         return (
-            self.member_id == answers.UNKNOWN_MEMBER_ID
+            self.member_id == responses.UNKNOWN_MEMBER_ID
             and self.instance_id is None
             and self.version >= _MEMBER_ID_REQUIRED_VERSION
         )
@@ -112,7 +112,7 @@ class Joining:
             self._turn_away(group, joiner, turn)
         elif not joiner.fits(group):
             self._refuse(joiner, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, turn)
-        elif joiner.member_id == answers.UNKNOWN_MEMBER_ID:
+        elif joiner.member_id == responses.UNKNOWN_MEMBER_ID:
             self._join_new(group, joiner, turn)
         elif joiner.member_id in group.pending_join and joiner.instance_id is None:
             self._add(group, joiner, joiner.member_id, turn)
@@ -139,7 +139,7 @@ class Joining:
             self._rebalancer.drop_pending(group, joiner.member_id)
         turn.reply(
             joiner.parked.token,
-            answers.join_error(ErrorCode.GROUP_MAX_SIZE_REACHED, version=joiner.version),
+            responses.join_error(ErrorCode.GROUP_MAX_SIZE_REACHED, version=joiner.version),
         )
         self._rebalancer.complete_after_initial_delay(group, turn)
 
@@ -147,7 +147,7 @@ class Joining:
     def _refuse(joiner: Joiner, error: ErrorCode, turn: Turn) -> None:
         turn.reply(
             joiner.parked.token,
-            answers.join_error(error, joiner.member_id, version=joiner.version),
+            responses.join_error(error, joiner.member_id, version=joiner.version),
         )
 
     # -- somebody without a member id -----------------------------------------------------------
@@ -169,7 +169,7 @@ class Joining:
         self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
         turn.reply(
             joiner.parked.token,
-            answers.join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version),
+            responses.join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version),
         )
 
     def _add(self, group: ClassicGroup, joiner: Joiner, member_id: str, turn: Turn) -> None:
@@ -221,18 +221,18 @@ class Joining:
         self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
         if joiner.version >= _SKIP_ASSIGNMENT_VERSION:
             is_leader = value.leader == member_id
-            response = answers.joined(
+            response = responses.joined(
                 value, member_id, with_members=is_leader, skip_assignment=is_leader
             )
         else:
             # A leader that cannot skip the assignment is told that its former self still leads, so
             # that it takes itself for a follower and only asks for its assignment.
-            response = answers.joined(value, member_id, with_members=False, leader=group.leader)
+            response = responses.joined(value, member_id, with_members=False, leader=group.leader)
         turn.reply_if_stored(
             joiner.parked.token,
             response,
-            lambda error: answers.joined(
-                stored.as_it_is(group), answers.UNKNOWN_MEMBER_ID, with_members=False, error=error
+            lambda error: responses.joined(
+                stored.as_it_is(group), responses.UNKNOWN_MEMBER_ID, with_members=False, error=error
             ),
         )
 
@@ -255,7 +255,7 @@ class Joining:
             # Nothing new: it lost the answer, or wants to go on. The current generation will do.
             turn.reply(
                 joiner.parked.token,
-                answers.joined(stored.as_it_is(group), member.member_id, with_members=is_leader),
+                responses.joined(stored.as_it_is(group), member.member_id, with_members=is_leader),
             )
 
     @staticmethod

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, deadlines, stored
+from moldau.groups.classic import deadlines, responses, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked
 from moldau.groups.classic.states import ClassicGroupState as State
@@ -61,7 +61,7 @@ class Rebalancer:
         if parked is not None:
             turn.reply(
                 parked.token,
-                answers.join_error(ErrorCode.UNKNOWN_MEMBER_ID, version=parked.version),
+                responses.join_error(ErrorCode.UNKNOWN_MEMBER_ID, version=parked.version),
             )
         self._answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
         self.drop_pending(group, member.member_id)
@@ -90,7 +90,7 @@ class Rebalancer:
         if superseded is not None:
             turn.reply(
                 superseded.token,
-                answers.join_error(
+                responses.join_error(
                     ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, version=superseded.version
                 ),
             )
@@ -105,7 +105,7 @@ class Rebalancer:
         if parked is None:
             return False
         member.parked_sync = None
-        turn.reply(parked.token, answers.sync_error(error))
+        turn.reply(parked.token, responses.sync_error(error))
         return True
 
     def answer_all(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
@@ -115,7 +115,7 @@ class Rebalancer:
             if parked is not None:
                 turn.reply(
                     parked.token,
-                    answers.join_error(error, member.member_id, version=parked.version),
+                    responses.join_error(error, member.member_id, version=parked.version),
                 )
             self._answer_sync(member, error, turn)
 
@@ -125,7 +125,7 @@ class Rebalancer:
         if parked is not None:
             turn.reply(
                 parked.token,
-                answers.join_error(
+                responses.join_error(
                     ErrorCode.FENCED_INSTANCE_ID,
                     member.member_id,
                     version=parked.version,
@@ -214,7 +214,7 @@ class Rebalancer:
             if parked is not None:
                 is_leader = member.member_id == group.leader
                 turn.reply(
-                    parked.token, answers.joined(value, member.member_id, with_members=is_leader)
+                    parked.token, responses.joined(value, member.member_id, with_members=is_leader)
                 )
             self.refresh(group, member, turn.now_ms)
             member.is_new = False

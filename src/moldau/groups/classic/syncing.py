@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, stored
+from moldau.groups.classic import responses, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import Parked
 from moldau.groups.classic.rebalance import Rebalancer
@@ -63,7 +63,7 @@ class Syncing:
         member = group.members[request.member_id]
         self._rebalancer.note_sync(group, member.member_id)
         if group.state is State.STABLE:
-            turn.reply(parked.token, answers.assignment(group, member))
+            turn.reply(parked.token, responses.assignment(group, member))
             return
         self._rebalancer.park_sync(member, parked, turn)
         if group.leader == member.member_id:
@@ -82,7 +82,7 @@ class Syncing:
             parked = waiting.parked_sync
             if parked is not None:
                 waiting.parked_sync = None
-                response = answers.synced(value.protocol_type, value.protocol, member.assignment)
-                turn.reply_if_stored(parked.token, response, answers.sync_error)
+                response = responses.synced(value.protocol_type, value.protocol, member.assignment)
+                turn.reply_if_stored(parked.token, response, responses.sync_error)
                 # Its session may have run out unnoticed while it waited.
                 self._rebalancer.refresh(group, waiting, turn.now_ms)

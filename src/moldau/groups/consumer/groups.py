@@ -16,7 +16,7 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.consumer import commits, journal, messages
+from moldau.groups.consumer import journal, messages, offset_validation
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.heartbeat import (
@@ -265,14 +265,14 @@ class ConsumerGroups:
         instance_id: str | None,
         member_epoch: int,
         *,
-        version: int = commits.COMMIT_WITH_EPOCH,
+        version: int = offset_validation.COMMIT_WITH_EPOCH,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Whether a member may commit offsets; see ``commits.check_commit``."""
+        """Whether a member may commit offsets; see ``offset_validation.check_commit``."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return commits.check_commit(
+        return offset_validation.check_commit(
             group, member_id, instance_id, member_epoch, version, transactional
         )
 
@@ -288,7 +288,9 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return commits.check_partition(group, member_id, member_epoch, topic_id, partition)
+        return offset_validation.check_partition(
+            group, member_id, member_epoch, topic_id, partition
+        )
 
     def validate_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a member may read the group's offsets; anybody may who claims to be none."""
@@ -297,7 +299,7 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return commits.check_fetch(group, member_id or "", member_epoch)
+        return offset_validation.check_fetch(group, member_id or "", member_epoch)
 
     # The log
 

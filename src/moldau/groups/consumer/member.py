@@ -106,7 +106,7 @@ class Member:
                 self.assigned.get(topic_id, {}).keys()
                 | self.pending_revocation.get(topic_id, {}).keys()
             )
-            for topic_id in self.assigned.keys() | self.pending_revocation.keys()
+            for topic_id in sorted(self.assigned.keys() | self.pending_revocation.keys())
         }
 
     def same_subscription(self, other: Member) -> bool:

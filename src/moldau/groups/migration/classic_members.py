@@ -18,7 +18,7 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.classic import answers
+from moldau.groups.classic import responses
 from moldau.groups.classic.joining import Joiner
 from moldau.groups.classic.syncing import check_sync_request
 from moldau.groups.consumer.group import ConsumerGroup
@@ -69,12 +69,12 @@ class ClassicMembers:
         if not joiner.has_valid_session(self.settings):
             error_code = ErrorCode.INVALID_SESSION_TIMEOUT
             return Outcome.reply(
-                token, answers.join_error(error_code, request.member_id, version=version)
+                token, responses.join_error(error_code, request.member_id, version=version)
             )
         try:
             return self._join(group, joiner, token, now_ms)
         except KafkaError as error:
-            return Outcome.reply(token, answers.join_error(error.code, version=version))
+            return Outcome.reply(token, responses.join_error(error.code, version=version))
 
     def _join(self, group: ConsumerGroup, joiner: Joiner, token: object, now_ms: int) -> Outcome:
         if self.settings.group_consumer_migration_policy is MigrationPolicy.DISABLED:
@@ -91,7 +91,7 @@ class ClassicMembers:
                 f"Member {member_id} supports no protocol that all classic members do.",
             )
         if joiner.needs_member_id:
-            answer = answers.join_error(
+            answer = responses.join_error(
                 ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version
             )
             return Outcome.reply(token, answer)
@@ -148,7 +148,7 @@ class ClassicMembers:
     ) -> Outcome:
         error = check_sync_request(request, version)
         if error:
-            return Outcome.reply(token, answers.sync_error(error))
+            return Outcome.reply(token, responses.sync_error(error))
         try:
             member = _classic_member(group, request.member_id, request.group_instance_id)
             _check_generation(member, request.generation_id)
@@ -161,10 +161,10 @@ class ClassicMembers:
                 self.groups.timers.await_join(group.group_id, member, now_ms)
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         except KafkaError as failure:
-            return Outcome.reply(token, answers.sync_error(failure.code))
+            return Outcome.reply(token, responses.sync_error(failure.code))
         self.groups.timers.synced(group.group_id, member)
         self.groups.timers.heard(group.group_id, member, now_ms)
-        answer = answers.synced(
+        answer = responses.synced(
             request.protocol_type, request.protocol_name, self._assignment(member)
         )
         return Outcome.reply(token, answer)
@@ -186,12 +186,12 @@ class ClassicMembers:
             member = _classic_member(group, request.member_id, request.group_instance_id)
             _check_generation(member, request.generation_id)
         except KafkaError as error:
-            return Outcome.reply(token, answers.heartbeat(error.code))
+            return Outcome.reply(token, responses.heartbeat(error.code))
         self.groups.timers.heard(group.group_id, member, now_ms)
         if not _must_rejoin(group, member):
-            return Outcome.reply(token, answers.heartbeat(ErrorCode.NONE))
+            return Outcome.reply(token, responses.heartbeat(ErrorCode.NONE))
         self.groups.timers.await_join(group.group_id, member, now_ms)
-        return Outcome.reply(token, answers.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS))
+        return Outcome.reply(token, responses.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS))
 
     # LeaveGroup
 
@@ -200,10 +200,10 @@ class ClassicMembers:
     ) -> Outcome:
         """Members leave, or are removed by an administrator, whatever protocol they use."""
         results: list[tuple[MemberIdentity, ErrorCode]] = []
-        leaving: set[str] = set()
+        leaving: dict[str, None] = {}  # in the order of the request, which is that of the records
         for identity in request.members:
             try:
-                leaving.add(_leaving(group, identity).member_id)
+                leaving[_leaving(group, identity).member_id] = None
             except KafkaError as error:
                 results.append((identity, error.code))
             else:
@@ -211,8 +211,8 @@ class ClassicMembers:
         outcome = self.groups.remove(group, leaving, now_ms) if leaving else Outcome()
         outcome.extend(
             Outcome(
-                replies=[Reply(token, answers.left(results))],
-                on_failure=lambda code: [Reply(token, answers.leave_error(code))],
+                replies=[Reply(token, responses.left(results))],
+                on_failure=lambda code: [Reply(token, responses.leave_error(code))],
             )
         )
         return outcome
@@ -257,9 +257,9 @@ def _updated(member: Member, joiner: Joiner, subscription: ConsumerProtocolSubsc
 def _joined(member: Member, joiner: Joiner, token: object) -> Outcome:
     name = joiner.protocols[0][0]
     return Outcome(
-        replies=[Reply(token, answers.joined_alone(member.member_id, member.epoch, name))],
+        replies=[Reply(token, responses.joined_alone(member.member_id, member.epoch, name))],
         on_failure=lambda code: [
-            Reply(token, answers.join_error(code, joiner.member_id, version=joiner.version))
+            Reply(token, responses.join_error(code, joiner.member_id, version=joiner.version))
         ],
     )
 

@@ -110,5 +110,7 @@ def _classic_member(member: Member) -> ClassicMember:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=metadata.session_timeout_ms,
         protocol_type=PROTOCOL_TYPE,
-        protocols=tuple((one.name, one.metadata) for one in metadata.supported_protocols),
+        protocols=tuple(
+            (protocol.name, protocol.metadata) for protocol in metadata.supported_protocols
+        ),
     )

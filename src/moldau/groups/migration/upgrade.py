@@ -82,15 +82,15 @@ def _held(
     gives that up when it joins again; until then nobody else may have it.
     """
     held: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in assignments}
-    taken: set[tuple[UUID, int]] = set()
+    claimed: set[tuple[UUID, int]] = set()
     claims: list[tuple[str, Iterable[AssignedPartitions | OwnedPartitions]]] = [
         *((member_id, sent.assigned_partitions) for member_id, sent in assignments.items()),
         *((member_id, sent.owned_partitions) for member_id, sent in subscriptions.items()),
     ]
     for member_id, named in claims:
         for topic_id, partitions in by_topic_id(named, topics).items():
-            free = {partition for partition in partitions if (topic_id, partition) not in taken}
-            taken |= {(topic_id, partition) for partition in free}
+            free = {partition for partition in partitions if (topic_id, partition) not in claimed}
+            claimed |= {(topic_id, partition) for partition in free}
             if free:
                 held[member_id].setdefault(topic_id, set()).update(free)
     return held

@@ -426,3 +426,14 @@ async def test_a_record_that_cannot_be_read_closes_the_host() -> None:
     host = ShardHost(partition, Careful(), ManualClock())
     await host.load(SLICE)
     assert host.state is HostState.CLOSED
+
+
+async def test_who_waits_is_given_up_in_the_order_in_which_they_came() -> None:
+    host = active_host(make_partition(LOCAL))
+    given_up: list[int] = []
+    for number in range(20):
+        host.submit(
+            lambda _shard, _token, _now: Outcome(), lambda _code, n=number: given_up.append(n)
+        )
+    host.close()
+    assert given_up == list(range(20))

@@ -15,7 +15,8 @@ from moldau.groups.consumer.member import MemberState
 from moldau.groups.outcome import Record
 from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
-from moldau.wire.stored.group_records import GroupMetadataKey
+from moldau.wire.api import ApiKey
+from moldau.wire.stored.group_records import ConsumerGroupMemberMetadataKey, GroupMetadataKey
 
 G = "g"
 FAILURE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -138,6 +139,22 @@ def test_a_group_is_upgraded_while_somebody_joins_who_does_not_support_its_last_
     assert rig.kind() == "consumer"
     assert waiting.get().error_code is ErrorCode.REBALANCE_IN_PROGRESS
     assert rig.runner.consumer(G).members.keys() == {a, b, "c"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_members_that_leave_together_are_removed_in_the_order_of_the_request(
+    rig: Rig, turn: int
+) -> None:
+    rig.script.consumer_join(G, "stays").get()
+    leaving = [f"member-{number}" for number in range(8)][::turn]
+    for member_id in leaving:
+        rig.script.consumer_join(G, member_id).get()
+    written = len(rig.runner.log)
+    members = [{"member_id": member_id} for member_id in leaving]
+    rig.script.call(ApiKey.LEAVE_GROUP, 5, group_id=G, members=members).get()
+    keys = [decoded[0] for r in rig.runner.log[written:] if (decoded := from_record(*r))]
+    removed = [key.member_id for key in keys if isinstance(key, ConsumerGroupMemberMetadataKey)]
+    assert removed == leaving
 
 
 def test_an_upgrade_that_cannot_be_stored_leaves_a_classic_group(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""The answers to JoinGroup, SyncGroup, Heartbeat and LeaveGroup, filled as Kafka fills them."""
+"""The responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup, filled as Kafka fills them."""
 
 from __future__ import annotations
 
