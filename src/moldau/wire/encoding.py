@@ -83,7 +83,7 @@ def _steps(specs: list[FieldSpec], have: dict[str, FieldSpec], flexible: bool) -
         elif kind == "fixed":
             steps.append(_fixed_step(run))
         else:
-            steps += [_value_step(spec, have, flexible) for spec in run]
+            steps += [_step(spec, have, flexible) for spec in run]
     return steps
 
 
@@ -128,6 +128,27 @@ def _fixed_step(specs: list[FieldSpec]) -> Writer:
         out += pack_run(*values)
 
     return converted
+
+
+def _step(spec: FieldSpec, have: dict[str, FieldSpec], flexible: bool) -> Writer:
+    """Strings are by far the most frequent: they are written in one call less."""
+    if spec.kind == "string" and not spec.is_array:
+        return _string_step(spec, flexible)
+    return _value_step(spec, have, flexible)
+
+
+def _string_step(spec: FieldSpec, flexible: bool) -> Writer:
+    get = attrgetter(spec.name)
+    encode = compact_string if flexible else legacy_string
+    nullable = spec.nullable
+
+    def step(out: bytearray, message: Any) -> None:
+        value = get(message)
+        if value is None and not nullable:
+            raise EncodeError(f"{spec.name} must not be null in this version")
+        out += encode(value)
+
+    return step
 
 
 def _value_step(spec: FieldSpec, have: dict[str, FieldSpec], flexible: bool) -> Writer:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic.member import ClassicMember, Parked, Protocols, vote
+from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols, vote
 from moldau.groups.classic.states import (
     PREDECESSORS,
     ClassicGroupState,
@@ -33,6 +33,8 @@ class ClassicGroup:
 
     __slots__ = (
         "_static",
+        "_subscribed",
+        "_subscriptions",
         "_supported",
         "awaiting_join",
         "generation",
@@ -51,7 +53,6 @@ class ClassicGroup:
         "state",
         "state_timestamp_ms",
         "stored",
-        "subscribed_topics",
     )
 
     def __init__(
@@ -83,8 +84,9 @@ class ClassicGroup:
         """Members whose JoinGroup is parked."""
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """What the members subscribe to; None: not a consumer group, or unreadable metadata."""
+        self._subscriptions: tuple[bytes, ...] | None = None
+        """The metadata of the members of the last generation; None: not a consumer group."""
+        self._subscribed: frozenset[str] | None = None
         self.new_member_added = False
         """Somebody joined since the initial delay began, so it may be worth waiting longer."""
         self.initial_delay_ms: int | None = None
@@ -242,6 +244,13 @@ class ClassicGroup:
                 waiting.remove(old_id)
                 waiting.add(member_id)
 
+    def members_for(self, member_id: str) -> list[JoinedMember]:
+        """The members of this generation, for the one that divides the work among them."""
+        protocol = self.protocol
+        if member_id != self.leader or protocol is None:
+            return []
+        return [(m.member_id, m.instance_id, m.metadata(protocol)) for m in self.members.values()]
+
     def static_member_id(self, instance_id: str) -> str | None:
         return self._static.get(instance_id)
 
@@ -293,13 +302,13 @@ class ClassicGroup:
 
         ``offers``: what some members, by their ids, support from now on.
         """
-        ballots = [
-            (offers or {}).get(member_id, member.protocols)
-            for member_id, member in self.members.items()
-        ]
-        supported = Counter(name for protocols in ballots for name in dict(protocols))
+        ballots = {member_id: member.protocols for member_id, member in self.members.items()}
+        supported = self._supported
+        if offers is not None:
+            ballots |= offers
+            supported = Counter(name for protocols in ballots.values() for name in dict(protocols))
         candidates = {name for name, count in supported.items() if count == len(ballots)}
-        votes = Counter(vote(protocols, candidates) for protocols in ballots)
+        votes = Counter(vote(protocols, candidates) for protocols in ballots.values())
         return max(votes, key=votes.__getitem__)
 
     def _count(self, member: ClassicMember, change: int) -> None:
@@ -319,24 +328,28 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def refresh_subscription(self) -> None:
-        """Find the subscribed topics in the members' metadata."""
-        self.subscribed_topics = self._subscription() if self.uses_consumer_protocol else None
+        """Remember what the members of this generation subscribe to."""
+        self._subscribed = None
+        self._subscriptions = None
+        if self.uses_consumer_protocol and (self.protocol is not None or not self.members):
+            protocol = self.protocol or ""
+            self._subscriptions = tuple(m.metadata(protocol) for m in self.members.values())
 
-    def _subscription(self) -> frozenset[str] | None:
-        if not self.members:
-            return frozenset()
-        if self.protocol is None:
-            return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            names = subscribed_topics(member.metadata(self.protocol))
-            if names is None:
-                return None
-            topics.update(names)
-        return frozenset(topics)
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """What the members subscribe to; None: not a consumer group, or unreadable metadata."""
+        if self._subscribed is None and self._subscriptions is not None:
+            topics: set[str] = set()
+            for metadata in self._subscriptions:
+                names = subscribed_topics(metadata)
+                if names is None:
+                    self._subscriptions = None
+                    return None
+                topics.update(names)
+            self._subscribed = frozenset(topics)
+        return self._subscribed
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member may be reading the topic; in doubt a consumer group may."""
-        if self.subscribed_topics is None:
-            return self.uses_consumer_protocol
-        return topic in self.subscribed_topics
+        topics = self.subscribed_topics
+        return self.uses_consumer_protocol if topics is None else topic in topics

@@ -9,7 +9,7 @@ from kio.schema.join_group.v9.request import JoinGroupRequest
 from moldau.errors import ErrorCode
 from moldau.groups.classic import responses, stored
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember, Parked, Protocols
+from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
 from moldau.groups.classic.turn import Turn
@@ -216,24 +216,31 @@ class Joining:
     ) -> None:
         """The group stays stable; only the new member id has to be stored."""
         value = stored.with_returned(group, member, joiner.as_member(member_id))
-        turn.store(group.group_id, value, lambda _turn, _error: group.returning.clear())
         group.returning[member_id] = joiner.protocols
         self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
+
+        def stay_as_before(_aftermath: Turn, _error: ErrorCode) -> None:
+            group.returning.clear()
+            self._rebalancer.forget_member(group, member_id)
+
+        turn.store(group.group_id, value, stay_as_before)
         if joiner.version >= _SKIP_ASSIGNMENT_VERSION:
             is_leader = value.leader == member_id
+            members: list[JoinedMember] = [
+                (other.member_id, other.group_instance_id, other.subscription)
+                for other in (value.members if is_leader else ())
+            ]
             response = responses.joined(
-                value, member_id, with_members=is_leader, skip_assignment=is_leader
+                value, member_id, members=members, skip_assignment=is_leader
             )
         else:
             # A leader that cannot skip the assignment is told that its former self still leads, so
             # that it takes itself for a follower and only asks for its assignment.
-            response = responses.joined(value, member_id, with_members=False, leader=group.leader)
+            response = responses.joined(value, member_id, leader=group.leader)
         turn.reply_if_stored(
             joiner.parked.token,
             response,
-            lambda error: responses.joined(
-                stored.as_it_is(group), responses.UNKNOWN_MEMBER_ID, with_members=False, error=error
-            ),
+            lambda error: responses.joined(group, responses.UNKNOWN_MEMBER_ID, error=error),
         )
 
     # -- a member that joins again ---------------------------------------------------------------
@@ -244,7 +251,6 @@ class Joining:
             self._refuse(joiner, error, turn)
             return
         member = group.members[joiner.member_id]
-        is_leader = group.leader == member.member_id
         if group.state is State.PREPARING_REBALANCE or self._brings_change(group, member, joiner):
             group.update(
                 member, joiner.protocols, joiner.rebalance_timeout_ms, joiner.session_timeout_ms
@@ -253,9 +259,9 @@ class Joining:
             self._rebalancer.rebalance_or_complete(group, turn)
         else:
             # Nothing new: it lost the answer, or wants to go on. The current generation will do.
+            members = group.members_for(member.member_id)
             turn.reply(
-                joiner.parked.token,
-                responses.joined(stored.as_it_is(group), member.member_id, with_members=is_leader),
+                joiner.parked.token, responses.joined(group, member.member_id, members=members)
             )
 
     @staticmethod

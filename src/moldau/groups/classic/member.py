@@ -11,6 +11,9 @@ from moldau.wire.stored.group_records import NO_TIMEOUT, MemberMetadata
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member supports, best liked first: (name, metadata)."""
 
+JoinedMember = tuple[str, str | None, bytes]
+"""A member as the leader of its group is told of it: member id, instance id, metadata."""
+
 
 class Parked(NamedTuple):
     """A request that waits for the group; the version decides how its answer may look."""
@@ -59,7 +62,7 @@ class ClassicMember:
             assignment=stored.assignment,
         )
 
-    def stored(self, protocol: str) -> MemberMetadata:
+    def stored(self, protocol: str, assignment: bytes) -> MemberMetadata:
         """The member as a record has it, in a group that chose this protocol."""
         return MemberMetadata(
             member_id=self.member_id,
@@ -69,7 +72,7 @@ class ClassicMember:
             rebalance_timeout=self.rebalance_timeout_ms,
             session_timeout=self.session_timeout_ms,
             subscription=self.metadata(protocol),
-            assignment=self.assignment,
+            assignment=assignment,
         )
 
     @property

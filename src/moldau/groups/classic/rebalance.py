@@ -208,14 +208,11 @@ class Rebalancer:
             self._store_empty(group, turn)
             return
         group.next_generation(turn.now_ms)
-        value = stored.as_it_is(group)
         for member in group.members.values():
             parked = group.park_join(member, None)
             if parked is not None:
-                is_leader = member.member_id == group.leader
-                turn.reply(
-                    parked.token, responses.joined(value, member.member_id, with_members=is_leader)
-                )
+                members = group.members_for(member.member_id)
+                turn.reply(parked.token, responses.joined(group, member.member_id, members=members))
             self.refresh(group, member, turn.now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)

@@ -12,10 +12,10 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember
+from moldau.groups.classic.member import ClassicMember, JoinedMember
 from moldau.wire.embedded_protocol import PROTOCOL_TYPE
 from moldau.wire.make import make
-from moldau.wire.stored.group_records import GroupMetadataValue, MemberMetadata
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 UNKNOWN_MEMBER_ID = ""
 """The member id of somebody who has none yet."""
@@ -46,15 +46,15 @@ def join_error(
 
 
 def joined(
-    group: GroupMetadataValue,
+    group: ClassicGroup | GroupMetadataValue,
     member_id: str,
     *,
-    with_members: bool,
+    members: Iterable[JoinedMember] = (),
     skip_assignment: bool = False,
     leader: str | None = None,
     error: ErrorCode = ErrorCode.NONE,
 ) -> JoinGroupResponse:
-    """A generation; the one who computes the assignment also gets the members."""
+    """The generation of a group, as it is or will be; who divides the work gets the members."""
     return make(
         JoinGroupResponse,
         throttle_time=_NO_THROTTLE,
@@ -65,7 +65,15 @@ def joined(
         leader=leader or group.leader or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=tuple(map(_joined_member, group.members)) if with_members else (),
+        members=tuple(
+            make(
+                JoinGroupResponseMember,
+                member_id=other_id,
+                group_instance_id=instance_id,
+                metadata=metadata,
+            )
+            for other_id, instance_id, metadata in members
+        ),
     )
 
 
@@ -82,15 +90,6 @@ def joined_alone(member_id: str, generation: int, protocol: str) -> JoinGroupRes
         skip_assignment=False,
         member_id=member_id,
         members=(),
-    )
-
-
-def _joined_member(member: MemberMetadata) -> JoinGroupResponseMember:
-    return make(
-        JoinGroupResponseMember,
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        metadata=member.subscription,
     )
 
 

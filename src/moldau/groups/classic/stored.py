@@ -13,17 +13,9 @@ from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 def as_it_is(group: ClassicGroup) -> GroupMetadataValue:
     """The group as it is now. One that is unsettled has no leader in its record, and no Kafka
     minds: whoever loads it makes the first member the leader."""
-    protocol = group.protocol
-    assert protocol is not None or not group.members, "members have chosen a protocol before"
     timestamp = group.state_timestamp_ms
-    return GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation,
-        protocol=protocol,
-        leader=None if group.is_unsettled else group.leader,
-        current_state_timestamp=NO_TIMESTAMP if timestamp is None else timestamp,
-        members=tuple(member.stored(protocol or "") for member in group.members.values()),
-    )
+    assignments = {member.member_id: member.assignment for member in group.members.values()}
+    return _value(group, assignments, NO_TIMESTAMP if timestamp is None else timestamp)
 
 
 def new(now_ms: int) -> GroupMetadataValue:
@@ -40,11 +32,7 @@ def with_assignment(
     group: ClassicGroup, parts: Mapping[str, bytes], now_ms: int
 ) -> GroupMetadataValue:
     """The generation that has been announced, now that its leader has divided the work."""
-    value = as_it_is(group)
-    members = tuple(
-        replace(member, assignment=parts.get(member.member_id, b"")) for member in value.members
-    )
-    return replace(value, current_state_timestamp=now_ms, members=members)
+    return _value(group, parts, now_ms)
 
 
 def with_returned(
@@ -56,15 +44,32 @@ def with_returned(
     """
     value = as_it_is(group)
     stored = replace(
-        returned.stored(value.protocol or ""),
+        returned.stored(value.protocol or "", member.assignment),
         client_id=member.client_id,
         client_host=member.client_host,
-        assignment=member.assignment,
     )
     return replace(
         value,
         leader=returned.member_id if value.leader == member.member_id else value.leader,
         members=tuple(
             stored if other.member_id == member.member_id else other for other in value.members
+        ),
+    )
+
+
+def _value(
+    group: ClassicGroup, assignments: Mapping[str, bytes], timestamp_ms: int
+) -> GroupMetadataValue:
+    protocol = group.protocol
+    assert protocol is not None or not group.members, "members have chosen a protocol before"
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=protocol,
+        leader=None if group.is_unsettled else group.leader,
+        current_state_timestamp=timestamp_ms,
+        members=tuple(
+            member.stored(protocol or "", assignments.get(member_id, b""))
+            for member_id, member in group.members.items()
         ),
     )
