@@ -1,12 +1,13 @@
-"""What a coordinator decides: records to append, answers to send, effects to start, and how to take
-it back.
+"""What a coordinator decides: records to append, replies to send, effects to start, and how to go
+on without them.
 
 A coordinator never writes and never sends. It hands an ``Outcome`` to whoever runs it
 (``moldau.coordinators``), who appends the records as one batch, replays them into the same
 coordinator, and sends the replies and starts the effects once the batch is committed (at once when
-there are no records). A request that waits for something else, a JoinGroup for the other members
-for instance, gets no reply in its own outcome; a later one carries the reply under the token the
-request came with.
+there are no records). The records are replayed, or the coordinator is told that they cannot be
+stored, before it is asked for anything else. A request that waits for something else, a JoinGroup
+for the other members for instance, gets no reply in its own outcome; a later one carries the reply
+under the token the request came with.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ class Outcome:
     records: list[Record] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     on_failure: FailureHook | None = None
-    """Called when the append fails: takes back what was changed ahead of it, and returns the error
-    replies.
-    """
+    """Called when the append fails: goes on without the records, and returns the error replies."""
     effects: list[Effect] = field(default_factory=list)
 
     @classmethod
@@ -92,7 +91,7 @@ class Outcome:
             self.on_failure = _both(ours, theirs)
 
     def failed(self, code: ErrorCode) -> list[Reply]:
-        """The append failed: undo, and give the error replies."""
+        """The append failed: go on without it. Returns the error replies."""
         return [] if self.on_failure is None else self.on_failure(code)
 
 
@@ -106,9 +105,9 @@ def append_error(code: ErrorCode) -> ErrorCode:
 
 
 def _both(first: FailureHook, second: FailureHook) -> FailureHook:
-    def undo(code: ErrorCode) -> list[Reply]:
-        # The later change is taken back first: it may have been built on the earlier one.
+    def failed(code: ErrorCode) -> list[Reply]:
+        # The later one goes first: it may have been built on the earlier one.
         later = second(code)
         return first(code) + later
 
-    return undo
+    return failed

@@ -19,7 +19,7 @@ from moldau.client.consumer.assignors import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from moldau.client.consumer.assignors.protocol import encode_subscription
+from moldau.client.consumer.assignors.embedded import encode_subscription
 from moldau.model import TopicPartition
 
 ORACLE = java.ROOT / "tests/java/AssignorOracle.java"

@@ -12,7 +12,7 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
  * Prints records of __consumer_offsets as Kafka's own classes write them: a name, the key and the
- * value in hex, "-" for a tombstone. tests/unit/groups/data/kafka_4_3_1_records.txt is its output:
+ * value in hex, "-" for a tombstone. tests/unit/wire/stored/data/kafka_4_3_1_group_records.txt is its output:
  *
  *   java -cp '.cache/kafka-4.3.1/*' tests/java/GroupRecords.java
  */

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
-from moldau.controller.kraft import MetadataImage, metadata_values, replay
+from moldau.controller.kraft_image import MetadataImage
 from moldau.coordination.store import CoordinationStore
 from moldau.log import LogManager, PartitionLog
 from moldau.log.files.names import CLUSTER_METADATA_TOPIC
@@ -73,6 +73,9 @@ def _read_image(disk: Disk, log_dirs: Sequence[str]) -> MetadataImage | None:
     for log_dir in log_dirs:
         directory = f"{log_dir}/{CLUSTER_METADATA_TOPIC}-0"
         if disk.is_dir(directory):
+            # The schemas of its records take 5 ms to set up, once in the life of a directory.
+            from moldau.controller.kraft import metadata_values, replay
+
             return replay(
                 value
                 for name in _metadata_files(disk.listdir(directory))

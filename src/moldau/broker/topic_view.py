@@ -18,12 +18,12 @@ class MetadataTopics:
         return self._metadata.partition_count(topic)
 
     def topic_id(self, topic: str) -> UUID | None:
-        known = self._metadata.topics.get(topic)
-        return None if known is None else known.topic_id
+        metadata = self._metadata.topics.get(topic)
+        return None if metadata is None else metadata.topic_id
 
     def name(self, topic_id: UUID) -> str | None:
-        known = self._metadata.topics_by_id.get(topic_id)
-        return None if known is None else known.name
+        metadata = self._metadata.topics_by_id.get(topic_id)
+        return None if metadata is None else metadata.name
 
     def names(self) -> Iterable[str]:
         return self._metadata.topics.keys()
@@ -31,10 +31,10 @@ class MetadataTopics:
     def racks(self, topic: str) -> Sequence[Collection[str]]:
         brokers = self._metadata.brokers
         racks = {broker.id: broker.rack for broker in brokers.values() if broker.rack}
-        known = self._metadata.topics.get(topic)
-        if known is None or not racks:
+        metadata = self._metadata.topics.get(topic)
+        if metadata is None or not racks:
             return ()
         return [
             {racks[replica] for replica in state.replicas if replica in racks}
-            for _, state in sorted(known.partitions.items())
+            for _, state in sorted(metadata.partitions.items())
         ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.controller.kraft import KraftTopic, MetadataImage
+from moldau.controller.kraft_image import KraftTopic, MetadataImage
 from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.controller.writes import PARTITIONS_PER_BATCH, batched
 from moldau.coordination import paths, znodes

@@ -24,6 +24,7 @@ from moldau.outcome import Effect, Outcome, Record, Reply, append_error
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
 from moldau.replication import Partition
+from moldau.wire.errors import DecodeError
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class ShardHost(Generic[S]):
         self._spawn = spawn
         self._compression = compression
         self._waiting: dict[PendingRequest, None] = {}
+        """In the order in which they came: the order in which they are given up."""
         self._uncommitted = CommitQueue(partition, clock, self, timeout_ms=commit_timeout_ms)
         self._written = 0
         """The end of what this host appended: nobody hears of it before all of it is committed."""
@@ -85,7 +87,7 @@ class ShardHost(Generic[S]):
         partition = self.partition
         try:
             count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
-        except (KafkaError, OSError) as error:
+        except (KafkaError, DecodeError, OSError) as error:
             log.error("cannot load %s: %s", partition.topic_partition, error)
             self.close()
             return

@@ -27,7 +27,6 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import listings, offsets
 from moldau.groups.classic import ClassicDeadline, ClassicGroup, ClassicGroups, ClassicGroupState
-from moldau.groups.classic.stored import tombstone
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
@@ -35,13 +34,7 @@ from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
-from moldau.groups.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    from_record,
-)
+from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
@@ -51,6 +44,12 @@ from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
+)
+from moldau.wire.stored.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
 
 _EXPIRY: Final = "offset expiry"
@@ -159,17 +158,19 @@ class GroupShard:
         """A member under the consumer protocol joins a classic group that has members."""
         try:
             messages.check(request, version, self._settings.group_consumer_assignors)
-            made = upgrade(group, self._settings, self._topics)
+            upgraded = upgrade(group, self._settings, self._topics)
         except KafkaError as error:
             return Outcome.reply(token, messages.error_response(error.code, error.message))
-        outcome = self._consumer.heartbeat(request, token, now_ms, client, version, made)
+        outcome = self._consumer.heartbeat(request, token, now_ms, client, version, upgraded)
         if not outcome.records:
             return outcome
         # Whoever waits for the classic group has to join what it becomes. If it does not become
         # that after all, joining again does no harm.
         group_id = group.group_id
         parked = self._classic.release(group_id, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        released = Outcome([tombstone(group_id), *made], [*parked], lambda _: parked)
+        released = Outcome(
+            [tombstone(GroupMetadataKey(group_id)), *upgraded], [*parked], lambda _: parked
+        )
         released.extend(outcome)
         return released
 
@@ -200,9 +201,9 @@ class GroupShard:
 
     def _partition_check(self, group_id: str, member_id: str, epoch: int) -> PartitionCheck:
         def check(topic: str, topic_id: UUID | None, partition: int) -> ErrorCode:
-            found = topic_id or self._topics.topic_id(topic)
+            known_id = topic_id or self._topics.topic_id(topic)
             return self._consumer.validate_partition_commit(
-                group_id, member_id, epoch, found, partition
+                group_id, member_id, epoch, known_id, partition
             )
 
         return check

@@ -13,6 +13,9 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K")
 
+RETRY_MS = 500
+"""When what a deadline asked for could not be written, it is tried again after this time."""
+
 _SLACK = 64
 """How many leftovers are tolerated whatever the number of live deadlines."""
 

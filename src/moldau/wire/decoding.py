@@ -27,6 +27,7 @@ from moldau.wire.primitives import (
     read_legacy_text,
     read_length,
     read_uvarint,
+    text_from,
     uuid_from,
 )
 from moldau.wire.schema import FIXED, FieldSpec, fields_of, is_flexible, smallest_size
@@ -41,6 +42,7 @@ Step = Callable[[memoryview, int, dict[str, Any], Budget], int]
 Lift = Callable[[dict[str, Any]], None]
 """Turns the fields of an old version into those of the newest, in place."""
 
+_INT16: Final = Struct(">h")
 _NO_UUID: Final = bytes(16)
 
 
@@ -72,6 +74,12 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
+def _converter(spec: FieldSpec) -> Callable[[Any], Any] | None:
+    if spec.kind == "uuid" and not (spec.nullable or spec.is_array):
+        return uuid_from
+    return _CONVERTERS.get(spec.kind)
+
+
 @cache
 def reader(source: type, target: type, lift: Lift | None = None) -> Reader:
     """A reader of ``source`` bytes that builds ``target``."""
@@ -88,6 +96,15 @@ def reader(source: type, target: type, lift: Lift | None = None) -> Reader:
         if spec.name not in have or spec.tag is not None
     }
     dropped = tuple(sorted(name for name in have if name not in wanted))
+    if lift is None and not dropped:
+
+        def read_plain(buf: memoryview, pos: int, budget: Budget) -> tuple[Any, int]:
+            values = defaults.copy()
+            for step in steps:
+                pos = step(buf, pos, values, budget)
+            return target(**values), pos
+
+        return read_plain
 
     def read(buf: memoryview, pos: int, budget: Budget) -> tuple[Any, int]:
         values = defaults.copy()
@@ -108,7 +125,7 @@ def _steps(specs: list[FieldSpec], wanted: dict[str, FieldSpec], flexible: bool)
         if fixed:
             steps.append(_fixed_step(list(run)))
         else:
-            steps += [_value_step(spec.name, _field_reader(spec, wanted, flexible)) for spec in run]
+            steps += [_step(spec, wanted, flexible) for spec in run]
     return steps
 
 
@@ -117,14 +134,56 @@ def _fixed_step(specs: list[FieldSpec]) -> Step:
     unpack, size = layout.unpack_from, layout.size
     names = tuple(spec.name for spec in specs)
     converters = tuple(
-        (spec.name, _CONVERTERS[spec.kind]) for spec in specs if spec.kind in _CONVERTERS
+        (spec.name, convert) for spec in specs if (convert := _converter(spec)) is not None
     )
+
+    if len(specs) == 1 and not converters:
+        (only,) = names
+
+        def single(buf: memoryview, pos: int, values: dict[str, Any], _budget: Budget) -> int:
+            values[only] = unpack(buf, pos)[0]
+            return pos + size
+
+        return single
 
     def step(buf: memoryview, pos: int, values: dict[str, Any], _budget: Budget) -> int:
         values.update(zip(names, unpack(buf, pos), strict=True))
         for name, convert in converters:
             values[name] = convert(values[name])
         return pos + size
+
+    return step
+
+
+def _step(spec: FieldSpec, wanted: dict[str, FieldSpec], flexible: bool) -> Step:
+    """Strings are by far the most frequent: they are read in fewer calls."""
+    if spec.kind == "string" and not spec.is_array:
+        return _string_step(spec, flexible)
+    return _value_step(spec.name, _field_reader(spec, wanted, flexible))
+
+
+def _string_step(spec: FieldSpec, flexible: bool) -> Step:
+    name, nullable = spec.name, spec.nullable
+
+    def step(buf: memoryview, pos: int, values: dict[str, Any], _budget: Budget) -> int:
+        if flexible:
+            length = buf[pos] - 1
+            pos += 1
+            if length >= 0x7F:
+                length, pos = read_length(buf, pos - 1, True)
+        else:
+            length = _INT16.unpack_from(buf, pos)[0]
+            pos += 2
+        if length < 0:
+            if not nullable:
+                raise DecodeError(f"null where the string {name} must be")
+            values[name] = None
+            return pos
+        end = pos + length
+        if end > len(buf):
+            raise DecodeError("string reaches past the end of the message")
+        values[name] = text_from(buf[pos:end].tobytes())
+        return end
 
     return step
 
@@ -167,7 +226,7 @@ def _field_reader(spec: FieldSpec, wanted: dict[str, FieldSpec], flexible: bool)
         read = reader(spec.entity, into)
         smallest = smallest_size(spec.entity)
         if not spec.is_array:
-            return _nullable_entity(read) if spec.nullable else read
+            return _nullable_entity(read, spec) if spec.nullable else read
     elif spec.kind in FIXED:
         if spec.is_array:
             return _fixed_array(spec, flexible)
@@ -180,11 +239,12 @@ def _field_reader(spec: FieldSpec, wanted: dict[str, FieldSpec], flexible: bool)
     return _array(read, smallest, spec, flexible) if spec.is_array else read
 
 
-def _nullable_entity(read_entity: Reader) -> Reader:
-    """KIP-893: one byte in front, negative for null."""
+def _nullable_entity(read_entity: Reader, spec: FieldSpec) -> Reader:
+    """KIP-893: one byte in front, for null negative, or zero in a tagged field."""
+    nulls = range(0x80, 0x100) if spec.tag is None else range(1)
 
     def read(buf: memoryview, pos: int, budget: Budget) -> tuple[Any, int]:
-        if buf[pos] >= 0x80:
+        if buf[pos] in nulls:
             return None, pos + 1
         return read_entity(buf, pos + 1, budget)
 
@@ -193,7 +253,7 @@ def _nullable_entity(read_entity: Reader) -> Reader:
 
 def _fixed_value(spec: FieldSpec) -> Reader:
     layout = Struct(">" + FIXED[spec.kind])
-    convert = _CONVERTERS.get(spec.kind)
+    convert = _converter(spec)
 
     def read(buf: memoryview, pos: int, _budget: Budget) -> tuple[Any, int]:
         value = layout.unpack_from(buf, pos)[0]

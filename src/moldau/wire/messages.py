@@ -20,13 +20,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - reads as what it is
 from typing import Any, Final
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import FLEXIBLE_SINCE, ApiKey
 from moldau.wire.decoding import Reader, reader
-from moldau.wire.encoding import Writer, writer
+from moldau.wire.encoding import UNENCODABLE, Writer, writer
 from moldau.wire.errors import DecodeError, EncodeError
 from moldau.wire.headers import encode_request_header, read_response_header
 from moldau.wire.lifting import Lower, lift_rule, lower_rule
@@ -47,7 +46,6 @@ Buffer = bytes | bytearray | memoryview
 _SIZE: Final = Struct(">i")
 _SIZE_AND_CORRELATION: Final = Struct(">ii")
 _INT16: Final = Struct(">h")
-_UNENCODABLE: Final = (StructError, AttributeError, TypeError, ValueError, OverflowError)
 _MAX_RESPONSE_ELEMENTS: Final = 1 << 26
 """Answers come from brokers that we chose to ask, and a big cluster's metadata is long."""
 
@@ -126,6 +124,6 @@ def _encode(api: ApiKey, version: int, direction: Direction, out: bytearray, mes
     try:
         write(out, message if lower is None else lower(message))
         _SIZE.pack_into(out, 0, len(out) - 4)
-    except _UNENCODABLE as error:
+    except UNENCODABLE as error:
         raise EncodeError(f"{api.name} {direction} version {version}: {error}") from error
     return bytes(out)

@@ -17,6 +17,7 @@ from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
 from moldau.errors import ErrorCode
+from moldau.wire.declaring import BOOL, INT32, STRING, UUID
 
 __all__ = [
     "DEFAULT_RETENTION",
@@ -35,9 +36,6 @@ __all__ = [
     "OffsetFetchResponseTopics",
 ]
 
-_INT32 = {"kafka_type": "int32"}
-_STRING = {"kafka_type": "string"}
-_UUID = {"kafka_type": "uuid"}
 _THROTTLE = {"kafka_type": "timedelta_i32"}
 _RETENTION = {"kafka_type": "timedelta_i64"}
 
@@ -47,17 +45,17 @@ DEFAULT_RETENTION = timedelta(milliseconds=-1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequestTopic:
-    name: str = field(metadata=_STRING, default="")
-    topic_id: uuid.UUID | None = field(metadata=_UUID, default=None)
+    name: str = field(metadata=STRING, default="")
+    topic_id: uuid.UUID | None = field(metadata=UUID, default=None)
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest:
-    group_id: str = field(metadata=_STRING)
-    generation_id_or_member_epoch: int = field(metadata=_INT32, default=-1)
-    member_id: str = field(metadata=_STRING, default="")
-    group_instance_id: str | None = field(metadata=_STRING, default=None)
+    group_id: str = field(metadata=STRING)
+    generation_id_or_member_epoch: int = field(metadata=INT32, default=-1)
+    member_id: str = field(metadata=STRING, default="")
+    group_instance_id: str | None = field(metadata=STRING, default=None)
     retention_time: timedelta = field(metadata=_RETENTION, default=DEFAULT_RETENTION)
     """Versions 2 to 4 have it."""
     topics: tuple[OffsetCommitRequestTopic, ...]
@@ -65,8 +63,8 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponseTopic:
-    name: str = field(metadata=_STRING, default="")
-    topic_id: uuid.UUID | None = field(metadata=_UUID, default=None)
+    name: str = field(metadata=STRING, default="")
+    topic_id: uuid.UUID | None = field(metadata=UUID, default=None)
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 
@@ -78,16 +76,16 @@ class OffsetCommitResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestTopics:
-    name: str = field(metadata=_STRING, default="")
-    topic_id: uuid.UUID | None = field(metadata=_UUID, default=None)
-    partition_indexes: tuple[int, ...] = field(metadata=_INT32, default=())
+    name: str = field(metadata=STRING, default="")
+    topic_id: uuid.UUID | None = field(metadata=UUID, default=None)
+    partition_indexes: tuple[int, ...] = field(metadata=INT32, default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestGroup:
-    group_id: str = field(metadata=_STRING)
-    member_id: str | None = field(metadata=_STRING, default=None)
-    member_epoch: int = field(metadata=_INT32, default=-1)
+    group_id: str = field(metadata=STRING)
+    member_id: str | None = field(metadata=STRING, default=None)
+    member_epoch: int = field(metadata=INT32, default=-1)
     topics: tuple[OffsetFetchRequestTopics, ...] | None
     """None asks for everything the group has committed."""
 
@@ -95,19 +93,19 @@ class OffsetFetchRequestGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest:
     groups: tuple[OffsetFetchRequestGroup, ...]
-    require_stable: bool = field(metadata={"kafka_type": "bool"}, default=False)
+    require_stable: bool = field(metadata=BOOL, default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopics:
-    name: str = field(metadata=_STRING, default="")
-    topic_id: uuid.UUID | None = field(metadata=_UUID, default=None)
+    name: str = field(metadata=STRING, default="")
+    topic_id: uuid.UUID | None = field(metadata=UUID, default=None)
     partitions: tuple[OffsetFetchResponsePartitions, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseGroup:
-    group_id: str = field(metadata=_STRING)
+    group_id: str = field(metadata=STRING)
     topics: tuple[OffsetFetchResponseTopics, ...]
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"}, default=ErrorCode.NONE)
 

@@ -1,9 +1,10 @@
-"""kio's message classes, read as a schema.
+"""Message classes, read as a schema.
 
 kio (generated from Kafka's own message definitions) gives one frozen dataclass per API, version and
 direction. This module loads them one by one as versions are first used, and describes their fields
-in the few words that the codecs need. Everybody else sees the newest class of a message, or the
-shape that completes it (``offset_shapes.py``). kio's own reader and writer are not used: see
+in the few words that the codecs need. Classes of our own in the same form (``declaring.py``,
+``offset_shapes.py``) are described alike; everybody else sees the newest class of a message, or the
+shape that completes it. kio's own reader and writer are not used: see
 ``docs/adr/0002-kio-behind-one-adapter.md``.
 """
 

@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.controller.harness import Cluster
 
 from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
-from moldau.controller.kraft import (
-    KraftPartition,
-    KraftTopic,
-    MetadataImage,
-    metadata_values,
-    replay,
-)
+from moldau.controller.kraft import metadata_values, replay
+from moldau.controller.kraft_image import KraftPartition, KraftTopic, MetadataImage
 from moldau.controller.requests import ProducerIdBlock
 from moldau.coordination import cluster as store_cluster
 from moldau.errors import ErrorCode, KafkaError
@@ -127,6 +122,11 @@ def test_a_record_that_ends_early_is_reported(kind: int) -> None:
 def test_another_framing_is_refused() -> None:
     with pytest.raises(KafkaError, match="frame version 2"):
         replay([b"\x02" + topic_record("a", 1)[1:]])
+
+
+def test_a_record_of_a_version_from_the_future_is_refused() -> None:
+    with pytest.raises(KafkaError, match="TopicRecord version 1: versions 0 to 0"):
+        replay([b"\x01\x02\x01" + topic_record("a", 1)[3:]])
 
 
 # The plan

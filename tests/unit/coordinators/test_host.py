@@ -30,6 +30,7 @@ from moldau.records.record import Record as LogRecord
 from moldau.replication import Partition
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
+from moldau.wire.errors import DecodeError
 
 SLICE = 200
 
@@ -346,3 +347,28 @@ async def test_a_log_that_cannot_be_read_closes_the_host() -> None:
     host = make_host(partition)
     await host.load(SLICE)
     assert host.state is HostState.CLOSED
+
+
+async def test_a_record_that_cannot_be_read_closes_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def replay(key: bytes, value: bytes | None) -> None:
+        raise DecodeError("not what its version promises")
+
+    partition = make_partition(LOCAL)
+    write(partition, (b"a", b"1"))
+    host = make_host(partition)
+    monkeypatch.setattr(host.shard, "replay", replay)
+    await host.load(SLICE)
+    assert host.state is HostState.CLOSED
+
+
+async def test_who_waits_is_given_up_in_the_order_in_which_they_came() -> None:
+    host = active_host(make_partition(LOCAL))
+    given_up: list[int] = []
+    for number in range(20):
+        host.submit(
+            lambda _shard, _token, _now: Outcome(), lambda _code, n=number: given_up.append(n)
+        )
+    host.close()
+    assert given_up == list(range(20))

@@ -10,7 +10,7 @@ from uuid import UUID
 from moldau.errors import ErrorCode
 from moldau.groups import offsets
 from moldau.groups.offsets import CommittedOffset, OffsetStore
-from moldau.groups.records import OffsetCommitKey, OffsetCommitValue, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.outcome import Outcome, Record
 from moldau.wire.make import make
@@ -22,6 +22,8 @@ from moldau.wire.offset_shapes import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from moldau.wire.primitives import error_from
+from moldau.wire.stored.group_records import OffsetCommitKey, OffsetCommitValue
 
 
 class Harness:
@@ -98,7 +100,7 @@ class Harness:
         response = offsets.fetch(self.store, request, require_stable=require_stable)
         (answer,) = response.topics[0].partitions
         return (
-            ErrorCode(answer.error_code),
+            error_from(answer.error_code),
             answer.committed_offset,
             answer.committed_leader_epoch,
             answer.metadata,
@@ -146,7 +148,7 @@ def codes(outcome: Outcome) -> list[ErrorCode]:
     """The error codes of an answer to OffsetCommit or OffsetDelete, partition by partition."""
     (reply,) = outcome.replies
     return [
-        ErrorCode(partition.error_code)
+        error_from(partition.error_code)
         for topic in reply.response.topics
         for partition in topic.partitions
     ]

@@ -12,13 +12,14 @@ from tests.support.wire import build
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.records import GroupMetadataKey, OffsetCommitKey, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
 from moldau.groups.topics import FixedTopics
 from moldau.outcome import Outcome, Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
+from moldau.wire.stored.group_records import GroupMetadataKey, OffsetCommitKey
 
 CLIENT = ClientInfo("client", "/127.0.0.1")
 NAMESPACE = UUID(int=1)

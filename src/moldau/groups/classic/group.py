@@ -1,4 +1,13 @@
-"""A classic group: its members, who of them waits for what, and the vote for a protocol.
+"""A classic group: what is stored of it, and the rebalance that is going on.
+
+What is stored changes in ``replay`` and nowhere else: it is the last record of the group. While the
+group is EMPTY or STABLE its generation, protocol, leader and members are those of the record.
+
+A rebalance is not stored, in Kafka neither: it begins with the stored generation, and members join,
+leave and are taken for dead, a protocol and a leader are chosen, members are told the number of the
+next generation. If the coordinator dies, all that is forgotten and they join again. The rebalance
+ends when the record of the generation it leads to is replayed: with the leader's assignment, or
+without members.
 
 Only bookkeeping: when a group rebalances and who is answered is decided in ``rebalance.py``.
 """
@@ -6,16 +15,17 @@ Only bookkeeping: when a group rebalances and who is answered is decided in ``re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic.member import ClassicMember, Parked, Protocols
+from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols, vote
 from moldau.groups.classic.states import (
     PREDECESSORS,
     ClassicGroupState,
     IllegalTransitionError,
 )
-from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE, subscribed_topics
+from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 
 
 class ClassicGroup:
@@ -23,6 +33,8 @@ class ClassicGroup:
 
     __slots__ = (
         "_static",
+        "_subscribed",
+        "_subscriptions",
         "_supported",
         "awaiting_join",
         "generation",
@@ -35,12 +47,12 @@ class ClassicGroup:
         "new_member_added",
         "pending_join",
         "pending_sync",
-        "previous_state",
         "protocol",
         "protocol_type",
+        "returning",
         "state",
         "state_timestamp_ms",
-        "subscribed_topics",
+        "stored",
     )
 
     def __init__(
@@ -55,8 +67,9 @@ class ClassicGroup:
         state_timestamp_ms: int | None = None,
     ) -> None:
         self.group_id = group_id
+        self.stored: GroupMetadataValue | None = None
+        """What the log says of the group; None: nothing, it only has offsets there."""
         self.state = state
-        self.previous_state = ClassicGroupState.DEAD
         self.state_timestamp_ms = state_timestamp_ms
         """When the group came into its state; None in groups stored by very old brokers."""
         self.generation = generation
@@ -71,8 +84,9 @@ class ClassicGroup:
         """Members whose JoinGroup is parked."""
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """What the members subscribe to; None: not a consumer group, or unreadable metadata."""
+        self._subscriptions: tuple[bytes, ...] | None = None
+        """The metadata of the members of the last generation; None: not a consumer group."""
+        self._subscribed: frozenset[str] | None = None
         self.new_member_added = False
         """Somebody joined since the initial delay began, so it may be worth waiting longer."""
         self.initial_delay_ms: int | None = None
@@ -81,17 +95,69 @@ class ClassicGroup:
         """How much the initial delay may still be extended."""
         self.is_unsettled = False
         """Stored between two generations: whoever loads the group has to let it rebalance."""
+        self.returning: dict[str, Protocols] = {}
+        """What static members support that have come back, by their new member ids, until the
+        record that has these is replayed."""
         self._static: dict[str, str] = {}
         self._supported: Counter[str] = Counter()
+
+    # -- what is stored ------------------------------------------------------------------------
+
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Take over what the log says now.
+
+        A group that is made, or that has been something else so far, may already prepare the
+        rebalance to a later generation; then that goes on.
+        """
+        self.stored = value
+        is_preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
+        if not is_preparing or value.generation > self.generation:
+            self._settle(value)
+
+    def _settle(self, value: GroupMetadataValue) -> None:
+        """Be what the record says: what members support beyond that is remembered if known."""
+        known = {member_id: member.protocols for member_id, member in self.members.items()}
+        known |= self.returning
+        state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
+        if self.is_rebalancing and self.state not in PREDECESSORS[state]:
+            raise IllegalTransitionError(self.group_id, self.state, state)
+        timestamp = value.current_state_timestamp
+        self.state = state
+        self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol = value.protocol
+        self.leader = value.leader
+        self.is_unsettled = value.leader is None
+        self.members = {}
+        self._static.clear()
+        self._supported.clear()
+        for stored in value.members:
+            chosen = ((value.protocol or "", stored.subscription),)
+            protocols = known.get(stored.member_id, chosen)
+            if chosen[0] not in protocols:
+                protocols = chosen
+            self.add(ClassicMember.restored(stored, value.protocol_type, protocols))
+        self.awaiting_join.clear()
+        self.pending_sync &= self.members.keys()
+        self.returning.clear()
+        self.refresh_subscription()
 
     # -- state ---------------------------------------------------------------------------------
 
     def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
         if self.state not in PREDECESSORS[state]:
             raise IllegalTransitionError(self.group_id, self.state, state)
-        self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether the group is ahead of what is stored of it."""
+        return self.state in (
+            ClassicGroupState.PREPARING_REBALANCE,
+            ClassicGroupState.COMPLETING_REBALANCE,
+        )
 
     @property
     def can_rebalance(self) -> bool:
@@ -108,7 +174,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return self.protocol_type == PROTOCOL_TYPE
 
     @property
     def has_all_members_joined(self) -> bool:
@@ -178,6 +244,13 @@ class ClassicGroup:
                 waiting.remove(old_id)
                 waiting.add(member_id)
 
+    def members_for(self, member_id: str) -> list[JoinedMember]:
+        """The members of this generation, for the one that divides the work among them."""
+        protocol = self.protocol
+        if member_id != self.leader or protocol is None:
+            return []
+        return [(m.member_id, m.instance_id, m.metadata(protocol)) for m in self.members.values()]
+
     def static_member_id(self, instance_id: str) -> str | None:
         return self._static.get(instance_id)
 
@@ -224,11 +297,18 @@ class ClassicGroup:
             self._supported[name] == size for name in names
         )
 
-    def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members support."""
-        size = len(self.members)
-        candidates = {name for name, count in self._supported.items() if count == size}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
+    def select_protocol(self, offers: Mapping[str, Protocols] | None = None) -> str:
+        """The protocol with the most votes among those that all members support.
+
+        ``offers``: what some members, by their ids, support from now on.
+        """
+        ballots = {member_id: member.protocols for member_id, member in self.members.items()}
+        supported = self._supported
+        if offers is not None:
+            ballots |= offers
+            supported = Counter(name for protocols in ballots.values() for name in dict(protocols))
+        candidates = {name for name, count in supported.items() if count == len(ballots)}
+        votes = Counter(vote(protocols, candidates) for protocols in ballots.values())
         return max(votes, key=votes.__getitem__)
 
     def _count(self, member: ClassicMember, change: int) -> None:
@@ -239,36 +319,37 @@ class ClassicGroup:
     # -- generations ---------------------------------------------------------------------------
 
     def next_generation(self, now_ms: int) -> None:
+        """Everybody has joined: the number and the protocol of the next generation are settled."""
         self.generation += 1
         self.is_unsettled = False
-        if self.members:
-            self.protocol = self.select_protocol()
-            self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
-        else:
-            self.protocol = None
-            self.transition_to(ClassicGroupState.EMPTY, now_ms)
+        self.protocol = self.select_protocol()
+        self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
         self.refresh_subscription()
         self.pending_sync.clear()
 
     def refresh_subscription(self) -> None:
-        """Work out the subscribed topics from the members' metadata."""
-        self.subscribed_topics = self._subscription() if self.uses_consumer_protocol else None
+        """Remember what the members of this generation subscribe to."""
+        self._subscribed = None
+        self._subscriptions = None
+        if self.uses_consumer_protocol and (self.protocol is not None or not self.members):
+            protocol = self.protocol or ""
+            self._subscriptions = tuple(m.metadata(protocol) for m in self.members.values())
 
-    def _subscription(self) -> frozenset[str] | None:
-        if not self.members:
-            return frozenset()
-        if self.protocol is None:
-            return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            names = subscribed_topics(member.metadata(self.protocol))
-            if names is None:
-                return None
-            topics |= names
-        return frozenset(topics)
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """What the members subscribe to; None: not a consumer group, or unreadable metadata."""
+        if self._subscribed is None and self._subscriptions is not None:
+            topics: set[str] = set()
+            for metadata in self._subscriptions:
+                names = subscribed_topics(metadata)
+                if names is None:
+                    self._subscriptions = None
+                    return None
+                topics.update(names)
+            self._subscribed = frozenset(topics)
+        return self._subscribed
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member may be reading the topic; in doubt a consumer group may."""
-        if self.subscribed_topics is None:
-            return self.uses_consumer_protocol
-        return topic in self.subscribed_topics
+        topics = self.subscribed_topics
+        return self.uses_consumer_protocol if topics is None else topic in topics

@@ -1,10 +1,10 @@
 """The classic groups of one ``__consumer_offsets`` partition.
 
-Changes are made as requests come in, not when their records are replayed: most of what a classic
-group is (who has joined, who waits) is never stored. Records are written when the leader's
-assignment arrives, when a group is created or becomes empty, and when a static member changes its
-id; replaying a record of a group that is alive here therefore changes nothing, and a tombstone
-removes the group.
+Which groups there are, and what is stored of them, changes in ``replay`` only; ``group.py`` says
+what that is. Records are written when the leader's assignment arrives, when a group is created or
+becomes empty, and when a static member changes its id. Everything in between (who has joined, who
+waits) is a rebalance, which is not stored, and changes as requests come in. See
+``docs/adr/0013-classic-groups-by-replay.md``.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, description
-from moldau.groups.classic.commits import check_commit, check_commit_to_no_group
+from moldau.groups.classic import description, responses, stored
 from moldau.groups.classic.deadlines import ClassicDeadline, DeadlineKind
 from moldau.groups.classic.description import GroupDescription, GroupListing
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.joining import Joiner, Joining
 from moldau.groups.classic.member import Parked
+from moldau.groups.classic.offset_validation import check_commit, check_commit_to_no_group
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import group_record, new_group_record, restored, tombstone
 from moldau.groups.classic.syncing import Syncing, check_sync
-from moldau.groups.classic.turn import Turn
+from moldau.groups.classic.turn import OnFailure, Turn
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from moldau.groups.records import tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.outcome import Outcome, Record, Reply
+from moldau.wire.stored.group_records import GroupMetadataKey, GroupMetadataValue
 
 Records = list[Record]
 Replies = list[Reply]
@@ -57,7 +57,8 @@ class ClassicGroups:
         self._settings = settings
         self._timeouts = timeouts
         self._groups: dict[str, ClassicGroup] = {}
-        self._loading = True
+        self._unstored: dict[str, ClassicGroup] = {}
+        """Groups whose first record is on its way, with the rebalance that has begun in them."""
         self._rebalancer = Rebalancer(settings, timeouts)
         self._joining = Joining(settings, self._rebalancer, new_member_id)
         self._syncing = Syncing(self._rebalancer)
@@ -85,7 +86,7 @@ class ClassicGroups:
         error = self._check_join(request, joiner)
         if error is not ErrorCode.NONE:
             return Outcome.reply(
-                token, answers.join_error(error, request.member_id, version=version)
+                token, responses.join_error(error, request.member_id, version=version)
             )
         turn = Turn(now_ms)
         group = self._groups.get(request.group_id)
@@ -93,12 +94,9 @@ class ClassicGroups:
             self._joining.join(group, joiner, turn)
             return turn.outcome()
         group = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
-        self._groups[group.group_id] = group
+        self._unstored[group.group_id] = group
+        turn.store(group.group_id, stored.new(now_ms), self._discarding(group))
         self._joining.join(group, joiner, turn)
-        if not turn.has_records:
-            turn.store(
-                new_group_record(group), lambda undo, error: self._discard(group, error, undo)
-            )
         return turn.outcome()
 
     def _check_join(self, request: JoinGroupRequest, joiner: Joiner) -> ErrorCode:
@@ -106,15 +104,22 @@ class ClassicGroups:
             return ErrorCode.INVALID_GROUP_ID
         if not joiner.has_valid_session(self._settings):
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if request.member_id != answers.UNKNOWN_MEMBER_ID and request.group_id not in self._groups:
+        if (
+            request.member_id != responses.UNKNOWN_MEMBER_ID
+            and request.group_id not in self._groups
+        ):
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
-    def _discard(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
-        """A new group could not be stored: as if it had never been."""
-        if self._groups.get(group.group_id) is group and group.generation == 0:
-            self._rebalancer.answer_all(group, error, turn)
-            self._remove(group, turn.now_ms)
+    def _discarding(self, group: ClassicGroup) -> OnFailure:
+        """What to do if a new group cannot be stored: it is as if it had never been."""
+
+        def discard(aftermath: Turn, error: ErrorCode) -> None:
+            del self._unstored[group.group_id]
+            self._rebalancer.answer_all(group, error, aftermath)
+            self._rebalancer.forget(group)
+
+        return discard
 
     def _remove(self, group: ClassicGroup, now_ms: int) -> None:
         self._rebalancer.forget(group)
@@ -127,7 +132,7 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         error = check_sync(group, request, version)
         if group is None or error is not ErrorCode.NONE:
-            return Outcome.reply(token, answers.sync_error(error))
+            return Outcome.reply(token, responses.sync_error(error))
         turn = Turn(now_ms)
         self._syncing.sync(group, request, Parked(token, version), turn)
         return turn.outcome()
@@ -135,7 +140,7 @@ class ClassicGroups:
     # -- Heartbeat -----------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
-        return Outcome.reply(token, answers.heartbeat(self._beat(request, now_ms)))
+        return Outcome.reply(token, responses.heartbeat(self._beat(request, now_ms)))
 
     def _beat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         if not request.group_id:
@@ -157,30 +162,27 @@ class ClassicGroups:
 
     def leave(self, request: LeaveGroupRequest, token: object, now_ms: int) -> Outcome:
         if not request.group_id:
-            return Outcome.reply(token, answers.leave_error(ErrorCode.INVALID_GROUP_ID))
+            return Outcome.reply(token, responses.leave_error(ErrorCode.INVALID_GROUP_ID))
         group = self._groups.get(request.group_id)
         if group is None:
             gone = ((member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members)
-            return Outcome.reply(token, answers.left(gone))
+            return Outcome.reply(token, responses.left(gone))
         turn = Turn(now_ms)
         results = [(member, self._leave(group, member, turn)) for member in request.members]
         if any(error is ErrorCode.NONE for _, error in results) and group.state is not State.EMPTY:
             self._rebalancer.rebalance_or_complete(group, turn)
-        turn.reply_if_stored(token, answers.left(results), answers.leave_error)
+        turn.reply_if_stored(token, responses.left(results), responses.leave_error)
         return turn.outcome()
 
     def _leave(self, group: ClassicGroup, leaving: MemberIdentity, turn: Turn) -> ErrorCode:
         member_id = leaving.member_id
-        if member_id == answers.UNKNOWN_MEMBER_ID:
+        if member_id == responses.UNKNOWN_MEMBER_ID:
             # An administrator removes a static member, known only by its instance id.
-            found = (
-                None
-                if leaving.group_instance_id is None
-                else group.static_member_id(leaving.group_instance_id)
-            )
-            if found is None:
+            instance_id = leaving.group_instance_id
+            static_id = None if instance_id is None else group.static_member_id(instance_id)
+            if static_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            member_id = found
+            member_id = static_id
         elif member_id in group.pending_join:
             self._rebalancer.drop_pending(group, member_id)
             return ErrorCode.NONE
@@ -247,14 +249,14 @@ class ClassicGroups:
     def delete(self, group_id: str) -> tuple[ErrorCode, Records]:
         """The group goes when the record is replayed."""
         error = self.validate_delete(group_id)
-        return error, [tombstone(group_id)] if error is ErrorCode.NONE else []
+        return error, [_tombstone(group_id)] if error is ErrorCode.NONE else []
 
     def delete_if_unused(self, group_id: str) -> Records:
         """For a group whose last offset expired: it goes too, unless somebody is about to join."""
         group = self._groups.get(group_id)
         if group is None or group.state is not State.EMPTY or group.pending_join:
             return []
-        return [tombstone(group_id)]
+        return [_tombstone(group_id)]
 
     def validate_offset_delete(self, group_id: str) -> ErrorCode:
         """Whether offsets of topics that nobody is subscribed to may be deleted."""
@@ -287,12 +289,18 @@ class ClassicGroups:
         if value is None:
             if group is not None:
                 self._remove(group, group.state_timestamp_ms or 0)
-        elif group is None or self._loading:
-            self._groups[key.group] = restored(key.group, value)
+            return
+        if group is None:
+            group = self._unstored.pop(key.group, None) or ClassicGroup(key.group)
+            self._groups[key.group] = group
+        before = group.members
+        group.replay(value)
+        for member_id in before:
+            if member_id not in group.members:
+                self._rebalancer.forget_member(group, member_id)
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """All records have been replayed: every member has one session to be heard of again."""
-        self._loading = False
         turn = Turn(now_ms)
         for group in self._groups.values():
             for member in group.members.values():
@@ -306,11 +314,11 @@ class ClassicGroups:
     def adopt(self, group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Outcome:
         """A group that has been something else so far is a classic one from now on."""
         turn = Turn(now_ms)
-        self._groups[group.group_id] = group
+        self._unstored[group.group_id] = group
         for member in group.members.values():
             self._rebalancer.refresh(group, member, now_ms)
         group.is_unsettled = rebalance
-        turn.store(group_record(group), lambda undo, _: self._remove(group, undo.now_ms))
+        turn.store(group.group_id, stored.as_it_is(group), self._discarding(group))
         if rebalance:
             self._rebalancer.prepare(group, turn)
         return turn.outcome()
@@ -330,3 +338,7 @@ class ClassicGroups:
             self._rebalancer.answer_all(group, ErrorCode.NOT_COORDINATOR, turn)
             self._remove(group, now_ms)
         return turn.outcome().replies
+
+
+def _tombstone(group_id: str) -> Record:
+    return tombstone(GroupMetadataKey(group_id))

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers
+from moldau.groups.classic import responses, stored
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember, Parked, Protocols
+from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.settings import GroupSettings
@@ -66,7 +65,7 @@ class Joiner:
     def needs_member_id(self) -> bool:
         """Whether it has to ask for a member id first."""
         return (
-            self.member_id == answers.UNKNOWN_MEMBER_ID
+            self.member_id == responses.UNKNOWN_MEMBER_ID
             and self.instance_id is None
             and self.version >= _MEMBER_ID_REQUIRED_VERSION
         )
@@ -113,7 +112,7 @@ class Joining:
             self._turn_away(group, joiner, turn)
         elif not joiner.fits(group):
             self._refuse(joiner, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, turn)
-        elif joiner.member_id == answers.UNKNOWN_MEMBER_ID:
+        elif joiner.member_id == responses.UNKNOWN_MEMBER_ID:
             self._join_new(group, joiner, turn)
         elif joiner.member_id in group.pending_join and joiner.instance_id is None:
             self._add(group, joiner, joiner.member_id, turn)
@@ -140,7 +139,7 @@ class Joining:
             self._rebalancer.drop_pending(group, joiner.member_id)
         turn.reply(
             joiner.parked.token,
-            answers.join_error(ErrorCode.GROUP_MAX_SIZE_REACHED, version=joiner.version),
+            responses.join_error(ErrorCode.GROUP_MAX_SIZE_REACHED, version=joiner.version),
         )
         self._rebalancer.complete_after_initial_delay(group, turn)
 
@@ -148,7 +147,7 @@ class Joining:
     def _refuse(joiner: Joiner, error: ErrorCode, turn: Turn) -> None:
         turn.reply(
             joiner.parked.token,
-            answers.join_error(error, joiner.member_id, version=joiner.version),
+            responses.join_error(error, joiner.member_id, version=joiner.version),
         )
 
     # -- somebody without a member id -----------------------------------------------------------
@@ -170,7 +169,7 @@ class Joining:
         self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
         turn.reply(
             joiner.parked.token,
-            answers.join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version),
+            responses.join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version),
         )
 
     def _add(self, group: ClassicGroup, joiner: Joiner, member_id: str, turn: Turn) -> None:
@@ -192,7 +191,10 @@ class Joining:
         turn: Turn,
     ) -> None:
         """A restarted process takes the place of its former self, which is fenced from now on."""
-        before = _Former(group, member)
+        offers = {member.member_id: joiner.protocols}
+        if group.state is State.STABLE and group.select_protocol(offers) == group.protocol:
+            self._keep_assignment(group, member, joiner, member_id, turn)
+            return
         self._rebalancer.fence(group, member, turn)
         member.is_new = False
         group.rename_static(member, member_id)
@@ -200,9 +202,6 @@ class Joining:
             member, joiner.protocols, joiner.rebalance_timeout_ms, joiner.session_timeout_ms
         )
         self._rebalancer.refresh(group, member, turn.now_ms)
-        if group.state is State.STABLE and group.select_protocol() == group.protocol:
-            self._keep_assignment(group, member, joiner, before, turn)
-            return
         group.park_join(member, joiner.parked)
         # In COMPLETING_REBALANCE the leader may know the member by its old id: start over.
         self._rebalancer.rebalance_or_complete(group, turn)
@@ -212,47 +211,37 @@ class Joining:
         group: ClassicGroup,
         member: ClassicMember,
         joiner: Joiner,
-        before: _Former,
+        member_id: str,
         turn: Turn,
     ) -> None:
         """The group stays stable; only the new member id has to be stored."""
-        group.refresh_subscription()
-        turn.store(group_record(group), lambda undo, _: self._restore(group, member, before, undo))
+        value = stored.with_returned(group, member, joiner.as_member(member_id))
+        group.returning[member_id] = joiner.protocols
+        self._rebalancer.expect(group, member_id, turn.now_ms, joiner.session_timeout_ms)
+
+        def stay_as_before(_aftermath: Turn, _error: ErrorCode) -> None:
+            group.returning.clear()
+            self._rebalancer.forget_member(group, member_id)
+
+        turn.store(group.group_id, value, stay_as_before)
         if joiner.version >= _SKIP_ASSIGNMENT_VERSION:
-            is_leader = group.leader == member.member_id
-            response = answers.joined(
-                group, member.member_id, with_members=is_leader, skip_assignment=is_leader
+            is_leader = value.leader == member_id
+            members: list[JoinedMember] = [
+                (other.member_id, other.group_instance_id, other.subscription)
+                for other in (value.members if is_leader else ())
+            ]
+            response = responses.joined(
+                value, member_id, members=members, skip_assignment=is_leader
             )
         else:
             # A leader that cannot skip the assignment is told that its former self still leads, so
             # that it takes itself for a follower and only asks for its assignment.
-            response = answers.joined(
-                group, member.member_id, with_members=False, leader=before.leader
-            )
+            response = responses.joined(value, member_id, leader=group.leader)
         turn.reply_if_stored(
             joiner.parked.token,
             response,
-            lambda error: answers.joined(
-                group,
-                answers.UNKNOWN_MEMBER_ID,
-                with_members=False,
-                leader=before.leader,
-                error=error,
-            ),
+            lambda error: responses.joined(group, responses.UNKNOWN_MEMBER_ID, error=error),
         )
-
-    def _restore(
-        self, group: ClassicGroup, member: ClassicMember, before: _Former, turn: Turn
-    ) -> None:
-        if group.members.get(member.member_id) is not member:
-            return  # gone or replaced again in the meantime
-        self._rebalancer.fence(group, member, turn)
-        group.rename_static(member, before.member_id)
-        group.update(
-            member, before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms
-        )
-        self._rebalancer.refresh(group, member, turn.now_ms)
-        group.refresh_subscription()
 
     # -- a member that joins again ---------------------------------------------------------------
 
@@ -262,7 +251,6 @@ class Joining:
             self._refuse(joiner, error, turn)
             return
         member = group.members[joiner.member_id]
-        is_leader = group.leader == member.member_id
         if group.state is State.PREPARING_REBALANCE or self._brings_change(group, member, joiner):
             group.update(
                 member, joiner.protocols, joiner.rebalance_timeout_ms, joiner.session_timeout_ms
@@ -271,9 +259,9 @@ class Joining:
             self._rebalancer.rebalance_or_complete(group, turn)
         else:
             # Nothing new: it lost the answer, or wants to go on. The current generation will do.
+            members = group.members_for(member.member_id)
             turn.reply(
-                joiner.parked.token,
-                answers.joined(group, member.member_id, with_members=is_leader),
+                joiner.parked.token, responses.joined(group, member.member_id, members=members)
             )
 
     @staticmethod
@@ -285,16 +273,3 @@ class Joining:
         if group.state is State.STABLE and group.leader == member.member_id:
             return True
         return member.protocols != joiner.protocols
-
-
-class _Former:
-    """What a static member was before it was replaced."""
-
-    __slots__ = ("leader", "member_id", "protocols", "rebalance_timeout_ms", "session_timeout_ms")
-
-    def __init__(self, group: ClassicGroup, member: ClassicMember) -> None:
-        self.leader = group.leader
-        self.member_id = member.member_id
-        self.protocols = member.protocols
-        self.rebalance_timeout_ms = member.rebalance_timeout_ms
-        self.session_timeout_ms = member.session_timeout_ms

@@ -6,8 +6,13 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from moldau.wire.stored.group_records import NO_TIMEOUT, MemberMetadata
+
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member supports, best liked first: (name, metadata)."""
+
+JoinedMember = tuple[str, str | None, bytes]
+"""A member as the leader of its group is told of it: member id, instance id, metadata."""
 
 
 class Parked(NamedTuple):
@@ -28,12 +33,47 @@ class ClassicMember:
     session_timeout_ms: int
     protocol_type: str
     protocols: Protocols
+    """Of these the log has the one that the group chose."""
     assignment: bytes = b""
+
     is_new: bool = False
     """Joined for the first time and has had no answer yet: it cannot send heartbeats, as it does
     not know its id, so its waiting counts as silence."""
     parked_join: Parked | None = None
     parked_sync: Parked | None = None
+
+    @classmethod
+    def restored(
+        cls, stored: MemberMetadata, protocol_type: str, protocols: Protocols
+    ) -> ClassicMember:
+        """The member that a record describes."""
+        has_timeout = stored.rebalance_timeout != NO_TIMEOUT
+        return cls(
+            member_id=stored.member_id,
+            instance_id=stored.group_instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            rebalance_timeout_ms=(
+                stored.rebalance_timeout if has_timeout else stored.session_timeout
+            ),
+            session_timeout_ms=stored.session_timeout,
+            protocol_type=protocol_type,
+            protocols=protocols,
+            assignment=stored.assignment,
+        )
+
+    def stored(self, protocol: str, assignment: bytes) -> MemberMetadata:
+        """The member as a record has it, in a group that chose this protocol."""
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=assignment,
+        )
 
     @property
     def is_static(self) -> bool:
@@ -52,9 +92,10 @@ class ClassicMember:
                 return metadata
         raise KeyError(f"member {self.member_id} does not support {protocol}")
 
-    def vote(self, candidates: Container[str]) -> str:
-        """The candidate it likes best."""
-        for name, _ in self.protocols:
-            if name in candidates:
-                return name
-        raise KeyError(f"member {self.member_id} supports none of the candidates")
+
+def vote(protocols: Protocols, candidates: Container[str]) -> str:
+    """The candidate that somebody who supports these likes best."""
+    for name, _ in protocols:
+        if name in candidates:
+            return name
+    raise KeyError("none of the candidates is supported")

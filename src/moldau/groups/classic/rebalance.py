@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers, deadlines
+from moldau.groups.classic import deadlines, responses, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember, Parked
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
 from moldau.groups.settings import GroupSettings
-from moldau.groups.timeouts import Timeouts
+from moldau.groups.timeouts import RETRY_MS, Timeouts
 
 
 class Rebalancer:
@@ -62,20 +61,23 @@ class Rebalancer:
         if parked is not None:
             turn.reply(
                 parked.token,
-                answers.join_error(ErrorCode.UNKNOWN_MEMBER_ID, version=parked.version),
+                responses.join_error(ErrorCode.UNKNOWN_MEMBER_ID, version=parked.version),
             )
         self._answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
-        self._timeouts.cancel(deadlines.session(group.group_id, member.member_id))
-        group.remove(member.member_id)
+        self.drop_pending(group, member.member_id)
 
     def drop_pending(self, group: ClassicGroup, member_id: str) -> None:
-        self._timeouts.cancel(deadlines.session(group.group_id, member_id))
+        self.forget_member(group, member_id)
         group.remove(member_id)
+
+    def forget_member(self, group: ClassicGroup, member_id: str) -> None:
+        """The member is gone: it is not waited for any more."""
+        self._timeouts.cancel(deadlines.session(group.group_id, member_id))
 
     def forget(self, group: ClassicGroup) -> None:
         """The group is gone: nothing is waited for any more."""
         for member_id in (*group.members, *group.pending_join):
-            self._timeouts.cancel(deadlines.session(group.group_id, member_id))
+            self.forget_member(group, member_id)
         self._timeouts.cancel(deadlines.join(group.group_id))
         self._timeouts.cancel(deadlines.sync(group.group_id))
 
@@ -88,7 +90,7 @@ class Rebalancer:
         if superseded is not None:
             turn.reply(
                 superseded.token,
-                answers.join_error(
+                responses.join_error(
                     ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, version=superseded.version
                 ),
             )
@@ -103,7 +105,7 @@ class Rebalancer:
         if parked is None:
             return False
         member.parked_sync = None
-        turn.reply(parked.token, answers.sync_error(error))
+        turn.reply(parked.token, responses.sync_error(error))
         return True
 
     def answer_all(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
@@ -113,7 +115,7 @@ class Rebalancer:
             if parked is not None:
                 turn.reply(
                     parked.token,
-                    answers.join_error(error, member.member_id, version=parked.version),
+                    responses.join_error(error, member.member_id, version=parked.version),
                 )
             self._answer_sync(member, error, turn)
 
@@ -123,14 +125,14 @@ class Rebalancer:
         if parked is not None:
             turn.reply(
                 parked.token,
-                answers.join_error(
+                responses.join_error(
                     ErrorCode.FENCED_INSTANCE_ID,
                     member.member_id,
                     version=parked.version,
                 ),
             )
         self._answer_sync(member, ErrorCode.FENCED_INSTANCE_ID, turn)
-        self._timeouts.cancel(deadlines.session(group.group_id, member.member_id))
+        self.forget_member(group, member.member_id)
 
     # -- the join phase ------------------------------------------------------------------------
 
@@ -202,23 +204,30 @@ class Rebalancer:
             self._await_joins(group, turn)
             return
         group.initial_delay_ms = None
-        group.next_generation(turn.now_ms)
-        if group.state is State.EMPTY:
-            # If this cannot be stored, a restart brings the last generation back, and its members
-            # time out: nothing to undo.
-            turn.store(group_record(group))
+        if not group.members:
+            self._store_empty(group, turn)
             return
+        group.next_generation(turn.now_ms)
         for member in group.members.values():
             parked = group.park_join(member, None)
             if parked is not None:
-                is_leader = member.member_id == group.leader
-                turn.reply(
-                    parked.token, answers.joined(group, member.member_id, with_members=is_leader)
-                )
+                members = group.members_for(member.member_id)
+                turn.reply(parked.token, responses.joined(group, member.member_id, members=members))
             self.refresh(group, member, turn.now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)
         self._timeouts.set(deadlines.sync(group.group_id), turn.now_ms + group.rebalance_timeout_ms)
+
+    def _store_empty(self, group: ClassicGroup, turn: Turn) -> None:
+        """Nobody is left. Until that is stored the group goes on preparing for whoever may come."""
+        if turn.is_storing(group.group_id):
+            return  # two deadlines of the same turn came to the same end
+        key, retry_ms = deadlines.join(group.group_id), turn.now_ms + RETRY_MS
+        turn.store(
+            group.group_id,
+            stored.without_members(group, turn.now_ms),
+            lambda _turn, _error: self._timeouts.set(key, retry_ms),
+        )
 
     # -- the sync phase ------------------------------------------------------------------------
 

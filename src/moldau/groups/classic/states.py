@@ -1,6 +1,8 @@
 """The life of a classic group: states, what each answers, and which may follow which.
 
-The table is Kafka's (``ClassicGroupState``), given as the legal predecessors of each state.
+The table is Kafka's (``ClassicGroupState``), given as the legal predecessors of each state. A group
+becomes EMPTY or STABLE when a record that says so is replayed; the two states between them are a
+rebalance, which is not stored.
 """
 
 from __future__ import annotations

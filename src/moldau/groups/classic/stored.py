@@ -1,98 +1,75 @@
-"""A classic group as a record of ``__consumer_offsets``, and back."""
+"""What is to be stored of a classic group, in each of the cases in which something is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import ClassicMember
-from moldau.groups.classic.states import ClassicGroupState
-from moldau.groups.records.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
-from moldau.outcome import Record
-
-_NO_TIMESTAMP = -1
-_NO_TIMEOUT = -1
+from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 
 
-def group_record(group: ClassicGroup) -> Record:
+def as_it_is(group: ClassicGroup) -> GroupMetadataValue:
     """The group as it is now. One that is unsettled has no leader in its record, and no Kafka
     minds: whoever loads it makes the first member the leader."""
-    value = GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation,
-        protocol=group.protocol,
-        leader=None if group.is_unsettled else group.leader,
-        current_state_timestamp=(
-            _NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
-        ),
-        members=tuple(_member_metadata(group, member) for member in group.members.values()),
-    )
-    return Record(GroupMetadataKey(group.group_id).encode(), value.encode())
+    timestamp = group.state_timestamp_ms
+    assignments = {member.member_id: member.assignment for member in group.members.values()}
+    return _value(group, assignments, NO_TIMESTAMP if timestamp is None else timestamp)
 
 
-def _member_metadata(group: ClassicGroup, member: ClassicMember) -> MemberMetadata:
-    assert group.protocol is not None, "a group with members has chosen a protocol before it stores"
-    return MemberMetadata(
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
+def new(now_ms: int) -> GroupMetadataValue:
+    """A group that exists, and no more; members may be on their way into it."""
+    return GroupMetadataValue("", 0, None, None, now_ms)
+
+
+def without_members(group: ClassicGroup, now_ms: int) -> GroupMetadataValue:
+    """The next generation of a group that nobody is left in."""
+    return GroupMetadataValue(group.protocol_type or "", group.generation + 1, None, None, now_ms)
+
+
+def with_assignment(
+    group: ClassicGroup, parts: Mapping[str, bytes], now_ms: int
+) -> GroupMetadataValue:
+    """The generation that has been announced, now that its leader has divided the work."""
+    return _value(group, parts, now_ms)
+
+
+def with_returned(
+    group: ClassicGroup, member: ClassicMember, returned: ClassicMember
+) -> GroupMetadataValue:
+    """A stable group in which a static member has come back under another member id.
+
+    It keeps its place, its part of the work, and the client that it was first known by.
+    """
+    value = as_it_is(group)
+    stored = replace(
+        returned.stored(value.protocol or "", member.assignment),
         client_id=member.client_id,
         client_host=member.client_host,
-        rebalance_timeout=member.rebalance_timeout_ms,
-        session_timeout=member.session_timeout_ms,
-        subscription=member.metadata(group.protocol),
-        assignment=member.assignment,
     )
-
-
-def new_group_record(group: ClassicGroup) -> Record:
-    """A group that exists, and no more; members may be on their way into it."""
-    value = GroupMetadataValue(
-        protocol_type="",
-        generation=0,
-        protocol=None,
-        leader=None,
-        current_state_timestamp=(
-            _NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms
+    return replace(
+        value,
+        leader=returned.member_id if value.leader == member.member_id else value.leader,
+        members=tuple(
+            stored if other.member_id == member.member_id else other for other in value.members
         ),
     )
-    return Record(GroupMetadataKey(group.group_id).encode(), value.encode())
 
 
-def tombstone(group_id: str) -> Record:
-    return Record(GroupMetadataKey(group_id).encode(), None)
-
-
-def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record describes. Members support what was chosen; more is not stored."""
-    timestamp = value.current_state_timestamp
-    group = ClassicGroup(
-        group_id,
-        ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY,
-        generation=value.generation,
-        protocol_type=value.protocol_type or None,
-        protocol=value.protocol,
-        leader=value.leader,
-        state_timestamp_ms=None if timestamp == _NO_TIMESTAMP else timestamp,
+def _value(
+    group: ClassicGroup, assignments: Mapping[str, bytes], timestamp_ms: int
+) -> GroupMetadataValue:
+    protocol = group.protocol
+    assert protocol is not None or not group.members, "members have chosen a protocol before"
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=protocol,
+        leader=None if group.is_unsettled else group.leader,
+        current_state_timestamp=timestamp_ms,
+        members=tuple(
+            member.stored(protocol or "", assignments.get(member_id, b""))
+            for member_id, member in group.members.items()
+        ),
     )
-    group.is_unsettled = value.leader is None
-    for stored in value.members:
-        rebalance_timeout_ms = stored.rebalance_timeout
-        if rebalance_timeout_ms == _NO_TIMEOUT:
-            rebalance_timeout_ms = stored.session_timeout
-        group.add(
-            ClassicMember(
-                member_id=stored.member_id,
-                instance_id=stored.group_instance_id,
-                client_id=stored.client_id,
-                client_host=stored.client_host,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                session_timeout_ms=stored.session_timeout,
-                protocol_type=value.protocol_type,
-                protocols=((value.protocol or "", stored.subscription),),
-                assignment=stored.assignment,
-            )
-        )
-    group.refresh_subscription()
-    return group

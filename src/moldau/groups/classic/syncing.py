@@ -5,12 +5,11 @@ from __future__ import annotations
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode
-from moldau.groups.classic import answers
+from moldau.groups.classic import responses, stored
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.member import Parked
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
-from moldau.groups.classic.stored import group_record
 from moldau.groups.classic.turn import Turn
 
 _MANDATORY_PROTOCOL_VERSION = 5
@@ -64,7 +63,7 @@ class Syncing:
         member = group.members[request.member_id]
         self._rebalancer.note_sync(group, member.member_id)
         if group.state is State.STABLE:
-            turn.reply(parked.token, answers.assignment(group, member))
+            turn.reply(parked.token, responses.assignment(group, member))
             return
         self._rebalancer.park_sync(member, parked, turn)
         if group.leader == member.member_id:
@@ -73,24 +72,17 @@ class Syncing:
 
     def _assign(self, group: ClassicGroup, parts: dict[str, bytes], turn: Turn) -> None:
         """The leader has divided the work: store it, and let everybody have their part."""
-        for member in group.members.values():
-            member.assignment = parts.get(member.member_id, b"")
-        group.transition_to(State.STABLE, turn.now_ms)
-        generation = group.generation
-        turn.store(group_record(group), lambda undo, _: self._start_over(group, generation, undo))
-        for member in group.members.values():
-            parked = member.parked_sync
+        value = stored.with_assignment(group, parts, turn.now_ms)
+        # If it cannot be, nobody has the assignment, and everybody has to join again.
+        turn.store(
+            group.group_id, value, lambda aftermath, _: self._rebalancer.prepare(group, aftermath)
+        )
+        for member in value.members:
+            waiting = group.members[member.member_id]
+            parked = waiting.parked_sync
             if parked is not None:
-                member.parked_sync = None
-                turn.reply_if_stored(
-                    parked.token, answers.assignment(group, member), answers.sync_error
-                )
+                waiting.parked_sync = None
+                response = responses.synced(value.protocol_type, value.protocol, member.assignment)
+                turn.reply_if_stored(parked.token, response, responses.sync_error)
                 # Its session may have run out unnoticed while it waited.
-                self._rebalancer.refresh(group, member, turn.now_ms)
-
-    def _start_over(self, group: ClassicGroup, generation: int, turn: Turn) -> None:
-        """The assignment could not be stored: nobody has it, and everybody has to join again."""
-        if group.state is State.STABLE and group.generation == generation:
-            for member in group.members.values():
-                member.assignment = b""
-            self._rebalancer.prepare(group, turn)
+                self._rebalancer.refresh(group, waiting, turn.now_ms)

@@ -16,9 +16,8 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.list_groups.v5.response import ListedGroup
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups import records as r
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.consumer import commits, journal, messages
+from moldau.groups.consumer import journal, messages, offset_validation
 from moldau.groups.consumer.describe import describe, describe_missing, listed
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.heartbeat import (
@@ -30,10 +29,12 @@ from moldau.groups.consumer.heartbeat import (
 )
 from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
 from moldau.groups.consumer.timers import MemberTimeout, MemberTimers, is_overdue
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
 from moldau.outcome import Outcome, Record, Reply
+from moldau.wire.stored import group_records as r
 
 Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
 """Makes a group classic that these members leave, if only classic ones remain and it may be so."""
@@ -265,14 +266,14 @@ class ConsumerGroups:
         instance_id: str | None,
         member_epoch: int,
         *,
-        version: int = commits.COMMIT_WITH_EPOCH,
+        version: int = offset_validation.COMMIT_WITH_EPOCH,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Whether a member may commit offsets; see ``commits.check_commit``."""
+        """Whether a member may commit offsets; see ``offset_validation.check_commit``."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return commits.check_commit(
+        return offset_validation.check_commit(
             group, member_id, instance_id, member_epoch, version, transactional
         )
 
@@ -288,7 +289,9 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return commits.check_partition(group, member_id, member_epoch, topic_id, partition)
+        return offset_validation.check_partition(
+            group, member_id, member_epoch, topic_id, partition
+        )
 
     def validate_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a member may read the group's offsets; anybody may who claims to be none."""
@@ -297,17 +300,17 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return commits.check_fetch(group, member_id or "", member_epoch)
+        return offset_validation.check_fetch(group, member_id or "", member_epoch)
 
     # The log
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Bring the groups up to one record; records of other kinds are ignored."""
-        decoded = r.from_record(key, value)
+        decoded = from_record(key, value)
         if decoded is not None:
             self.apply(*decoded)
 
-    def apply(self, key: r.Key, value: r.Value | None) -> None:
+    def apply(self, key: r.GroupKey, value: r.GroupValue | None) -> None:
         """The same for a record that has been decoded already."""
         if not isinstance(key, journal.KEYS):
             return
@@ -348,7 +351,7 @@ def _made_of(group_id: str, records: Sequence[Record]) -> ConsumerGroup:
     """The group that these records describe; a new one if there are none."""
     group = ConsumerGroup(group_id)
     for record in records:
-        decoded = r.from_record(*record)
+        decoded = from_record(*record)
         assert decoded is not None
         journal.replay(group, *decoded)
     return group

@@ -217,7 +217,7 @@ class _Next:
             specs[member_id] = MemberSpec(ids[names], group.target_of(member), member.instance_id)
         counts = {
             topic_id: self.topics.partitions(self.topics.name(topic_id) or "") or 0
-            for topic_id in frozenset().union(*ids.values())
+            for topic_id in sorted(frozenset().union(*ids.values()))
         }
         name = group.preferred_assignor(members.values(), assignors)
         return ASSIGNORS[name].assign(GroupSpec(specs, counts))

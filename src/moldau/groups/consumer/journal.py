@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from moldau.groups import records as r
 from moldau.groups.consumer.assignors import Partitions
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import LEAVE_EPOCH, Member, MemberState, Ownership
+from moldau.groups.records import to_record, tombstone
 from moldau.outcome import Record
+from moldau.wire.stored import group_records as r
 
 # What a change writes
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return r.to_record(
+    return to_record(
         r.ConsumerGroupMetadataKey(group_id), r.ConsumerGroupMetadataValue(epoch, metadata_hash)
     )
 
 
 def no_partition_metadata(group_id: str) -> Record:
-    return r.tombstone(r.ConsumerGroupPartitionMetadataKey(group_id))
+    return tombstone(r.ConsumerGroupPartitionMetadataKey(group_id))
 
 
 def member_metadata(group_id: str, member: Member) -> Record:
-    return r.to_record(
+    return to_record(
         r.ConsumerGroupMemberMetadataKey(group_id, member.member_id),
         r.ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
@@ -42,7 +43,7 @@ def member_metadata(group_id: str, member: Member) -> Record:
 
 
 def current_assignment(group_id: str, member: Member) -> Record:
-    return r.to_record(
+    return to_record(
         r.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         r.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
@@ -55,7 +56,7 @@ def current_assignment(group_id: str, member: Member) -> Record:
 
 
 def target_assignment(group_id: str, member_id: str, target: Partitions) -> Record:
-    return r.to_record(
+    return to_record(
         r.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
         r.ConsumerGroupTargetAssignmentMemberValue(
             tuple(
@@ -67,7 +68,7 @@ def target_assignment(group_id: str, member_id: str, target: Partitions) -> Reco
 
 
 def target_epoch(group_id: str, epoch: int, now_ms: int) -> Record:
-    return r.to_record(
+    return to_record(
         r.ConsumerGroupTargetAssignmentMetadataKey(group_id),
         r.ConsumerGroupTargetAssignmentMetadataValue(epoch, now_ms),
     )
@@ -76,8 +77,8 @@ def target_epoch(group_id: str, epoch: int, now_ms: int) -> Record:
 def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex | None) -> Record:
     key = r.ConsumerGroupRegularExpressionKey(group_id, regex)
     if resolved is None:
-        return r.tombstone(key)
-    return r.to_record(
+        return tombstone(key)
+    return to_record(
         key,
         r.ConsumerGroupRegularExpressionValue(
             tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
@@ -89,9 +90,9 @@ def no_member(group_id: str, member_id: str) -> list[Record]:
     """The tombstones of a member. Who reads them in this order never sees it hold partitions that
     it is not a member for."""
     return [
-        r.tombstone(r.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)),
-        r.tombstone(r.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)),
-        r.tombstone(r.ConsumerGroupMemberMetadataKey(group_id, member_id)),
+        tombstone(r.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)),
+        tombstone(r.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)),
+        tombstone(r.ConsumerGroupMemberMetadataKey(group_id, member_id)),
     ]
 
 
@@ -102,10 +103,10 @@ def no_group(group: ConsumerGroup, also: Iterable[str] = ()) -> Iterator[Record]
         yield from no_member(group_id, member_id)
     for regex in sorted(group.regexes):
         yield regular_expression(group_id, regex, None)
-    yield r.tombstone(r.ConsumerGroupTargetAssignmentMetadataKey(group_id))
+    yield tombstone(r.ConsumerGroupTargetAssignmentMetadataKey(group_id))
     if group.has_partition_metadata:
         yield no_partition_metadata(group_id)
-    yield r.tombstone(r.ConsumerGroupMetadataKey(group_id))
+    yield tombstone(r.ConsumerGroupMetadataKey(group_id))
 
 
 def _from_ownership(ownership: Ownership) -> tuple[r.CurrentPartitions, ...]:
@@ -130,7 +131,7 @@ KEYS = (
 )
 
 
-def replay(group: ConsumerGroup, key: r.Key, value: r.Value | None) -> None:
+def replay(group: ConsumerGroup, key: r.GroupKey, value: r.GroupValue | None) -> None:
     """Bring a group up to a record of its own; a tombstone of the group itself is the caller's.
 
     The log is compacted, so the parts of a group may come in any order.
@@ -153,7 +154,7 @@ def replay(group: ConsumerGroup, key: r.Key, value: r.Value | None) -> None:
             _replay_regex(group, key.regular_expression, value)
 
 
-def _replay_target_epoch(group: ConsumerGroup, value: r.Value | None) -> None:
+def _replay_target_epoch(group: ConsumerGroup, value: r.GroupValue | None) -> None:
     if isinstance(value, r.ConsumerGroupTargetAssignmentMetadataValue):
         group.assignment_epoch = value.assignment_epoch
         group.assignment_timestamp_ms = value.assignment_timestamp
@@ -162,7 +163,7 @@ def _replay_target_epoch(group: ConsumerGroup, value: r.Value | None) -> None:
         group.assignment_timestamp_ms = 0
 
 
-def _replay_target(group: ConsumerGroup, member_id: str, value: r.Value | None) -> None:
+def _replay_target(group: ConsumerGroup, member_id: str, value: r.GroupValue | None) -> None:
     if isinstance(value, r.ConsumerGroupTargetAssignmentMemberValue):
         group.target[member_id] = {
             topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
@@ -171,7 +172,7 @@ def _replay_target(group: ConsumerGroup, member_id: str, value: r.Value | None) 
         group.target.pop(member_id, None)
 
 
-def _replay_member(group: ConsumerGroup, member_id: str, value: r.Value | None) -> None:
+def _replay_member(group: ConsumerGroup, member_id: str, value: r.GroupValue | None) -> None:
     if not isinstance(value, r.ConsumerGroupMemberMetadataValue):
         group.remove_member(member_id)
         return
@@ -192,7 +193,7 @@ def _replay_member(group: ConsumerGroup, member_id: str, value: r.Value | None) 
     )
 
 
-def _replay_assignment(group: ConsumerGroup, member_id: str, value: r.Value | None) -> None:
+def _replay_assignment(group: ConsumerGroup, member_id: str, value: r.GroupValue | None) -> None:
     member = group.members.get(member_id)
     if isinstance(value, r.ConsumerGroupCurrentMemberAssignmentValue):
         group.put_member(
@@ -220,7 +221,7 @@ def _replay_assignment(group: ConsumerGroup, member_id: str, value: r.Value | No
         )
 
 
-def _replay_regex(group: ConsumerGroup, regex: str, value: r.Value | None) -> None:
+def _replay_regex(group: ConsumerGroup, regex: str, value: r.GroupValue | None) -> None:
     resolved = None
     if isinstance(value, r.ConsumerGroupRegularExpressionValue):
         resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

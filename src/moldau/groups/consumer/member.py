@@ -12,7 +12,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from moldau.groups.consumer.assignors import Partitions
-from moldau.groups.records import ClassicMemberMetadata
+from moldau.wire.stored.group_records import ClassicMemberMetadata
 
 LEAVE_EPOCH = -1
 """The member epoch with which a member leaves for good."""
@@ -106,7 +106,7 @@ class Member:
                 self.assigned.get(topic_id, {}).keys()
                 | self.pending_revocation.get(topic_id, {}).keys()
             )
-            for topic_id in self.assigned.keys() | self.pending_revocation.keys()
+            for topic_id in sorted(self.assigned.keys() | self.pending_revocation.keys())
         }
 
     def same_subscription(self, other: Member) -> bool:

@@ -88,7 +88,7 @@ class Reconciler:
         revoked: dict[UUID, dict[int, int]] = {}
         added: dict[UUID, list[int]] = {}
         waiting = False
-        for topic_id in self.target.partitions.keys() | member.assigned.keys():
+        for topic_id in sorted(self.target.partitions.keys() | member.assigned.keys()):
             target = self.target.partitions.get(topic_id, frozenset())
             if topic_id not in self.subscribed:
                 target = frozenset()
@@ -97,7 +97,7 @@ class Reconciler:
             for partition, epoch in current.items():
                 where = assigned if partition in target else revoked
                 where.setdefault(topic_id, {})[partition] = epoch
-            for partition in target - current.keys():
+            for partition in sorted(target - current.keys()):
                 if partition not in given_up and self.is_held(topic_id, partition):
                     waiting = True
                 else:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import Member
-from moldau.groups.consumer.patterns import compile_pattern
+from moldau.groups.consumer.patterns import matching
 from moldau.groups.topics import TopicView
 
 
@@ -35,9 +35,7 @@ def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[UUID]:
 
 def resolve(topics: TopicView, regex: str, now_ms: int) -> ResolvedRegex:
     """The topics that a pattern matches now. Raises INVALID_REGULAR_EXPRESSION."""
-    pattern = compile_pattern(regex)
-    matches = frozenset(name for name in topics.names() if pattern.matches(name))
-    return ResolvedRegex(topics=matches, version=0, timestamp_ms=now_ms)
+    return ResolvedRegex(matching(regex, topics.names()), version=0, timestamp_ms=now_ms)
 
 
 def resolve_changes(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from moldau.groups.settings import GroupSettings
-from moldau.groups.timeouts import Timeouts
+from moldau.groups.timeouts import RETRY_MS, Timeouts
 
 
 class MemberDeadline(Enum):
@@ -31,10 +31,6 @@ class MemberTimeout(NamedTuple):
     kind: MemberDeadline
     group_id: str
     member_id: str
-
-
-RETRY_MS = 500
-"""When what a deadline asked for could not be written, it is tried again after this time."""
 
 
 class MemberTimers:

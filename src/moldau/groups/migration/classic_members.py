@@ -18,7 +18,7 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.classic import answers
+from moldau.groups.classic import responses
 from moldau.groups.classic.joining import Joiner
 from moldau.groups.classic.syncing import check_sync_request
 from moldau.groups.client_info import ClientInfo
@@ -31,20 +31,19 @@ from moldau.groups.consumer.heartbeat import (
     unknown_member,
 )
 from moldau.groups.consumer.member import Member, MemberState
-from moldau.groups.consumer_protocol import (
-    CONSUMER_PROTOCOL_TYPE,
-    Subscription,
-    read_subscription,
-    read_version,
-    write_assignment,
-)
-from moldau.groups.migration.assignments import by_topic_id, by_topic_name
+from moldau.groups.migration.assignments import by_topic_id, embedded_assignment
 from moldau.groups.migration.downgrade import Downgrader
-from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 from moldau.groups.topics import TopicView
 from moldau.outcome import Outcome, Record, Reply
-from moldau.records.errors import InvalidRecordError
+from moldau.wire.embedded_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolSubscription,
+    decode_subscription,
+    protocol_version,
+)
+from moldau.wire.errors import DecodeError
+from moldau.wire.stored.group_records import ClassicMemberMetadata, ClassicProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,12 @@ class ClassicMembers:
         if not joiner.has_valid_session(self.settings):
             error_code = ErrorCode.INVALID_SESSION_TIMEOUT
             return Outcome.reply(
-                token, answers.join_error(error_code, request.member_id, version=version)
+                token, responses.join_error(error_code, request.member_id, version=version)
             )
         try:
             return self._join(group, joiner, token, now_ms)
         except KafkaError as error:
-            return Outcome.reply(token, answers.join_error(error.code, version=version))
+            return Outcome.reply(token, responses.join_error(error.code, version=version))
 
     def _join(self, group: ConsumerGroup, joiner: Joiner, token: object, now_ms: int) -> Outcome:
         if self.settings.group_consumer_migration_policy is MigrationPolicy.DISABLED:
@@ -93,7 +92,7 @@ class ClassicMembers:
                 f"Member {member_id} supports no protocol that all classic members do.",
             )
         if joiner.needs_member_id:
-            answer = answers.join_error(
+            answer = responses.join_error(
                 ErrorCode.MEMBER_ID_REQUIRED, member_id, version=joiner.version
             )
             return Outcome.reply(token, answer)
@@ -110,7 +109,7 @@ class ClassicMembers:
             group,
             before,
             after,
-            by_topic_id(subscription.owned, self.topics),
+            by_topic_id(subscription.owned_partitions, self.topics),
             now_ms,
             records,
             replaced=replaced,
@@ -150,7 +149,7 @@ class ClassicMembers:
     ) -> Outcome:
         error = check_sync_request(request, version)
         if error:
-            return Outcome.reply(token, answers.sync_error(error))
+            return Outcome.reply(token, responses.sync_error(error))
         try:
             member = _classic_member(group, request.member_id, request.group_instance_id)
             _check_generation(member, request.generation_id)
@@ -163,19 +162,20 @@ class ClassicMembers:
                 self.groups.timers.await_join(group.group_id, member, now_ms)
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         except KafkaError as failure:
-            return Outcome.reply(token, answers.sync_error(failure.code))
+            return Outcome.reply(token, responses.sync_error(failure.code))
         self.groups.timers.synced(group.group_id, member)
         self.groups.timers.heard(group.group_id, member, now_ms)
-        answer = answers.synced(
+        answer = responses.synced(
             request.protocol_type, request.protocol_name, self._assignment(member)
         )
         return Outcome.reply(token, answer)
 
     def _assignment(self, member: Member) -> bytes:
         assert member.classic is not None
-        return write_assignment(
-            by_topic_name(member.assigned, self.topics),
-            read_version(member.classic.supported_protocols[0].metadata),
+        return embedded_assignment(
+            member.assigned,
+            self.topics,
+            protocol_version(member.classic.supported_protocols[0].metadata),
         )
 
     # Heartbeat
@@ -187,12 +187,12 @@ class ClassicMembers:
             member = _classic_member(group, request.member_id, request.group_instance_id)
             _check_generation(member, request.generation_id)
         except KafkaError as error:
-            return Outcome.reply(token, answers.heartbeat(error.code))
+            return Outcome.reply(token, responses.heartbeat(error.code))
         self.groups.timers.heard(group.group_id, member, now_ms)
         if not _must_rejoin(group, member):
-            return Outcome.reply(token, answers.heartbeat(ErrorCode.NONE))
+            return Outcome.reply(token, responses.heartbeat(ErrorCode.NONE))
         self.groups.timers.await_join(group.group_id, member, now_ms)
-        return Outcome.reply(token, answers.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS))
+        return Outcome.reply(token, responses.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS))
 
     # LeaveGroup
 
@@ -201,10 +201,10 @@ class ClassicMembers:
     ) -> Outcome:
         """Members leave, or are removed by an administrator, whatever protocol they use."""
         results: list[tuple[MemberIdentity, ErrorCode]] = []
-        leaving: set[str] = set()
+        leaving: dict[str, None] = {}  # in the order of the request, which is that of the records
         for identity in request.members:
             try:
-                leaving.add(_leaving(group, identity).member_id)
+                leaving[_leaving(group, identity).member_id] = None
             except KafkaError as error:
                 results.append((identity, error.code))
             else:
@@ -212,8 +212,8 @@ class ClassicMembers:
         outcome = self.groups.remove(group, leaving, now_ms) if leaving else Outcome()
         outcome.extend(
             Outcome(
-                replies=[Reply(token, answers.left(results))],
-                on_failure=lambda code: [Reply(token, answers.leave_error(code))],
+                replies=[Reply(token, responses.left(results))],
+                on_failure=lambda code: [Reply(token, responses.leave_error(code))],
             )
         )
         return outcome
@@ -221,7 +221,7 @@ class ClassicMembers:
 
 def _supports(group: ConsumerGroup, joiner: Joiner) -> bool:
     """Whether the joiner and all classic members have a protocol in common."""
-    if joiner.protocol_type != CONSUMER_PROTOCOL_TYPE:
+    if joiner.protocol_type != PROTOCOL_TYPE:
         return False
     common = {name for name, _ in joiner.protocols}
     for member in group.members.values():
@@ -230,21 +230,21 @@ def _supports(group: ConsumerGroup, joiner: Joiner) -> bool:
     return bool(common)
 
 
-def _subscription(joiner: Joiner) -> Subscription:
+def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
     """All protocols of a consumer have the same topics and owned partitions: take the first."""
     try:
-        return read_subscription(joiner.protocols[0][1])
-    except InvalidRecordError as error:
+        return decode_subscription(joiner.protocols[0][1])
+    except DecodeError as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
 
-def _updated(member: Member, joiner: Joiner, subscription: Subscription) -> Member:
+def _updated(member: Member, joiner: Joiner, subscription: ConsumerProtocolSubscription) -> Member:
     return replace(
         member,
         instance_id=joiner.instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
         rebalance_timeout_ms=joiner.rebalance_timeout_ms,
-        subscribed_names=subscription.topics,
+        subscribed_names=frozenset(subscription.topics),
         subscribed_regex="",
         client_id=joiner.client.client_id,
         client_host=joiner.client.client_host,
@@ -258,9 +258,9 @@ def _updated(member: Member, joiner: Joiner, subscription: Subscription) -> Memb
 def _joined(member: Member, joiner: Joiner, token: object) -> Outcome:
     name = joiner.protocols[0][0]
     return Outcome(
-        replies=[Reply(token, answers.joined_alone(member.member_id, member.epoch, name))],
+        replies=[Reply(token, responses.joined_alone(member.member_id, member.epoch, name))],
         on_failure=lambda code: [
-            Reply(token, answers.join_error(code, joiner.member_id, version=joiner.version))
+            Reply(token, responses.join_error(code, joiner.member_id, version=joiner.version))
         ],
     )
 
@@ -295,7 +295,7 @@ def _check_generation(member: Member, generation: int) -> None:
 
 def _check_protocol(member: Member, protocol_type: str | None, name: str | None) -> None:
     assert member.classic is not None
-    if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or name not in (
+    if protocol_type not in (None, PROTOCOL_TYPE) or name not in (
         None,
         member.classic.supported_protocols[0].name,
     ):

@@ -13,16 +13,12 @@ from moldau.groups.classic import ClassicGroup, ClassicGroups, ClassicGroupState
 from moldau.groups.consumer import journal
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import Member
-from moldau.groups.consumer_protocol import (
-    CONSUMER_PROTOCOL_TYPE,
-    read_version,
-    write_assignment,
-)
-from moldau.groups.migration.assignments import by_topic_name
+from moldau.groups.migration.assignments import embedded_assignment
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
 from moldau.outcome import Outcome
-from moldau.records.errors import InvalidRecordError
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE, protocol_version
+from moldau.wire.errors import DecodeError
 
 
 class Downgrader:
@@ -76,7 +72,7 @@ class Downgrader:
             group.group_id,
             ClassicGroupState.STABLE,
             generation=group.epoch,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_type=PROTOCOL_TYPE,
             state_timestamp_ms=now_ms,
         )
         for member in members:
@@ -85,11 +81,12 @@ class Downgrader:
             classic.protocol = protocol = classic.select_protocol()
             for member in members:
                 converted = classic.members[member.member_id]
-                converted.assignment = write_assignment(
-                    by_topic_name(group.target_of(member), self._topics),
-                    read_version(converted.metadata(protocol)),
+                converted.assignment = embedded_assignment(
+                    group.target_of(member),
+                    self._topics,
+                    protocol_version(converted.metadata(protocol)),
                 )
-        except (InvalidRecordError, KeyError):
+        except (DecodeError, KeyError):
             return None
         classic.refresh_subscription()
         return classic
@@ -112,6 +109,8 @@ def _classic_member(member: Member) -> ClassicMember:
         client_host=member.client_host,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=metadata.session_timeout_ms,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocols=tuple((one.name, one.metadata) for one in metadata.supported_protocols),
+        protocol_type=PROTOCOL_TYPE,
+        protocols=tuple(
+            (protocol.name, protocol.metadata) for protocol in metadata.supported_protocols
+        ),
     )

@@ -7,27 +7,29 @@ makes the group epoch rise, so all of them will be told to join again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.classic import ClassicGroup, ClassicMember
+from moldau.groups.classic import ClassicGroup, ClassicGroupState, ClassicMember
 from moldau.groups.consumer import journal
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import Member
 from moldau.groups.consumer.subscriptions import metadata_hash
-from moldau.groups.consumer_protocol import (
-    Assignment,
-    Subscription,
-    read_assignment,
-    read_subscription,
-)
 from moldau.groups.migration.assignments import by_topic_id
-from moldau.groups.records import ClassicMemberMetadata, ClassicProtocol
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
 from moldau.outcome import Record
-from moldau.records.errors import InvalidRecordError
+from moldau.wire.embedded_protocol import (
+    AssignedPartitions,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    OwnedPartitions,
+    decode_assignment,
+    decode_subscription,
+)
+from moldau.wire.errors import DecodeError
+from moldau.wire.stored.group_records import ClassicMemberMetadata, ClassicProtocol
 
 
 def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> list[Record]:
@@ -43,10 +45,10 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> 
         raise _refused(group, "it is larger than a consumer group may be")
     try:
         subscriptions = _subscriptions(group)
-        assignments = {key: read_assignment(m.assignment) for key, m in group.members.items()}
-    except InvalidRecordError as error:
+        assignments = {key: decode_assignment(m.assignment) for key, m in group.members.items()}
+    except DecodeError as error:
         raise _refused(group, "the embedded consumer protocol is malformed") from error
-    if any(assignment.has_user_data for assignment in assignments.values()):
+    if any(assignment.user_data for assignment in assignments.values()):
         raise _refused(group, "an unsupported custom assignor is in use")
     held = _held(subscriptions, assignments, topics)
     members = [
@@ -56,20 +58,22 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> 
     return _records(group, members, topics)
 
 
-def _subscriptions(group: ClassicGroup) -> dict[str, Subscription]:
+def _subscriptions(group: ClassicGroup) -> dict[str, ConsumerProtocolSubscription]:
     if not group.members:
         return {}  # they were to join, and left or timed out meanwhile
-    # In its first rebalance a group has not chosen a protocol yet.
-    protocol = group.protocol or group.select_protocol()
+    # While members are joining, the last choice need not suit all of them, if there was one.
+    is_open = group.protocol is None or group.state is ClassicGroupState.PREPARING_REBALANCE
+    protocol = group.select_protocol() if is_open else group.protocol
+    assert protocol is not None
     return {
-        member_id: read_subscription(member.metadata(protocol))
+        member_id: decode_subscription(member.metadata(protocol))
         for member_id, member in group.members.items()
     }
 
 
 def _held(
-    subscriptions: Mapping[str, Subscription],
-    assignments: Mapping[str, Assignment],
+    subscriptions: Mapping[str, ConsumerProtocolSubscription],
+    assignments: Mapping[str, ConsumerProtocolAssignment],
     topics: TopicView,
 ) -> dict[str, dict[UUID, set[int]]]:
     """What members have: their assignments, and what they owned when they last joined.
@@ -78,15 +82,15 @@ def _held(
     gives that up when it joins again; until then nobody else may have it.
     """
     held: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in assignments}
-    taken: set[tuple[UUID, int]] = set()
-    claims = [
-        *((member_id, one.partitions) for member_id, one in assignments.items()),
-        *((member_id, one.owned) for member_id, one in subscriptions.items()),
+    claimed: set[tuple[UUID, int]] = set()
+    claims: list[tuple[str, Iterable[AssignedPartitions | OwnedPartitions]]] = [
+        *((member_id, sent.assigned_partitions) for member_id, sent in assignments.items()),
+        *((member_id, sent.owned_partitions) for member_id, sent in subscriptions.items()),
     ]
     for member_id, named in claims:
         for topic_id, partitions in by_topic_id(named, topics).items():
-            free = {partition for partition in partitions if (topic_id, partition) not in taken}
-            taken |= {(topic_id, partition) for partition in free}
+            free = {partition for partition in partitions if (topic_id, partition) not in claimed}
+            claimed |= {(topic_id, partition) for partition in free}
             if free:
                 held[member_id].setdefault(topic_id, set()).update(free)
     return held
@@ -95,16 +99,16 @@ def _held(
 def _member(
     group: ClassicGroup,
     member: ClassicMember,
-    subscription: Subscription,
+    subscription: ConsumerProtocolSubscription,
     held: Mapping[UUID, Collection[int]],
 ) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
-        rack_id=subscription.rack_id,
+        rack_id=subscription.rack_id or None,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_names=subscription.topics,
+        subscribed_names=frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberMetadata(
             member.session_timeout_ms,

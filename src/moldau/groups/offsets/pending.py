@@ -45,9 +45,6 @@ class PendingOffsets:
             table.get(group, topic, partition) is not None for table in self._by_producer.values()
         )
 
-    def groups(self) -> set[str]:
-        return {group for table in self._by_producer.values() for group in table.groups()}
-
     def items(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
         for table in self._by_producer.values():
             yield from table.items()

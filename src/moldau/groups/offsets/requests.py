@@ -20,8 +20,7 @@ from kio.schema.offset_delete.v0.response import (
 
 from moldau.errors import ErrorCode
 from moldau.groups.offsets.store import OffsetStore
-from moldau.groups.records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
-from moldau.model import NO_TOPIC_ID
+from moldau.groups.records import commit_record
 from moldau.outcome import Outcome, Record, Reply, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -37,6 +36,7 @@ from moldau.wire.offset_shapes import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from moldau.wire.stored.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from moldau.wire.times import milliseconds
 
 NO_THROTTLE = timedelta()
@@ -74,9 +74,9 @@ def commit(
                 if check is not None and (refusal := check(topic.name, topic.topic_id, index)):
                     return Outcome.reply(token, commit_error(request, refusal))
                 records.append(
-                    Record(
-                        OffsetCommitKey(group, topic.name, index).encode(),
-                        _value(partition, topic.topic_id, now_ms, expires).encode(),
+                    commit_record(
+                        OffsetCommitKey(group, topic.name, index),
+                        _value(partition, topic.topic_id, now_ms, expires),
                     )
                 )
             results.append(
@@ -212,8 +212,8 @@ def _value(
         partition.committed_metadata or "",
         now_ms,
         expires,
-        partition.committed_leader_epoch,
-        topic_id or NO_TOPIC_ID,
+        topic_id,
+        leader_epoch=partition.committed_leader_epoch,
     )
 
 

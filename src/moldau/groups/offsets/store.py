@@ -14,10 +14,10 @@ from uuid import UUID
 from moldau.groups.offsets.pending import PendingOffsets
 from moldau.groups.offsets.retention import Retention
 from moldau.groups.offsets.table import CommittedOffset, OffsetTable
-from moldau.groups.records import OffsetCommitKey, OffsetCommitValue
+from moldau.groups.records import tombstone
 from moldau.groups.settings import GroupSettings
-from moldau.model import NO_TOPIC_ID
 from moldau.outcome import Record
+from moldau.wire.stored.group_records import OffsetCommitKey, OffsetCommitValue
 
 NO_PRODUCER_ID = -1
 
@@ -148,10 +148,10 @@ class OffsetStore:
         gone: dict[tuple[str, str, int], None] = {}
         for table in (self._table, self._pending):
             for group, topic, partition, committed in table.items():
-                if topic in ids and committed.topic_id in (ids[topic], NO_TOPIC_ID):
+                if topic in ids and committed.is_of(ids[topic]):
                     gone[group, topic, partition] = None
         return [_tombstone(*key) for key in gone]
 
 
 def _tombstone(group: str, topic: str, partition: int) -> Record:
-    return Record(OffsetCommitKey(group, topic, partition).encode(), None)
+    return tombstone(OffsetCommitKey(group, topic, partition))

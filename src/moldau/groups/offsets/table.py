@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.groups.records import NO_TIMESTAMP, OffsetCommitValue
-from moldau.model import NO_TOPIC_ID
+from moldau.wire.stored.group_records import NO_TIMESTAMP, OffsetCommitValue
 
 _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
 
@@ -19,8 +18,8 @@ class CommittedOffset(NamedTuple):
     commit_timestamp: int
     expire_timestamp: int
     """-1: it has none of its own and the group's retention time holds."""
-    topic_id: UUID
-    """The topic the offset was committed for, when the client knew; else the zero id."""
+    topic_id: UUID | None
+    """The topic the offset was committed for, when the client knew."""
     sequence: int
     """The place of its record in the order of the log."""
 
@@ -48,9 +47,7 @@ class CommittedOffset(NamedTuple):
 
     def is_of(self, topic_id: UUID | None) -> bool:
         """Whether it was committed for this topic, as far as both sides know ids."""
-        if topic_id is None or topic_id == NO_TOPIC_ID:
-            return True
-        return self.topic_id in (topic_id, NO_TOPIC_ID)
+        return None in (topic_id, self.topic_id) or topic_id == self.topic_id
 
 
 class OffsetTable:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from moldau.client.consumer.assignors import MemberSubscription, make_assignors
-from moldau.client.consumer.assignors.protocol import (
+from moldau.client.consumer.assignors.embedded import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -130,7 +130,7 @@ def test_the_leader_divides_the_partitions() -> None:
     assert run.topics == {"t"}
     (sync,) = script.member.assign(run, {"t": [frozenset()] * 4})
     assert isinstance(sync, Sync)
-    shares = {name: decode_assignment(data).partitions for name, data in sync.assignments.items()}
+    shares = {name: decode_assignment(data) for name, data in sync.assignments.items()}
     assert shares == {"me": tuple(P[:2]), "other": tuple(P[2:4])}
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.client.consumer.assignors import MemberSubscription, make_assignors
-from moldau.client.consumer.assignors.protocol import encode_assignment
+from moldau.client.consumer.assignors.embedded import encode_assignment
 from moldau.client.consumer.membership.actions import (
     Action,
     Beat,

@@ -11,15 +11,17 @@ from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.unit.groups.stored_state import check_classic_groups, stored_classic_groups
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroup, ClassicGroups
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.records import GroupMetadataKey, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.outcome import Outcome, Record, Reply
 from moldau.wire.make import make
+from moldau.wire.stored.group_records import GroupMetadataKey
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -46,6 +48,7 @@ class Broker:
         """How many were sent; also the token of the last one."""
         self._ids = count(1)
         self.timeouts: Timeouts[Any] = Timeouts()
+        self._shadow = self._fresh()
         self.groups = self._fresh()
         self.groups.on_loaded(self.now_ms)
 
@@ -59,17 +62,20 @@ class Broker:
 
     def apply(self, outcome: Outcome) -> None:
         if outcome.records and self.fail_with is not None:
-            self.failing(outcome)
-            return
-        for record in outcome.records:
-            self.log.append(record)
-            replay(self.groups, record)
-        self.send(outcome.replies)
+            self.send(outcome.failed(self.fail_with))
+        else:
+            for record in outcome.records:
+                self.log.append(record)
+                replay(self.groups, record)
+                replay(self._shadow, record)
+            self.send(outcome.replies)
+        if outcome.records:
+            self.check_stored()
 
-    def failing(self, outcome: Outcome) -> None:
-        """An append failed: at once, unless a test wants the news to come later."""
-        assert self.fail_with is not None
-        self.send(outcome.failed(self.fail_with))
+    def check_stored(self) -> None:
+        """Groups that have only read the log are what these take for stored."""
+        assert stored_classic_groups(self._shadow) == stored_classic_groups(self.groups)
+        check_classic_groups(self.groups)
 
     def send(self, replies: Iterable[Reply]) -> None:
         for token, response in replies:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember, Parked
+from moldau.groups.classic.member import ClassicMember, Parked, vote
 from moldau.groups.classic.states import ClassicGroupState
-from moldau.groups.consumer_protocol import subscribed_topics
+from moldau.groups.classic.stored import without_members
 
 
 def member(
@@ -70,6 +68,13 @@ def test_the_protocol_with_most_votes_among_the_common_ones_wins() -> None:
     assert group.select_protocol() in {"range", "robin"}
     group.remove("b")
     assert group.select_protocol() == "robin"
+
+
+def test_a_vote_may_be_held_as_if_a_member_supported_something_else() -> None:
+    group = group_of(member("a", "sticky", "range"), member("b", "sticky", "range"))
+    assert group.select_protocol() == "sticky"
+    assert group.select_protocol({"b": (("range", b""),)}) == "range"
+    assert group.select_protocol() == "sticky"
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
@@ -132,11 +137,11 @@ def test_a_renamed_static_member_keeps_place_lead_and_assignment() -> None:
 def test_a_member_knows_its_metadata_by_protocol_only() -> None:
     one = ClassicMember("a", None, "c", "/h", 1, 1, "t", (("x", b"1"), ("y", b"2")))
     assert one.metadata("y") == b"2"
-    assert one.vote({"y"}) == "y"
+    assert vote(one.protocols, {"y"}) == "y"
     with pytest.raises(KeyError):
         one.metadata("z")
     with pytest.raises(KeyError):
-        one.vote({"z"})
+        vote(one.protocols, {"z"})
 
 
 def test_the_subscription_is_the_union_over_the_members() -> None:
@@ -168,24 +173,6 @@ def test_a_group_of_another_kind_is_subscribed_to_nothing() -> None:
 def test_an_empty_consumer_group_is_subscribed_to_nothing() -> None:
     group = group_of(member("a", metadata=subscription("t1")))
     group.remove("a")
-    group.next_generation(1)
+    group.replay(without_members(group, 1))
     assert group.state is ClassicGroupState.EMPTY
     assert group.subscribed_topics == frozenset()
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_not_known(data: bytes) -> None:
-    topics = subscribed_topics(data)
-    assert topics is None or all(isinstance(topic, str) for topic in topics)
-
-
-@given(st.lists(st.text(max_size=20), max_size=5), st.binary(max_size=10), st.integers(0, 3))
-def test_what_clients_write_is_read(topics: list[str], rest: bytes, version: int) -> None:
-    assert subscribed_topics(subscription(*topics, version=version, rest=rest)) == set(topics)
-
-
-@given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=5), st.data())
-def test_a_cut_subscription_is_not_known(topics: list[str], data: st.DataObject) -> None:
-    whole = subscription(*topics)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    assert subscribed_topics(whole[:cut]) is None

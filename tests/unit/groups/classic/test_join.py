@@ -13,9 +13,9 @@ from tests.unit.groups.classic.harness import (
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
-from moldau.groups.records import GroupMetadataValue, from_record
+from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
-from moldau.outcome import Outcome
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 OTHER = (("range", b"other metadata"),)
 
@@ -409,17 +409,3 @@ def test_a_new_group_that_cannot_be_stored_was_never_there(broker: Broker) -> No
     assert broker.error(parked) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert GROUP not in broker.groups
     assert len(broker.timeouts) == 0
-
-
-def test_news_that_a_group_was_not_stored_comes_too_late_for_one_that_lives_on(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
-    late: list[Outcome] = []
-    monkeypatch.setattr(broker, "failing", late.append)
-    broker.join(version=3)
-    broker.fail_with = None
-    broker.advance(3000)
-    assert broker.group.generation == 1
-    assert late[0].failed(ErrorCode.NOT_ENOUGH_REPLICAS) == []
-    assert broker.group.generation == 1

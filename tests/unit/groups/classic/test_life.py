@@ -7,8 +7,10 @@ from tests.unit.groups.classic.harness import GROUP, REBALANCE_MS, SESSION_MS, B
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
-from moldau.groups.records import GroupMetadataValue, from_record
+from moldau.groups.records import from_record
+from moldau.groups.timeouts import RETRY_MS
 from moldau.outcome import Outcome
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 OK = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -196,7 +198,31 @@ def test_a_departure_that_cannot_be_stored_is_answered_with_the_error(broker: Br
     broker.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     answer = broker.leave((only, None))
     assert (answer.error_code, answer.members) == (ErrorCode.NOT_COORDINATOR, ())
-    assert broker.group.state is State.EMPTY
+
+
+def test_that_a_group_is_empty_is_stored_as_soon_as_it_can_be(broker: Broker) -> None:
+    (only,) = broker.stable(1)
+    broker.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.leave((only, None))
+    stored = broker.group.stored
+    broker.advance(10 * RETRY_MS)
+    assert (broker.group.state, broker.group.members) == (State.PREPARING_REBALANCE, {})
+    assert broker.group.stored is stored
+    broker.fail_with = None
+    broker.advance(RETRY_MS)
+    assert (broker.group.state, broker.group.generation) == (State.EMPTY, 2)
+    assert len(broker.timeouts) == 0
+
+
+def test_who_joins_before_the_empty_group_is_stored_finds_it_preparing(broker: Broker) -> None:
+    (only,) = broker.stable(1)
+    broker.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.leave((only, None))
+    broker.fail_with = None
+    member, parked = broker.new_member()
+    assert broker.answers[parked].generation_id == 2
+    broker.sync_all([member])
+    assert broker.group.state is State.STABLE
 
 
 def test_a_promised_member_that_leaves_an_empty_group_starts_nothing(broker: Broker) -> None:

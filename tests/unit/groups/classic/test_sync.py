@@ -7,7 +7,8 @@ from tests.unit.groups.classic.harness import REBALANCE_MS, SESSION_MS, Broker
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState as State
-from moldau.groups.records import GroupMetadataValue, MemberMetadata, from_record
+from moldau.groups.records import from_record
+from moldau.wire.stored.group_records import GroupMetadataValue, MemberMetadata
 
 
 @pytest.fixture

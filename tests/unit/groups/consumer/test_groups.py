@@ -9,8 +9,9 @@ import pytest
 from tests.unit.groups.consumer.harness import GROUP, Harness
 
 from moldau.errors import ErrorCode
-from moldau.groups.records import OffsetCommitKey, tombstone
+from moldau.groups.records import tombstone
 from moldau.outcome import Outcome
+from moldau.wire.stored.group_records import OffsetCommitKey
 
 
 @pytest.fixture

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.groups.consumer.patterns import compile_pattern
+from moldau.groups.consumer.patterns import matching
 
 
 def matches(pattern: str, name: str) -> bool:
-    return compile_pattern(pattern).matches(name)
+    return bool(matching(pattern, [name]))
 
 
 @st.composite
@@ -82,21 +85,64 @@ def test_the_syntax_of_re2(pattern: str, names: list[str], others: list[str]) ->
         "(", ")", "a)", "[", "[a", "[b-a]", "*", "a**", "a+*", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)",
         "(?>a)", r"(a)\1", r"\8", "\\", r"\y", r"\Z", "a{2,1}", "a{1001}", "(a{100}){100}",
         "(?P<>a)", "(?P=x)", "(?z)", r"\p{Nope}", "[[:nope:]]", r"\x{110000}", r"\xzz", "(?i",
-        "((((a{1000}b{1000}){1})c{1000}d{1000})e{1000}f{1000}g{1000}h{1000}i{1000}j{1000}k{1000})",
-        "(" * 5000 + ")" * 5000,
     ],
 )  # fmt: skip
 def test_what_re2_refuses_is_refused(pattern: str) -> None:
-    with pytest.raises(KafkaError) as error:
-        compile_pattern(pattern)
+    with pytest.raises(KafkaError, match="is not a valid regular expression") as error:
+        matching(pattern, [])
     assert error.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_the_message_says_what_is_wrong_where() -> None:
+    with pytest.raises(KafkaError) as error:
+        matching("orders-(", [])
+    assert error.value.message == (
+        "SubscribedTopicRegex `orders-(` is not a valid regular expression: missing ): orders-(."
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(.?){1000}" * 4,
+        "((((a{1000}b{1000}){1})c{1000}d{1000})e{1000}f{1000}g{1000}h{1000}i{1000}j{1000}k{1000})",
+        "(" * 5000 + ")" * 5000,
+        "a" * 1_000_000,
+        "a?" * 10_000,
+        "x{0,1000}" * 1000,
+        r"\pL" * 1000,
+        r"\PL{1000}",
+    ],
+    ids=lambda pattern: f"{pattern[:10]}-{len(pattern)}",
+)
+def test_what_could_keep_a_coordinator_busy_is_refused(pattern: str) -> None:
+    with pytest.raises(KafkaError, match="too large") as error:
+        matching(pattern, ["a" * 249])
+    assert error.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(error.value.message) < 300
+
+
+def test_a_long_list_of_names_is_a_pattern() -> None:
+    names = [f"orders-from-region-{number:04}" for number in range(200)]
+    assert matching("|".join(names), [*names, "orders"]) == set(names)
+
+
+def test_no_pattern_is_remembered() -> None:
+    matching("orders-.*", ["orders-eu"])
+    assert re2._Regexp._make.cache_info().currsize == 0
+
+
+def test_a_broker_without_patterns_does_without_re2() -> None:
+    script = "import sys, moldau.groups.shard; print('re2' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
 
 
 @settings(deadline=None)
 @given(st.text("ab(){}[]*+?|^$\\.-,:1dwQEpPx<=!", max_size=12), st.text("ab1", max_size=4))
 def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     with suppress(KafkaError):
-        compile_pattern(pattern).matches(name)
+        matches(pattern, name)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a*)*b?", "(.*)(.*)(.*)(.*)(.*)c?"])

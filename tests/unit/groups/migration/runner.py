@@ -11,6 +11,7 @@ from kio.schema.consumer_group_describe.v1.response import ConsumerGroupDescribe
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
 from kio.schema.list_groups.v5.response import ListGroupsResponse
+from tests.unit.groups.stored_state import Shadow
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroup
@@ -38,7 +39,11 @@ def _uuids() -> Iterator[UUID]:
 
 
 class ShardRunner:
-    """Appends, replays and answers at once; ``fail_with`` makes appends fail."""
+    """Appends, replays and answers at once; ``fail_with`` makes appends fail.
+
+    After every append, and every one that failed, the log alone gives what the shard takes for
+    stored.
+    """
 
     def __init__(self, settings: GroupSettings, topics: Mapping[str, int]) -> None:
         self.settings = settings
@@ -49,6 +54,7 @@ class ShardRunner:
         self.fail_with: ErrorCode | None = None
         self._ids = _uuids()
         self._tokens = 0
+        self._shadow = Shadow(GroupShard(settings, self.topics, self._ids.__next__))
         self.shard = self.loaded(self.log)
 
     def loaded(self, log: list[Record]) -> GroupShard:
@@ -90,6 +96,8 @@ class ShardRunner:
                 self.log.append(record)
                 self.shard.replay(*record)
             replies = outcome.replies
+        if outcome.records:
+            self._shadow.check(self.shard, self.log)
         for token, response in replies:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = response

@@ -15,12 +15,12 @@ from struct import pack
 from typing import Any
 from uuid import UUID
 
+from tests.support.embedded_protocol import read_assignment, write_assignment
 from tests.support.wire import build
 from tests.unit.groups.classic import scenario as classic
 from tests.unit.groups.classic.scenario import Answer, Call, Caller
 
 from moldau.errors import ErrorCode
-from moldau.groups.consumer_protocol import read_assignment, write_assignment
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
 
@@ -260,7 +260,7 @@ class Script(classic.Script):
 def held(assignment: bytes) -> Any:
     if not assignment:
         return None
-    found = read_assignment(assignment).partitions
+    found = read_assignment(assignment)
     version = int.from_bytes(assignment[:2], "big")
     return [version, {name: sorted(found[name]) for name in sorted(found)}]
 

@@ -14,12 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from tests.support.embedded_protocol import read_assignment, read_owned, write_assignment
 from tests.support.wire import build
 from tests.unit.groups.migration.runner import ShardRunner
 from tests.unit.groups.migration.scenario import metadata
 
 from moldau.errors import ErrorCode
-from moldau.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
@@ -174,7 +174,7 @@ class ClassicConsumer(Consumer):
         if answer.error_code is not ErrorCode.NONE:
             self._failed(answer.error_code)
             return
-        assigned = read_assignment(answer.assignment).partitions.get(TOPIC, frozenset())
+        assigned = read_assignment(answer.assignment).get(TOPIC, frozenset())
         revoked = self.owned - assigned
         self.owned, self.owned_epoch = assigned, self.epoch
         # A cooperative consumer joins again once it has given something up.
@@ -211,7 +211,7 @@ def divide(members: Iterable[Any]) -> list[dict[str, Any]]:
     """What the leader assigns: members keep up to their share, and what one of them still owns is
     not given to another before it has been given up."""
     wanted = {
-        member.member_id: read_subscription(bytes(member.metadata)).owned.get(TOPIC, frozenset())
+        member.member_id: read_owned(bytes(member.metadata)).get(TOPIC, frozenset())
         for member in members
     }
     share = -(-PARTITIONS // len(wanted))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.embedded_protocol import write_assignment
 from tests.unit.groups.migration.runner import ShardRunner, VirtualCaller
 from tests.unit.groups.migration.scenario import EVERYTHING, RANGE, Script, metadata
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic import ClassicGroupState
 from moldau.groups.consumer.member import MemberState
-from moldau.groups.consumer_protocol import write_assignment
-from moldau.groups.records import GroupMetadataKey, from_record
+from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.outcome import Record
+from moldau.wire.api import ApiKey
+from moldau.wire.stored.group_records import ConsumerGroupMemberMetadataKey, GroupMetadataKey
 
 G = "g"
 FAILURE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -122,6 +124,37 @@ def test_a_downgrade_is_one_batch(rig: Rig) -> None:
     assert group is not None
     assert (group.state, group.generation) == (ClassicGroupState.PREPARING_REBALANCE, 2)
     assert list(group.members) == [a]
+
+
+def test_a_group_is_upgraded_while_somebody_joins_who_does_not_support_its_last_choice(
+    rig: Rig,
+) -> None:
+    both = [(STICKY, metadata("t")), (RANGE, metadata("t"))]
+    a = rig.script.join(G, protocols=both).get().member_id
+    rig.script.join(G, a, protocols=both).get()
+    rig.script.sync(G, a, 1, parts={a: write_assignment(EVERYTHING, 1)}, protocol=STICKY).get()
+    b = rig.script.join(G, protocols=[(RANGE, metadata("t"))]).get().member_id
+    waiting = rig.script.join(G, b, protocols=[(RANGE, metadata("t"))])
+    assert rig.script.consumer_join(G, "c").get().error_code is ErrorCode.NONE
+    assert rig.kind() == "consumer"
+    assert waiting.get().error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert rig.runner.consumer(G).members.keys() == {a, b, "c"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_members_that_leave_together_are_removed_in_the_order_of_the_request(
+    rig: Rig, turn: int
+) -> None:
+    rig.script.consumer_join(G, "stays").get()
+    leaving = [f"member-{number}" for number in range(8)][::turn]
+    for member_id in leaving:
+        rig.script.consumer_join(G, member_id).get()
+    written = len(rig.runner.log)
+    members = [{"member_id": member_id} for member_id in leaving]
+    rig.script.call(ApiKey.LEAVE_GROUP, 5, group_id=G, members=members).get()
+    keys = [decoded[0] for r in rig.runner.log[written:] if (decoded := from_record(*r))]
+    removed = [key.member_id for key in keys if isinstance(key, ConsumerGroupMemberMetadataKey)]
+    assert removed == leaving
 
 
 def test_an_upgrade_that_cannot_be_stored_leaves_a_classic_group(rig: Rig) -> None:
@@ -261,4 +294,5 @@ def test_groups_that_are_too_large_stay_what_they_are() -> None:
 def test_the_classic_record_is_gone_from_what_compaction_leaves(rig: Rig) -> None:
     rig.script.eager(G)
     rig.script.consumer_join(G, "c").get()
-    assert GroupMetadataKey(G).encode() not in {record.key for record in rig.runner.compacted()}
+    kept = {record.key for record in rig.runner.compacted()}
+    assert tombstone(GroupMetadataKey(G)).key not in kept

@@ -7,7 +7,6 @@ partition that changes hands skip one rebalance, in which its owner gives it up 
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,13 +20,11 @@ from moldau.client.consumer.assignors.base import (
     partitions_of,
     sorted_members,
 )
-from moldau.client.consumer.assignors.bytes import Cursor, put_partitions
+from moldau.client.consumer.assignors.user_data import CooperativeStickyUserData, StickyUserData
 from moldau.model import TopicPartition
 
 Claims = Mapping[str, tuple[int, Iterable[TopicPartition]]]
 """By member: the generation it last took part in, and what it owned then."""
-
-_GENERATION = struct.Struct(">i")
 
 
 class StickyAssignor(Assignor):
@@ -46,7 +43,7 @@ class StickyAssignor(Assignor):
         # Not what is owned now, which is nothing: an eager member has given up everything.
         if not self._owned and self._generation == NO_GENERATION:
             return None
-        return bytes(put_partitions(bytearray(), self._owned) + _GENERATION.pack(self._generation))
+        return StickyUserData.of(self._owned, self._generation).encode()
 
     def assign(self, layout: Layout, members: Mapping[str, MemberSubscription]) -> Plan:
         return balance(layout, members, {name: _claim(member) for name, member in members.items()})
@@ -66,7 +63,7 @@ class CooperativeStickyAssignor(Assignor):
         self._generation = generation
 
     def user_data(self, owned: Sequence[TopicPartition]) -> bytes | None:  # noqa: ARG002
-        return _GENERATION.pack(self._generation)
+        return CooperativeStickyUserData(self._generation).encode()
 
     def assign(self, layout: Layout, members: Mapping[str, MemberSubscription]) -> Plan:
         claims = {
@@ -83,25 +80,15 @@ class CooperativeStickyAssignor(Assignor):
 
 
 def _claim(member: MemberSubscription) -> tuple[int, Iterable[TopicPartition]]:
-    if member.user_data is None:
-        return NO_GENERATION, ()
-    try:
-        cursor = Cursor(member.user_data)
-        owned = cursor.partitions()
-        generation = NO_GENERATION if cursor.at_end else cursor.int32()
-    except (struct.error, ValueError):
-        return NO_GENERATION, ()
-    return generation, owned
+    told = StickyUserData.decode(member.user_data)
+    return told.generation, told.partitions
 
 
 def _cooperative_generation(member: MemberSubscription) -> int:
     """Members from before version 2 of the protocol tell their generation in their user data."""
-    if member.generation != NO_GENERATION or member.user_data is None:
+    if member.generation != NO_GENERATION:
         return member.generation
-    if len(member.user_data) != _GENERATION.size:
-        return NO_GENERATION
-    (generation,) = _GENERATION.unpack(member.user_data)
-    return int(generation)
+    return CooperativeStickyUserData.decode(member.user_data).generation
 
 
 def balance(layout: Layout, members: Mapping[str, MemberSubscription], claims: Claims) -> Plan:

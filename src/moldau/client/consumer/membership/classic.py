@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from moldau.client.consumer.assignors import Assignor, MemberSubscription, RebalanceProtocol
 from moldau.client.consumer.assignors.choice import shared_protocol
-from moldau.client.consumer.assignors.protocol import (
+from moldau.client.consumer.assignors.embedded import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
@@ -266,7 +266,7 @@ class ClassicMember(Member):
         if action.attempt != self.attempt or self.state is not ClassicState.SYNCING:
             return
         try:
-            share = frozenset(decode_assignment(assignment).partitions)
+            share = frozenset(decode_assignment(assignment))
         except KafkaError as error:
             self._fail(error)
             return

@@ -15,7 +15,7 @@ from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestP
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
-from moldau.client.consumer.assignors.protocol import decode_subscription
+from moldau.client.consumer.assignors.embedded import decode_subscription
 from moldau.client.consumer.membership.actions import (
     Beat,
     ConsumerBeat,
@@ -25,9 +25,8 @@ from moldau.client.consumer.membership.actions import (
     Sync,
 )
 from moldau.client.settings import ConsumerSettings
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE
 from moldau.wire.make import make
-
-PROTOCOL_TYPE = "consumer"
 
 
 def join_request(settings: ConsumerSettings, action: Join) -> Any:

@@ -1,4 +1,4 @@
-"""What an assignor is told about a group, and what it answers."""
+"""What an assignor is told about a group, and what it returns."""
 
 from __future__ import annotations
 

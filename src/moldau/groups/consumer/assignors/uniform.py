@@ -77,17 +77,17 @@ def _share_equally(shares: _Shares, unassigned: list[_TopicPartition]) -> None:
 
 def _take(share: dict[UUID, set[int]], count: int) -> list[_TopicPartition]:
     """Take partitions away, from the topics of which the member has most."""
-    taken: list[_TopicPartition] = []
+    removed: list[_TopicPartition] = []
     heap = [(-len(partitions), topic_id) for topic_id, partitions in share.items()]
     heapify(heap)
-    while len(taken) < count:
+    while len(removed) < count:
         size, topic_id = heappop(heap)
         partition = max(share[topic_id])
         share[topic_id].remove(partition)
-        taken.append((topic_id, partition))
+        removed.append((topic_id, partition))
         if size + 1 < 0:
             heappush(heap, (size + 1, topic_id))
-    return taken
+    return removed
 
 
 def _hand_out(

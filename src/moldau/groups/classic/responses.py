@@ -1,4 +1,4 @@
-"""The answers to JoinGroup, SyncGroup, Heartbeat and LeaveGroup, filled as Kafka fills them."""
+"""The responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup, filled as Kafka fills them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.group import ClassicGroup
-from moldau.groups.classic.member import ClassicMember
-from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from moldau.groups.classic.member import ClassicMember, JoinedMember
+from moldau.wire.embedded_protocol import PROTOCOL_TYPE
 from moldau.wire.make import make
+from moldau.wire.stored.group_records import GroupMetadataValue
 
 UNKNOWN_MEMBER_ID = ""
 """The member id of somebody who has none yet."""
@@ -45,26 +46,34 @@ def join_error(
 
 
 def joined(
-    group: ClassicGroup,
+    group: ClassicGroup | GroupMetadataValue,
     member_id: str,
     *,
-    with_members: bool,
+    members: Iterable[JoinedMember] = (),
     skip_assignment: bool = False,
     leader: str | None = None,
     error: ErrorCode = ErrorCode.NONE,
 ) -> JoinGroupResponse:
-    """The current generation; the one who computes the assignment also gets the members."""
+    """The generation of a group, as it is or will be; who divides the work gets the members."""
     return make(
         JoinGroupResponse,
         throttle_time=_NO_THROTTLE,
         error_code=error,
         generation_id=group.generation,
-        protocol_type=group.protocol_type,
+        protocol_type=group.protocol_type or None,
         protocol_name=group.protocol or "",
         leader=leader or group.leader or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=tuple(_members(group)) if with_members else (),
+        members=tuple(
+            make(
+                JoinGroupResponseMember,
+                member_id=other_id,
+                group_instance_id=instance_id,
+                metadata=metadata,
+            )
+            for other_id, instance_id, metadata in members
+        ),
     )
 
 
@@ -75,25 +84,13 @@ def joined_alone(member_id: str, generation: int, protocol: str) -> JoinGroupRes
         throttle_time=_NO_THROTTLE,
         error_code=ErrorCode.NONE,
         generation_id=generation,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol,
         leader="",
         skip_assignment=False,
         member_id=member_id,
         members=(),
     )
-
-
-def _members(group: ClassicGroup) -> Iterable[JoinGroupResponseMember]:
-    protocol = group.protocol
-    assert protocol is not None
-    for member in group.members.values():
-        yield make(
-            JoinGroupResponseMember,
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            metadata=member.metadata(protocol),
-        )
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
