@@ -234,7 +234,8 @@ def test_a_log_that_became_shorter_stops_the_query(
     strict.stop()
     lenient = reader(cluster, topic, failOnDataLoss="false")
     assert lenient.latestOffset({topic: {"0": 8}}, limit) == {topic: {"0": 5}}
-    assert plan({}, {}) == lenient.partitions({topic: {"0": 8}}, {topic: {"0": 5}})
+    partitions = lenient.partitions({topic: {"0": 8}}, {topic: {"0": 5}})
+    assert list(partitions) == [*plan({}, {})]
     lenient.stop()
 
 
