@@ -25,7 +25,7 @@ settings.load_profile("moldau")
 if not SOAK:
     # Hypothesis also draws constants out of the modules that happen to be loaded, and which those
     # are depends on the tests that ran before in the same process: not the same in every run.
-    providers.is_local_module_file = lambda _path: False  # type: ignore[assignment]
+    providers.is_local_module_file = lambda _path: False  # type: ignore[assignment, attr-defined]
 
 
 RESULTS: dict[tuple[str, str], bool] = {}
