@@ -144,7 +144,7 @@ def goals(runs: Runs) -> list[tuple[str, ...]]:
         ("one send with asyncio, p50, beside aiokafka", "p50", ASYNC, AIOKAFKA, 1.0, False),
         ("one send with asyncio, p99, beside aiokafka", "p99", ASYNC, AIOKAFKA, 1.0, False),
     ]
-    found = []
+    found: list[tuple[str, ...]] = []
     for title, row, ours, theirs, bound, at_least in wanted:
         one, other = runs.median(row, ours), runs.median(row, theirs)
         if one is None or other is None:

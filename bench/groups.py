@@ -23,9 +23,11 @@ from bench.broker import Runs
 from bench.report import Goal, Row
 from bench.targets import Kafka, Moldau, Target, cpu_seconds, resident_mb
 from moldau.errors import ErrorCode
+from moldau.machine.real import this_machine
 from moldau.net.broker_connection import BrokerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
+from moldau.wire.primitives import error_from
 
 REBALANCE = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -40,6 +42,7 @@ NOT_YET = (
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 LIMIT_S = 300
+MACHINE = this_machine()
 RETRY_S = 0.05
 CONNECTING_AT_ONCE = 100
 
@@ -129,7 +132,12 @@ class Member:
     async def open(self, slots: asyncio.Semaphore) -> None:
         async with slots:
             self._connection = await BrokerConnection.open(
-                self._host, self._port, client_id="bench", request_timeout=LIMIT_S
+                MACHINE,
+                self._host,
+                self._port,
+                client_id="bench",
+                connect_timeout=LIMIT_S,
+                request_timeout=LIMIT_S,
             )
             while await self._find() in NOT_YET:  # noqa: ASYNC110 - what is awaited is a broker
                 await asyncio.sleep(RETRY_S)
@@ -140,7 +148,7 @@ class Member:
     async def _find(self) -> ErrorCode:
         request = make(FindCoordinatorRequest, key_type=0, coordinator_keys=(self._group,))
         answer = await self._connection.request(ApiKey.FIND_COORDINATOR, request)
-        return ErrorCode(answer.coordinators[0].error_code)
+        return error_from(answer.coordinators[0].error_code)
 
     async def become_stable(self, sizes: dict[str, int]) -> None:
         """Join and sync until the group is complete and stays so."""
@@ -156,7 +164,7 @@ class Member:
 
     async def _join_and_sync(self) -> tuple[int | None, int | None]:
         joined = await self._connection.request(ApiKey.JOIN_GROUP, self._join_request())
-        code = ErrorCode(joined.error_code)
+        code = error_from(joined.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
             return None, None
@@ -180,7 +188,7 @@ class Member:
             ),
         )
         if synced.error_code:
-            return await self._again(ErrorCode(synced.error_code))
+            return await self._again(error_from(synced.error_code))
         return joined.generation_id, len(members) or None
 
     async def _again(self, code: ErrorCode) -> tuple[None, None]:
@@ -216,4 +224,4 @@ class Member:
                 group_instance_id=None,
             ),
         )
-        return ErrorCode(answer.error_code)
+        return error_from(answer.error_code)

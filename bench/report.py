@@ -51,7 +51,7 @@ def table(rows: Sequence[Row], figures: Figures) -> list[tuple[str, ...]]:
     """One line per row: both medians with their spread, Moldau ÷ Kafka, the goal and whether it is
     met.
     """
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in rows:
         ours, theirs = figures.median(row.key, "Moldau"), figures.median(row.key, "Apache Kafka")
         if ours is None or theirs is None:

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import uvloop
 
 from moldau.machine import outgoing
+from moldau.machine.disk import FileSlice
 from moldau.machine.network import Part
 from moldau.machine.real.clock import SystemClock
 from moldau.machine.real.sockets import transport
@@ -91,6 +92,7 @@ class Load:
 
 @dataclass
 class File:
+    path: str
     descriptor: int
 
     def fileno(self) -> int:
@@ -98,13 +100,6 @@ class File:
 
     def pread(self, size: int, position: int) -> bytes:
         return os.pread(self.descriptor, size, position)
-
-
-@dataclass(slots=True)
-class FileSlice:
-    file: File
-    position: int
-    size: int
 
 
 def answer_header(size: int) -> bytes:
@@ -166,7 +161,7 @@ class PlainStream(asyncio.BufferedProtocol):
             stop = start + 4 + int.from_bytes(memory[start : start + 4], "big")
             if stop > self.end:
                 break
-            answers += self.handler(None, memory[start + 4 : stop])  # type: ignore[arg-type,operator]
+            answers += self.handler(None, memory[start + 4 : stop])  # type: ignore[arg-type]
             start = stop
         rest = self.end - start
         if rest and start:
@@ -227,7 +222,7 @@ async def measure(
     client.start()
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
-    loop.add_reader(client.sentinel, lambda: ended.done() or ended.set_result(None))
+    loop.add_reader(client.sentinel, lambda: None if ended.done() else ended.set_result(None))
     cpu, wall = time.process_time(), time.perf_counter()
     await ended
     figures = time.process_time() - cpu, time.perf_counter() - wall
@@ -271,7 +266,7 @@ def main() -> None:
         for _ in range(FILE_SIZE >> 20):
             temporary.write(os.urandom(1 << 20))
         temporary.flush()
-        file = File(temporary.fileno())
+        file = File("temporary", temporary.fileno())
         if options.only in ("", "large"):
             large_answers(file, options)
         if options.only in ("", "small"):
@@ -306,7 +301,7 @@ def large_answers(file: File, options: argparse.Namespace) -> None:
 
 def threshold(file: File, options: argparse.Namespace) -> None:
     # Every slice by sendfile, to see from where on that pays.
-    outgoing.SMALL_SLICE = transport.SMALL_SLICE = 0  # type: ignore[misc]
+    outgoing.SMALL_SLICE = transport.SMALL_SLICE = 0  # type: ignore[attr-defined, misc]
     for size in (1024, 8192, 16384, 32768, 49152, 65536):
         count = options.requests // 2
         load = Load(REQUEST, HEADER + size, count, 1)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,7 +25,7 @@ settings.load_profile("moldau")
 if not SOAK:
     # Hypothesis also draws constants out of the modules that happen to be loaded, and which those
     # are depends on the tests that ran before in the same process: not the same in every run.
-    providers.is_local_module_file = lambda _path: False  # type: ignore[attr-defined]
+    providers.is_local_module_file = lambda _path: False  # type: ignore[assignment, attr-defined]
 
 
 RESULTS: dict[tuple[str, str], bool] = {}
@@ -73,7 +74,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # Reports come here from all processes when tests run in several.
     for name, cell in report.user_properties:
         if name == "compat":
-            feature, client = cell  # type: ignore[misc]
+            feature, client = cast("tuple[str, str]", cell)
             RESULTS[feature, client] = RESULTS.get((feature, client), True) and report.passed
 
 

@@ -4,15 +4,13 @@ The clients can be imported from here::
 
     from moldau import Admin, Consumer, Producer
 
-They are loaded when they are asked for: a broker, or a program that only wants the version, does
-not pay for them.
+Everything is loaded when it is asked for: a broker, or a program that only wants the version, does
+not pay for the clients, and a test run that has the pytest plugin pays for nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from moldau.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from moldau.client.admin import Admin as Admin
@@ -77,6 +75,7 @@ if TYPE_CHECKING:
     from moldau.model import OffsetAndMetadata as OffsetAndMetadata
     from moldau.model import OffsetAndTimestamp as OffsetAndTimestamp
     from moldau.model import TopicPartition as TopicPartition
+    from moldau.version import __version__ as __version__
 
 _EXPORTS = {
     "moldau.client.admin": (
@@ -157,12 +156,13 @@ _EXPORTS = {
         "OffsetAndTimestamp",
         "TopicPartition",
     ),
+    "moldau.version": ("__version__",),
 }
 """The public names by the module they live in."""
 
 _PLACES = {name: place for place, names in _EXPORTS.items() for name in names}
 
-__all__ = ("__version__", *_PLACES)
+__all__ = tuple(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     return found
 
 
-def values(records: Collection[ConsumerRecord]) -> list[Any]:
+def values(records: Iterable[ConsumerRecord]) -> list[Any]:
     return [record.value for record in records]
 
 
@@ -122,8 +122,8 @@ def test_records_come_grouped_by_partition(
     cluster: Target, new_topic: NewTopicFactory, new_consumer: NewConsumer, protocol: str
 ) -> None:
     topic = new_topic(partitions=3)
-    for partition in range(3):
-        write(cluster, topic, *[b"%d" % number for number in range(5)], partition=partition)
+    for index in range(3):
+        write(cluster, topic, *[b"%d" % number for number in range(5)], partition=index)
     consumer = new_consumer(group_id=a_group(), group_protocol=protocol)
     consumer.subscribe([topic])
     assert consumer.subscription() == {topic}
@@ -631,7 +631,7 @@ class Recorder(RebalanceListener):
         self._note("lost", partitions)
 
 
-STRATEGIES = {
+STRATEGIES: dict[str, dict[str, Any]] = {
     "range": {"partition_assignment_strategy": ["range"]},
     "roundrobin": {"partition_assignment_strategy": ["roundrobin"]},
     "sticky": {"partition_assignment_strategy": ["sticky"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from typing import Any
 
 from tests.client.conftest import topic_factory
 from tests.support.target import Target
@@ -27,7 +28,7 @@ def test_what_is_aborted_is_read_again_and_written_once(kafka: Target) -> None:
     new_topic = topic_factory(kafka.bootstrap)
     source, target = new_topic(), new_topic()
     servers, group = kafka.bootstrap, f"group-{uuid.uuid4().hex[:8]}"
-    settings = {
+    settings: dict[str, Any] = {
         "bootstrap_servers": servers,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,

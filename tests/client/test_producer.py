@@ -267,7 +267,7 @@ def test_what_cannot_be_sent_is_refused_at_once(
         with pytest.raises(TypeError, match="partition must be an int, not str"):
             producer.send(topic, b"", partition="0")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="headers must have values of bytes, str or None; 'a'"):
-            producer.send(topic, b"", headers={"a": 5})  # type: ignore[dict-item]
+            producer.send(topic, b"", headers={"a": 5})  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="topic must be a str, not bytes"):
             producer.send_many(b"topic", [b""])  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="3 values and 1 keys"):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.client.conftest import NewTopicFactory
-from tests.client.test_admin import Member, code_of, eventually, unique
+from tests.client.test_admin import Member, code_of, unique
 from tests.support.target import Target
+from tests.support.waiting import eventually
 
 from moldau.client.admin import Admin, MemberToRemove
 from moldau.errors import ErrorCode

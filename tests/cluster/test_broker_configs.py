@@ -12,6 +12,7 @@ from tests.support.wire import WireClient, one_batch
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -55,7 +56,7 @@ async def change(
         **how,
     )
     (response,) = answer.responses
-    return ErrorCode(response.error_code), response.error_message
+    return error_from(response.error_code), response.error_message
 
 
 async def replace(
@@ -73,7 +74,7 @@ async def replace(
         **how,
     )
     (response,) = answer.responses
-    return ErrorCode(response.error_code), response.error_message
+    return error_from(response.error_code), response.error_message
 
 
 DONE = (ErrorCode.NONE, None)
@@ -143,7 +144,7 @@ async def test_what_cannot_be_described_is_told(
     client: WireClient, kind: int, name: str, code: ErrorCode
 ) -> None:
     result = await describe(client, kind, name)
-    assert (ErrorCode(result.error_code), result.configs) == (code, ())
+    assert (error_from(result.error_code), result.configs) == (code, ())
 
 
 async def test_resources_with_settings_are_listed(client: WireClient) -> None:

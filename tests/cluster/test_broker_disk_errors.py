@@ -14,6 +14,7 @@ from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 LONG_MS = 600_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
@@ -91,7 +92,7 @@ async def test_a_failed_append_takes_its_directory_offline_and_no_other(
 
 async def failed_directories(client: WireClient) -> set[Path]:
     answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, topics=None)
-    assert {ErrorCode(result.error_code) for result in answer.results} <= {
+    assert {error_from(result.error_code) for result in answer.results} <= {
         ErrorCode.NONE,
         STORAGE_ERROR,
     }
@@ -110,7 +111,7 @@ async def test_metadata_shows_what_a_failed_directory_took(
     )
     shown = {
         topic.name: (
-            ErrorCode(topic.partitions[0].error_code),
+            error_from(topic.partitions[0].error_code),
             topic.partitions[0].leader_id,
             list(topic.partitions[0].offline_replicas),
         )

@@ -21,6 +21,7 @@ from moldau.log import AppendOrigin
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import FetchPartition
+from moldau.wire.primitives import error_from
 
 UNKNOWN_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 LONG_MS = 600_000
@@ -101,7 +102,7 @@ async def test_one_partition_with_data_ends_the_wait_for_all(
 async def test_a_partition_that_cannot_be_read_ends_the_wait_for_all(client: WireClient) -> None:
     await client.create_topic("t", 2)
     answer = await client.fetch_all({"t": {0: 0, 1: 99}}, max_wait_ms=LONG_MS)
-    codes = {p.partition: ErrorCode(p.error_code) for _, p in flatten(answer)}
+    codes = {p.partition: error_from(p.error_code) for _, p in flatten(answer)}
     assert codes == {0: ErrorCode.NONE, 1: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
@@ -115,7 +116,7 @@ async def test_a_partition_that_does_not_exist_ends_no_wait_for_the_others(
     await parked(broker)
     await client.produce("t", one_batch(b"v"))
     answer = await consumer.receive_fetch(fetch)
-    codes = {p.partition: ErrorCode(p.error_code) for _, p in flatten(answer)}
+    codes = {p.partition: error_from(p.error_code) for _, p in flatten(answer)}
     assert codes == {0: ErrorCode.NONE, 5: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -157,7 +158,7 @@ async def test_deleting_a_topic_ends_the_waits_for_it(
     ]
     await parked(broker, count=2)
     await client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=60_000)
-    codes = {ErrorCode((await one).error_code) for one in waiting}
+    codes = {error_from((await one).error_code) for one in waiting}
     assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
@@ -369,7 +370,7 @@ async def test_leader_epochs_are_checked(broker: InProcessBroker, client: WireCl
     }
     for asked, code in expected.items():
         fetched = await client.fetch("t", epoch_partition(asked), max_wait_ms=0)
-        assert ErrorCode(fetched.error_code) is code
+        assert error_from(fetched.error_code) is code
 
 
 async def test_a_log_that_differs_is_told_where(
@@ -483,7 +484,7 @@ async def test_sessions_refuse_what_does_not_continue_them(client: WireClient) -
             max_wait_ms=LONG_MS,
             min_bytes=0,
         )
-        return ErrorCode(answer.error_code)
+        return error_from(answer.error_code)
 
     assert await step(5) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert await step(1, session_id=session ^ 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -13,6 +13,7 @@ from moldau.errors import ErrorCode
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
@@ -47,7 +48,7 @@ async def list_offset(
         ],
     )
     ((found,),) = [t.partitions for t in answer.topics]
-    return ErrorCode(found.error_code), found.offset, found.timestamp
+    return error_from(found.error_code), found.offset, found.timestamp
 
 
 async def delete_records(
@@ -59,7 +60,7 @@ async def delete_records(
         timeout=60_000,
     )
     ((found,),) = [t.partitions for t in answer.topics]
-    return ErrorCode(found.error_code), found.low_watermark
+    return error_from(found.error_code), found.low_watermark
 
 
 async def three_times(client: WireClient, **configs: str) -> None:
@@ -174,7 +175,7 @@ async def test_a_partition_twice_in_one_request_is_refused(client: WireClient) -
     answer = await client.call(
         ApiKey.LIST_OFFSETS, replica_id=-1, topics=[{"name": "t", "partitions": twice}]
     )
-    codes = {ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
+    codes = {error_from(p.error_code) for t in answer.topics for p in t.partitions}
     assert codes == {ErrorCode.INVALID_REQUEST}
 
 
@@ -258,7 +259,7 @@ async def end_of_epoch(
         ],
     )
     ((found,),) = [t.partitions for t in answer.topics]
-    return ErrorCode(found.error_code), found.leader_epoch, found.end_offset
+    return error_from(found.error_code), found.leader_epoch, found.end_offset
 
 
 async def test_epochs_end_where_the_next_began(broker: InProcessBroker) -> None:

@@ -20,6 +20,7 @@ from tests.support.wire import (
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 UNKNOWN_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -81,7 +82,7 @@ async def test_partitions_of_one_request_succeed_and_fail_alone(client: WireClie
     )
     answer = await client.receive_produce(sent)
     found = {
-        (name, result.index): (ErrorCode(result.error_code), result.base_offset)
+        (name, result.index): (error_from(result.error_code), result.base_offset)
         for name, _, results in answer.topics
         for result in results
     }
@@ -221,7 +222,7 @@ async def test_what_is_no_batch_is_refused_and_the_connection_goes_on(
         pytest.skip("Kafka never answers this one")
     await client.create_topic("t")
     result = await client.produce("t", records)
-    assert ErrorCode(result.error_code) is code
+    assert error_from(result.error_code) is code
     assert (result.base_offset, result.log_append_time_ms) == (-1, -1)
     assert (await client.produce("t", one_batch(b"good"))).base_offset == 0
 
@@ -239,7 +240,7 @@ async def test_transactional_batches_are_refused(
     await client.create_topic("t")
     batch = one_batch(b"v", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     result = await client.produce("t", batch, transactional_id=transactional_id)
-    assert ErrorCode(result.error_code) is code
+    assert error_from(result.error_code) is code
     fetched = await client.fetch("t")
     assert (fetched.high_watermark, fetched.last_stable_offset) == (0, 0)
 

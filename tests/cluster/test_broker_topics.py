@@ -13,6 +13,7 @@ from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 UNKNOWN_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -32,7 +33,7 @@ async def metadata(client: WireClient, *names: str, **how: Any) -> dict[str, Any
 
 async def delete(client: WireClient, *topics: dict[str, Any], version: int = 6) -> list[ErrorCode]:
     answer = await client.call(ApiKey.DELETE_TOPICS, version, topics=list(topics), timeout=60_000)
-    return [ErrorCode(one.error_code) for one in answer.responses]
+    return [error_from(one.error_code) for one in answer.responses]
 
 
 # Creating ----------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ async def test_two_clients_creating_the_same_topic_at_once_make_one(
 ) -> None:
     clients = [await broker.connect() for _ in range(5)]
     answers = await asyncio.gather(*(create(client, {"name": "t"}) for client in clients))
-    codes = sorted(ErrorCode(answer["t"].error_code).name for answer in answers)
+    codes = sorted(error_from(answer["t"].error_code).name for answer in answers)
     assert codes == ["NONE"] + ["TOPIC_ALREADY_EXISTS"] * 4
 
 
@@ -162,7 +163,7 @@ async def test_all_topics_no_topics_and_unknown_topics(client: WireClient) -> No
     assert set(await metadata(client, version=0, topics=[])) == {"a", "b"}
     assert await metadata(client, version=1, topics=[]) == {}
     unknown = await metadata(client, "a", "c", "no spaces", allow_auto_topic_creation=False)
-    assert {name: ErrorCode(topic.error_code) for name, topic in unknown.items()} == {
+    assert {name: error_from(topic.error_code) for name, topic in unknown.items()} == {
         "a": ErrorCode.NONE,
         "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "no spaces": ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -301,7 +302,7 @@ async def grow(client: WireClient, **topic: Any) -> ErrorCode:
         timeout=60_000,
     )
     (result,) = answer.results
-    return ErrorCode(result.error_code)
+    return error_from(result.error_code)
 
 
 async def test_a_topic_grows_and_keeps_what_it_has(client: WireClient) -> None:
@@ -467,7 +468,7 @@ async def test_topics_that_are_not_there_are_told_on_their_page(client: WireClie
         topics=[{"name": "nowhere"}, {"name": "no spaces"}],
         response_partition_limit=10,
     )
-    assert {t.name: ErrorCode(t.error_code) for t in answer.topics} == {
+    assert {t.name: error_from(t.error_code) for t in answer.topics} == {
         "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "no spaces": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
@@ -484,7 +485,7 @@ async def test_a_cursor_that_no_page_ended_with_is_refused(
         response_partition_limit=10,
         cursor={"topic_name": cursor[0], "partition_index": cursor[1]},
     )
-    assert [ErrorCode(t.error_code) for t in answer.topics] == [ErrorCode.INVALID_REQUEST]
+    assert [error_from(t.error_code) for t in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("broker", [{"max.request.partition.size.limit": "2"}], indirect=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ async def new_topic(client: Client, partitions: int = 1, **configs: str) -> str:
     return name
 
 
-def producer_for(client: Client, **settings: object) -> AsyncProducer:
+def producer_for(client: Client, **settings: Any) -> AsyncProducer:
     servers = [show(*address) for address in client.cluster.settings.bootstrap_servers]
     return AsyncProducer(bootstrap_servers=servers, **settings)
 

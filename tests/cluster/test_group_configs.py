@@ -13,6 +13,7 @@ from tests.support.wire import WireClient
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 GROUP = "g"
 SETTINGS = {
@@ -49,7 +50,7 @@ async def change(client: WireClient, **settings: str | None) -> None:
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         resources=[{"resource_type": GROUP_RESOURCE, "resource_name": GROUP, "configs": configs}],
     )
-    assert ErrorCode(answer.responses[0].error_code) is ErrorCode.NONE
+    assert error_from(answer.responses[0].error_code) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("broker", [SETTINGS], indirect=True)

@@ -21,6 +21,7 @@ from tests.support.wire import WireClient
 from moldau.coordinators.host import HostState
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 GROUP = "g"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -210,7 +211,7 @@ async def test_commits_are_checked_against_the_group(client: WireClient) -> None
 
     async def code(**settings: Any) -> ErrorCode:
         answer = await commit(client, GROUP, "t", {0: 1}, **settings)
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+        return error_from(answer.topics[0].partitions[0].error_code)
 
     me = {"member_id": member.member_id, "generation": member.generation}
     assert await code(**me) is ErrorCode.NONE

@@ -125,6 +125,9 @@ class App:
     def stored(self) -> int:
         return self.counts()[0]
 
+    def has_stored(self, count: float) -> bool:
+        return self.counts()[0] >= count
+
     def all_finished(self, count: int) -> bool:
         return self.counts() == (count, 0)
 
@@ -280,7 +283,7 @@ def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
     app.start()
     produce(broker, count, subjects)
     for share in (0.1, 0.4, 0.7):
-        wait_until(lambda share=share: app.stored() >= count * share)
+        wait_until(partial(app.has_stored, count * share))
         app.kill()
         if share == 0.4:
             smtp.stop()

@@ -20,6 +20,7 @@ from moldau.errors import ErrorCode
 from moldau.records.batch import read_header
 from moldau.records.compression import Compression
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 DAY_MS = 86_400_000
 FAST_CHECKS = {
@@ -66,22 +67,22 @@ async def of_yesterday(client: WireClient, topic: str) -> ErrorCode:
     result = await client.produce(topic, batch)
     if result.error_code:
         assert [index for index, _ in result.record_errors] == [0, 1]
-    return ErrorCode(result.error_code)
+    return error_from(result.error_code)
 
 
 async def of_tomorrow(client: WireClient, topic: str) -> ErrorCode:
     result = await client.produce(topic, one_batch(b"a", timestamp=now_ms() + DAY_MS))
-    return ErrorCode(result.error_code)
+    return error_from(result.error_code)
 
 
 async def of_5000_bytes(client: WireClient, topic: str) -> ErrorCode:
     result = await client.produce(topic, one_batch(b"x" * 5000, timestamp=now_ms()))
-    return ErrorCode(result.error_code)
+    return error_from(result.error_code)
 
 
 async def without_key(client: WireClient, topic: str) -> ErrorCode:
     result = await client.produce(topic, one_batch(b"x", key=None, timestamp=now_ms()))
-    return ErrorCode(result.error_code)
+    return error_from(result.error_code)
 
 
 async def deleted_by_hand(client: WireClient, topic: str) -> ErrorCode:
@@ -91,7 +92,7 @@ async def deleted_by_hand(client: WireClient, topic: str) -> ErrorCode:
         timeout=5000,
     )
     ((found,),) = [one.partitions for one in answer.topics]
-    return ErrorCode(found.error_code)
+    return error_from(found.error_code)
 
 
 Look = Callable[[WireClient, str], Awaitable[Any]]

@@ -285,7 +285,7 @@ async def test_topics_that_brokers_registered_in_zookeeper_are_watched(group: Gr
         await store.create(paths.topic(group.topic), some)
         one, two = await group.join(), await group.join()
         await group.until(lambda: [len(one.owned), len(two.owned)] == [1, 1], "one partition each")
-        grown = dict.fromkeys(range(PARTITIONS), (1,))
+        grown: dict[int, tuple[int, ...]] = dict.fromkeys(range(PARTITIONS), (1,))
         await store.set(
             paths.topic(group.topic), znodes.encode_topic(znodes.TopicNode(grown, uuid4()))
         )

@@ -9,6 +9,7 @@ same groups. When the churn stops, the group becomes stable with fair shares.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from hypothesis import settings
@@ -28,6 +29,7 @@ from tests.unit.groups.consumer.harness import GROUP, Harness, partitions
 from moldau.errors import ErrorCode
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.settings import GroupSettings
+from moldau.wire.primitives import error_from
 
 REBALANCE_TIMEOUT_MS = 20_000
 TOPICS = ("apples", "apricots", "beans")
@@ -56,13 +58,13 @@ class Consumer:
     said: Partitions | None = None
     """What it last said that it owns."""
 
-    def subscribe(self) -> dict[str, object]:
+    def subscribe(self) -> dict[str, Any]:
         if isinstance(self.subscription, str):
             return {"regex": self.subscription, "topics": ()}
         return {"topics": tuple(sorted(self.subscription)), "regex": ""}
 
-    def request(self) -> dict[str, object]:
-        fields: dict[str, object] = {"instance_id": self.instance_id}
+    def request(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"instance_id": self.instance_id}
         if self.tell or self.epoch == 0:
             fields |= self.subscribe()
             fields |= {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "assignor": self.assignor}
@@ -109,7 +111,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         subscription=SUBSCRIPTIONS,
         instance_id=st.sampled_from([None, None, "i1", "i2"]),
     )
-    def join(self, subscription: frozenset[str] | str, instance_id: str | None):
+    def join(self, subscription: frozenset[str] | str, instance_id: str | None) -> object:
         consumer = Consumer(self.new_id(), subscription, None, instance_id)
         self.alive.append(consumer)
         if not self.send(consumer):
@@ -173,7 +175,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
             return False
         request = consumer.request()
         answer = self.h.beat(consumer.member_id, consumer.epoch, **request)
-        code = answer.error_code
+        code = error_from(answer.error_code)
         if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             consumer.start_over()
         elif code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID):
@@ -228,8 +230,8 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         holders: dict[tuple[UUID, int], str] = {}
         for member in group.members.values():
             for ownership in (member.assigned, member.pending_revocation):
-                for topic, held in ownership.items():
-                    for partition in held:
+                for topic, epochs in ownership.items():
+                    for partition in epochs:
                         assert (topic, partition) not in holders
                         holders[topic, partition] = member.member_id
         assert group.owners == holders

@@ -27,7 +27,7 @@ def digest() -> str:
         summary.update(repr((outcome.records, outcome.replies)).encode())
         act(runner, outcome)
 
-    ShardRunner.act = observed  # type: ignore[method-assign]  # this process does nothing else
+    ShardRunner.act = observed  # type: ignore[assignment]  # this process does nothing else
     for seed in range(SEEDS):
         random = Random(seed)
         script = Script()

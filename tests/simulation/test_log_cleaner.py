@@ -39,7 +39,7 @@ RETENTION_MS = 1000
 COMPACT = TopicConfig(
     segment_bytes=900,
     index_interval_bytes=100,
-    cleanup_policy=("compact",),
+    cleanup_policy=frozenset({"compact"}),
     min_cleanable_dirty_ratio=0.01,
     delete_retention_ms=RETENTION_MS,
 )
@@ -344,6 +344,6 @@ async def test_a_topic_that_is_not_compacted_any_more_keeps_what_follows_a_gap()
     await table.manager.cleaner.clean_all()
     offsets = [header.base_offset for header in Content(table.log).batches]
     assert len(offsets) < offsets[-1] - offsets[0]
-    table.config = TopicConfig(segment_bytes=900, cleanup_policy=("delete",))
+    table.config = TopicConfig(segment_bytes=900, cleanup_policy=frozenset({"delete"}))
     await table.restart(power_cut=False)
     check(table)

@@ -29,7 +29,9 @@ def main() -> None:
             ),
         }
         spark = spark_session("classes", master="local[2]", config=config)
-        process = spark.sparkContext._gateway.proc
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        process = gateway.proc
         use_classes(spark, place)
         spark.stop()
         process.stdin.close()  # at which it ends, and writes the archive

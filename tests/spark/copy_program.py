@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -11,7 +12,7 @@ from moldau.spark.session import spark_session
 
 
 def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: str) -> None:
-    """For ever, and telling of each batch, unless it is to end."""
+    """For ever, and telling how many records it has copied, unless it is to end."""
     config = {
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
@@ -32,7 +33,8 @@ def main(bootstrap: str, topic: str, copy: str, checkpoint: str, *to_the_end: st
     while not to_the_end and query.isActive:
         progress = query.lastProgress
         if progress is not None:
-            print(f"batch {progress['batchId']}", flush=True)
+            ends = json.loads(progress["sources"][0]["endOffset"])
+            print(f"copied {sum(ends[topic].values())}", flush=True)
         time.sleep(0.05)
     query.awaitTermination()
 

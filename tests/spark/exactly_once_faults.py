@@ -236,7 +236,7 @@ class FaultyDataSource(MoldauDataSource):
 
 def register(spark: SparkSession) -> None:
     """For workers that cannot import the tests, the classes travel by value."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark.dataSource.register(FaultyDataSource)
 
 

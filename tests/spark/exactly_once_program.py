@@ -30,7 +30,9 @@ def main(bootstrap: str, topic: str, copy: str, directory: str, master: str, *mo
     register(spark)
     place = Path(directory)
     plan = place / "plan"
-    (plan / "driver").write_text(f"{spark.sparkContext._gateway.proc.pid} {os.getpid()}")
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    (plan / "driver").write_text(f"{gateway.proc.pid} {os.getpid()}")
     useless = 0
     while True:
         left = faults_left(plan)

@@ -46,14 +46,12 @@ def random_record(rng: random.Random) -> dict[str, Any]:
 
 def produce(bootstrap: str, topic: str, records: list[dict[str, Any]], **settings: Any) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
-    failures = []
+    errors: list[KafkaError | None] = []
     for record in records:
-        producer.produce(
-            topic, on_delivery=lambda error, _: error and failures.append(error), **record
-        )
+        producer.produce(topic, on_delivery=lambda error, _: errors.append(error), **record)
         producer.poll(0)
     assert producer.flush(300) == 0
-    assert not failures
+    assert errors == [None] * len(records)
 
 
 def consume(bootstrap: str, topic: str, partitions: int, **settings: Any) -> list[Row]:
@@ -69,7 +67,8 @@ def consume(bootstrap: str, topic: str, partitions: int, **settings: Any) -> lis
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    rows, ended = [], set()
+    rows: list[Row] = []
+    ended: set[int] = set()
     while len(ended) < partitions:
         message = consumer.poll(180)
         assert message is not None, f"{topic} could not be read to its end"

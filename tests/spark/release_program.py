@@ -85,7 +85,7 @@ class Steps:
     def committed(self, group: str) -> int:
         with Admin(self._server_settings) as admin:
             offsets = admin.list_group_offsets(group)
-        return sum(one.offset for one in offsets.values() if one is not None)
+        return sum(one.offset for one in offsets.values())
 
     @property
     def _server_settings(self) -> dict[str, str]:

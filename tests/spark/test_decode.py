@@ -82,9 +82,10 @@ JSON_TYPE = pa.struct([("id", pa.int64()), ("name", pa.string()), ("at", pa.date
 def test_json_columns_are_what_their_rows_are(rows: list[dict[str, Any] | None]) -> None:
     values = [None if row is None else json.dumps(row, indent=1).encode() for row in rows]
     bad: dict[int, str] = {}
-    column = decode_column(values, json_decoder(JSON_TYPE), bad, "value") if values else []
+    decoder = json_decoder(JSON_TYPE)
+    column = decode_column(values, decoder, bad, "value").to_pylist() if values else []
     names = ("id", "name", "at")
-    assert list(column.to_pylist() if values else []) == [
+    assert column == [
         None if row is None else {name: row.get(name) for name in names} for row in rows
     ]
     assert not bad
@@ -134,10 +135,16 @@ JSON_VALUES = {
 }  # fmt: skip
 
 
+def struct_type(schema: str) -> StructType:
+    fields = StructType.fromDDL(schema)
+    assert isinstance(fields, StructType)
+    return fields
+
+
 @pytest.mark.parametrize("schema", [PLAIN, MORE], ids=["by Arrow", "value by value"])
 def test_json_is_read_as_from_json_reads_it(spark: SparkSession, schema: str) -> None:
     """What cannot be read is null there, and bad here."""
-    fields = StructType.fromDDL(schema)
+    fields = struct_type(schema)
     values = [
         f'{{"{name}": {text}}}'
         for name, texts in JSON_VALUES.items()
@@ -277,10 +284,10 @@ def test_unions_of_several_types_are_structs_of_their_members() -> None:
     """As Spark's from_avro has it."""
     decoding = Decoding("avro", json.dumps(UNIONS))
     assert avro_type(decoding, None) == UNIONS_TYPE
-    [field] = arrow_schema(StructType.fromDDL(f"value {UNIONS_TYPE}"))
+    [field] = arrow_schema(struct_type(f"value {UNIONS_TYPE}"))
     moment, day = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC), date(2026, 1, 2)
     local = datetime(2026, 1, 2, 3, 4)  # noqa: DTZ001
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"a": None, "b": "A", "c": [1, None, 1.5, b"x"], "d": moment, "e": "B"},
         {"a": 7, "b": ("x.y.Kind", "A"), "c": [], "d": Decimal(12), "e": "A"},
         {"a": [{"q": 1}], "b": ("x.y.Leaf", {"q": 2}), "c": [None], "d": day, "e": "A"},
@@ -343,7 +350,7 @@ def test_unions_may_grow_and_change_their_order(registry: tuple[str, dict[str, A
     newest = {"schema": json.dumps(schema(written[-1][0]))}
     answers["/subjects/s/versions/latest"] = newest
     decoding = Decoding("avro", None, None, url)
-    [field] = arrow_schema(StructType.fromDDL(f"value {avro_type(decoding, 's')}"))
+    [field] = arrow_schema(struct_type(f"value {avro_type(decoding, 's')}"))
     bad: dict[int, str] = {}
     found = decode_column(values, avro_decoder(decoding, "s", field.type), bad, "value")
     assert not bad

@@ -88,7 +88,7 @@ def test_a_checkpoint_that_was_put_back_by_one_batch(
     topic, copy = kafka_topic(partitions=PARTITIONS), kafka_topic(partitions=PARTITIONS)
     checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
 
-    def run(rows: int, **options: str) -> None:
+    def run(rows: int, **options: Any) -> None:
         produce(kafka.bootstrap, topic, numbers(rows, rows + 10))
         query = start_copy(spark, kafka.bootstrap, topic, copy, tmp_path, **options)
         assert query.awaitTermination(120)

@@ -94,7 +94,7 @@ class Job:
 
 @pytest.fixture
 def job(kafka_cluster: ApacheKafkaCluster, tmp_path: Path) -> Job:
-    cloudpickle.register_pickle_by_value(exactly_once_faults)
+    cloudpickle.register_pickle_by_value(exactly_once_faults)  # type: ignore[no-untyped-call]
     return Job(kafka_cluster, tmp_path / "plan")
 
 

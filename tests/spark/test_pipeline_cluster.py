@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.client.conftest import topic_factory
@@ -67,7 +68,7 @@ def test_two_workers_run_the_same_file(
     broker = clusters("moldau")
     new_topic = topic_factory(broker.bootstrap)
     topic, to = new_topic(partitions=2), new_topic(partitions=2)
-    records = [
+    records: list[dict[str, Any]] = [
         {"key": b"%d" % number, "value": b"v%d" % number, "partition": number % 2}
         for number in range(200)
     ]

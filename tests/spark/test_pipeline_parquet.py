@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ def test_crashes_lose_and_double_nothing(
 ) -> None:
     """Every removal and renaming may be the last: the batch runs again, as Spark does it."""
     rng = random.Random(seed)
-    before = {"replace": Path.replace, "unlink": Path.unlink}
+    before: dict[str, Callable[..., object]] = {"replace": Path.replace, "unlink": Path.unlink}
 
     def faulty(name: str) -> None:
         def act(self: Path, *args: object) -> object:

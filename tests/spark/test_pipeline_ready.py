@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -120,7 +121,7 @@ def test_an_archive_is_replayed_with_its_timestamps(
     checkpoint: str,
 ) -> None:
     topic, to = topics(partitions=2), topics()
-    records = [
+    records: list[dict[str, Any]] = [
         {"key": b"%d" % number, "value": None if number == 7 else b"%d" % number,
          "timestamp": START + number * 6 * HOUR, "headers": [("n", b"%d" % number)]}
         for number in range(10)

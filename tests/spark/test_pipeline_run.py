@@ -202,8 +202,8 @@ def run_until(pipeline: Pipeline, spark: SparkSession, rows: int) -> list[Progre
     def report(progress: Progress) -> None:
         reports.append(progress)
         if sum(one.rows for one in reports) >= rows:
-            run.stop()
+            running.stop()
 
-    run = Run(pipeline, spark, report)
-    run.wait()
+    running = Run(pipeline, spark, report)
+    running.wait()
     return reports

@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 
 from moldau.spark.admission import AdmittingStreamReader
 from moldau.spark.group_offsets import GroupOffsetListener
-from moldau.spark.offsets import DataLossError, plan
+from moldau.spark.offsets import DataLossError
 from moldau.spark.options import read_options
 from moldau.spark.stream_reader import PlainStreamReader
 
@@ -137,7 +137,7 @@ def test_a_killed_query_loses_nothing(clusters: Callable[[str], Target], tmp_pat
     ):
         assert program.stdout is not None
         for line in program.stdout:
-            if int(line.removeprefix(b"batch ")) >= 1:
+            if int(line.removeprefix(b"copied ")) >= 300:
                 break
         else:
             pytest.fail(f"the query ended early: {log.read_text()[-2000:]}")
@@ -234,7 +234,7 @@ def test_a_log_that_became_shorter_stops_the_query(
     strict.stop()
     lenient = reader(cluster, topic, failOnDataLoss="false")
     assert lenient.latestOffset({topic: {"0": 8}}, limit) == {topic: {"0": 5}}
-    assert plan({}, {}) == lenient.partitions({topic: {"0": 8}}, {topic: {"0": 5}})
+    assert not lenient.partitions({topic: {"0": 8}}, {topic: {"0": 5}})
     lenient.stop()
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from tests.support.memory_network import frame
 
 from moldau.machine import Clock, Machine
-from moldau.machine.disk import ReadableFile
 from moldau.machine.real import real_machine
 from moldau.machine.real.clock import SystemClock
 from moldau.machine.real.sockets.network import SocketNetwork
@@ -51,6 +50,7 @@ class OsFile:
 
     def __init__(self, path: Path, data: bytes) -> None:
         path.write_bytes(data)
+        self.path = str(path)
         self._fd = os.open(path, os.O_RDWR)
 
     def fileno(self) -> int:
@@ -72,6 +72,7 @@ class MemoryFile:
     """A file that is none of the operating system's, as a simulated disk's."""
 
     def __init__(self, data: bytes) -> None:
+        self.path = "memory"
         self.data = data
         self.largest_read = 0
 
@@ -81,13 +82,6 @@ class MemoryFile:
     def pread(self, size: int, position: int) -> bytes:
         self.largest_read = max(self.largest_read, size)
         return self.data[position : position + size]
-
-
-@dataclass
-class Slice:
-    file: ReadableFile
-    position: int
-    size: int
 
 
 class Peer:

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.wire.primitives import error_from
 
 
 def test_names_codes_and_retriable_flags_are_those_of_the_protocol() -> None:
@@ -37,5 +38,5 @@ def test_an_error_speaks_its_own_sentence_or_that_of_its_code() -> None:
 
 
 def test_a_code_is_the_number_on_the_wire() -> None:
-    assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error_from(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert int(ErrorCode.UNKNOWN_SERVER_ERROR) == -1

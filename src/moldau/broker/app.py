@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 from moldau.broker.advertising import advertise
 from moldau.broker.broker import Broker
@@ -118,9 +117,9 @@ class BrokerServer:
         self._undo.callback(self._machine.threads.close)
 
         configs = Configs(config)
-        log_dirs = _absolute(config.log_directories)
         machine = self._machine
         disk, run_in_thread = machine.disk, machine.threads.run
+        log_dirs = [disk.absolute(path) for path in config.log_directories]
         with _in_plain_words():
             store = await self._open_store(log_dirs[0])
         is_new = await cluster.get_cluster_id(store) is None
@@ -394,10 +393,6 @@ def _report_recovery(logs: LogManager) -> None:
             recovery.bytes_scanned,
             recovery.bytes_truncated,
         )
-
-
-def _absolute(directories: Sequence[str]) -> list[str]:
-    return [str(Path(directory).absolute()) for directory in directories]
 
 
 def _bracketed(host: str) -> str:

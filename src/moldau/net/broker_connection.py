@@ -8,11 +8,9 @@ its newest shape.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from socket import gaierror
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -377,6 +375,6 @@ def _cannot_connect(error: Exception, where: str, security: Security | None) -> 
 def _reason(error: Exception, what: str) -> str:
     """One sentence: what failed and why, in the operating system's words where it has some."""
     cause = error if isinstance(error, OSError) and error.errno else error.__cause__
-    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, gaierror):
-        return f"{what}: {os.strerror(cause.errno)}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{what}: {cause.strerror}"
     return f"{what}: {str(error) or type(error).__name__}"

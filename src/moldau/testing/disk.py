@@ -403,6 +403,9 @@ class MemoryDisk:
         self.check("modified_ms", path)
         return self._file(path).modified_ms
 
+    def absolute(self, path: str) -> str:
+        return "/" + "/".join(_parts(path))
+
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 

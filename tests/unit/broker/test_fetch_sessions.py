@@ -259,7 +259,7 @@ def test_the_first_good_answer_after_an_error_is_news() -> None:
     sessions = make_sessions()
     began = open_session(sessions, request(wanted={("a", 0): 0}))
     answer(began, high_watermark=5)
-    failed = {("a", 0): int(ErrorCode.UNKNOWN_TOPIC_ID)}
+    failed: dict[tuple[str | None, int], int] = {("a", 0): int(ErrorCode.UNKNOWN_TOPIC_ID)}
     for epoch in (1, 2):
         step = open_session(sessions, request(began.session_id, epoch))
         assert answer(step, errors=failed) == [("a", 0)], "an error is told every time"

@@ -338,7 +338,7 @@ async def test_neither_missing_topics_nor_errors_nor_throttled_answers_are_kept(
 
     metadata = replace_handler(broker.router, ApiKey.METADATA, count)
     how.append(metadata)
-    missing = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
+    missing: dict[str, Any] = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
     for _ in range(2):
         await client.call(ApiKey.METADATA, **missing)
     assert handled == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from tests.support.memory_storage import MemoryStorage
@@ -25,13 +25,14 @@ from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def run_here(work: Callable[[], T]) -> T:
+async def run_here(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Instead of a thread: another turn of the loop, so that every run is the same."""
     await asyncio.sleep(0)
-    return work()
+    return work(*args, **kwargs)
 
 
 async def set_configs(

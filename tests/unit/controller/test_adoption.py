@@ -221,7 +221,8 @@ async def test_an_adopted_directory_is_led_above_every_epoch_it_knew() -> None:
         for number in topic.partitions
     ]
     plan = plan_adoption(on_disk, 1, fresh_id, image=image)
-    assert plan.warnings == plan.strays == []
+    assert plan.warnings == []
+    assert plan.strays == []
     await adopt(session, plan)
     await adopt(session, plan)
     assert await store_cluster.get_cluster_id(session) is None

@@ -26,7 +26,7 @@ from moldau.controller import (
 from moldau.errors import ErrorCode
 
 ID = UUID(int=5)
-FAILED = {"error": ErrorCode.POLICY_VIOLATION, "message": "no"}
+FAILED: dict[str, Any] = {"error": ErrorCode.POLICY_VIOLATION, "message": "no"}
 EXAMPLES = [
     NewTopic(
         name="t",

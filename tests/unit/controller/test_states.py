@@ -16,7 +16,8 @@ from moldau.controller.states import (
     replica_states,
 )
 
-P, R = PartitionState, ReplicaState
+P = PartitionState
+R = ReplicaState
 
 LEGAL_PARTITION_MOVES = {
     (P.NON_EXISTENT, P.NEW),

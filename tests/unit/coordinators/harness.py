@@ -67,7 +67,7 @@ def no_tasks(_work: Coroutine[Any, Any, None]) -> None:
 def make_host(
     partition: Partition, clock: ManualClock | None = None, **settings: Any
 ) -> ShardHost[Notes]:
-    defaults = {
+    defaults: dict[str, Any] = {
         "spawn": no_tasks,
         "compression": Compression.NONE,
         "commit_timeout_ms": COMMIT_TIMEOUT_MS,

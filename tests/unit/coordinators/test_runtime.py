@@ -220,11 +220,11 @@ async def test_a_stopped_runtime_serves_nobody_and_takes_nothing_up() -> None:
 async def test_the_topic_is_created_once_however_many_ask() -> None:
     world = World()
     coordinator = world.register(partitions=7)
-    assert not coordinator.topic.exists
+    existed = coordinator.topic.exists
     assert coordinator.topic.partitions == 7, "what it will have"
     await asyncio.gather(*(coordinator.topic.create() for _ in range(3)))
     assert [topic.name for topic in world.created] == [TOPIC]
-    assert coordinator.topic.exists
+    assert (existed, coordinator.topic.exists) == (False, True)
     world.counts[TOPIC] = 9
     assert coordinator.topic.partitions == 9
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.support.memory_network import as_bytes
 
 from moldau.errors import ErrorCode
 from moldau.fetch import (
@@ -69,7 +70,7 @@ class Broker:
         parts = encode_fetch_response(
             self._version, 5, 30, error, session_id, topics, self.endpoints
         )
-        return decode(self._version, memoryview(b"".join(map(bytes, parts)))[4:])
+        return decode(self._version, memoryview(b"".join(map(as_bytes, parts)))[4:])
 
     async def fetch(
         self,

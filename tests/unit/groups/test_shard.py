@@ -19,6 +19,7 @@ from moldau.groups.topics import FixedTopics
 from moldau.outcome import Outcome, Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
+from moldau.wire.primitives import error_from
 from moldau.wire.stored.group_records import GroupMetadataKey, OffsetCommitKey
 
 CLIENT = ClientInfo("client", "/127.0.0.1")
@@ -169,7 +170,7 @@ class Runner:
         )
         token = object()
         self.act(self.shard.offset_commit(request, token, self.now_ms, 9))
-        return ErrorCode(self.answers[token].topics[0].partitions[0].error_code)
+        return error_from(self.answers[token].topics[0].partitions[0].error_code)
 
     def offsets(self, group: str = "g") -> dict[tuple[str, int], int]:
         request = message(ApiKey.OFFSET_FETCH, groups=[{"group_id": group, "topics": None}])
@@ -184,7 +185,7 @@ class Runner:
     def delete(self, group: str = "g") -> ErrorCode:
         token = object()
         self.act(self.shard.delete_group(group, token, self.now_ms))
-        return ErrorCode(self.answers[token].error_code)
+        return error_from(self.answers[token].error_code)
 
     def delete_offsets(self, topic: str, group: str = "g") -> tuple[ErrorCode, ErrorCode | None]:
         request = message(

@@ -178,9 +178,9 @@ def test_everything_can_be_synced(place: tuple[Disk, str]) -> None:
     disk.sync(f"{root}/a")
     disk.sync_dir(root)
     disk.sync_filesystem(root)
-    for attempt in (lambda: disk.sync(f"{root}/b"), lambda: disk.sync_dir(f"{root}/b")):
+    for sync in (disk.sync, disk.sync_dir):
         with pytest.raises(FileNotFoundError):
-            attempt()
+            sync(f"{root}/b")
 
 
 def test_what_is_not_there_cannot_be_moved_listed_measured_or_removed_with_all_in_it(
@@ -246,7 +246,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_failed_write_leaves_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
-    answers = [3, OSError(errno.ENOSPC, "full")]
+    answers: list[int | OSError] = [3, OSError(errno.ENOSPC, "full")]
 
     def failing(fd: int, data: memoryview, position: int) -> int:
         answer = answers.pop(0)
@@ -259,3 +259,10 @@ def test_a_failed_write_leaves_the_size(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="full"):
         file.append(b"0123456789")
     assert file.size == 0
+
+
+def test_an_absolute_path_begins_at_the_root(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    assert disk.absolute(f"{root}//a/") == f"{root}/a"
+    assert disk.absolute("a/b").startswith("/")
+    assert disk.absolute("a/b").endswith("/a/b")

@@ -15,7 +15,6 @@ from tests.support.connections import (
     MemoryFile,
     OsFile,
     Peer,
-    Slice,
     echo,
     serving,
     until,
@@ -23,6 +22,7 @@ from tests.support.connections import (
 from tests.support.logs import records_of
 from tests.support.memory_network import frame, frames_of
 
+from moldau.machine.disk import FileSlice
 from moldau.machine.network import Part
 from moldau.machine.outgoing import SMALL_SLICE
 from moldau.machine.real.sockets.transport import HIGH_WATER, format_address
@@ -43,7 +43,7 @@ def log_file(tmp_path: Path) -> Iterator[OsFile]:
 
 def slice_frame(file: OsFile | MemoryFile, position: int, size: int) -> list[Part]:
     """An answer whose body is a slice of a file between two pieces of bytes."""
-    return [struct.pack(">i", 4 + size + 3) + b"head", Slice(file, position, size), b"end"]
+    return [struct.pack(">i", 4 + size + 3) + b"head", FileSlice(file, position, size), b"end"]
 
 
 async def test_small_requests(kind: str) -> None:
@@ -93,7 +93,7 @@ async def test_slices_of_a_file_arrive_between_the_bytes_around_them(
 
 
 async def test_an_empty_slice_and_empty_bytes_send_nothing(kind: str, log_file: OsFile) -> None:
-    answer: list[Part] = [b"", Slice(log_file, 0, 0), frame(b"all"), b""]
+    answer: list[Part] = [b"", FileSlice(log_file, 0, 0), frame(b"all"), b""]
     async with serving(kind, lambda _connection, _request: answer) as server:
         peer = await Peer.connect(server.port)
         assert await peer.ask(b"fetch") == b"all"
@@ -102,7 +102,7 @@ async def test_an_empty_slice_and_empty_bytes_send_nothing(kind: str, log_file: 
 
 async def test_a_slice_may_stand_alone(kind: str, tmp_path: Path) -> None:
     file = OsFile(tmp_path / "frames", frame(b"x" * 100_000))
-    answer = [Slice(file, 0, 100_004)]
+    answer: list[Part] = [FileSlice(file, 0, 100_004)]
     async with serving(kind, lambda _connection, _request: answer) as server:
         peer = await Peer.connect(server.port)
         assert await peer.ask(b"fetch") == b"x" * 100_000

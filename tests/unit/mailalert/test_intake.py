@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy.exc import OperationalError
 from tests.support.waiting import eventually
@@ -21,7 +22,7 @@ from moldau.model import TopicPartition
 PLACE = TopicPartition("alerts", 0)
 
 
-def incoming(offset: int, **more: int) -> Incoming:
+def incoming(offset: int, **more: Any) -> Incoming:
     return Incoming("alerts", 0, offset, Alert("disk full", f"body {offset}", **more))
 
 

@@ -17,13 +17,17 @@ from moldau.net.frames import MIB, BufferPool
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 
 
+class ServedTransport(MemoryTransport):
+    receiver: ServerConnection
+
+
 def connect(
     handler: Handler,
     *,
     limits: ConnectionLimits | None = None,
     on_close: Callable[[ServerConnection], object] | None = None,
-) -> MemoryTransport:
-    return MemoryTransport(
+) -> ServedTransport:
+    return ServedTransport(
         ServerConnection(
             handler, pool=BufferPool(), log_limiter=no_log(), limits=limits, on_close=on_close
         )
@@ -228,8 +232,8 @@ def test_too_many_unanswered_requests_stop_the_reading() -> None:
         handler.complete(body)
         transport.run()
         assert handler.executed == bodies[: number + 4]
-    assert transport.reading
     assert transport.answers == bodies
+    assert transport.reading
 
 
 def test_too_many_bytes_behind_a_parked_answer_stop_the_reading() -> None:
@@ -252,8 +256,8 @@ def test_large_answers_completed_out_of_turn_stop_the_reading_too() -> None:
     assert not transport.reading
     handler.complete(b"wait 1")
     transport.run()
-    assert transport.reading
     assert transport.answers == [b"wait 1", b"x" * 2000]
+    assert transport.reading
 
 
 def test_no_request_is_executed_while_the_peer_does_not_take_its_answers() -> None:
@@ -280,8 +284,8 @@ def test_requests_beyond_the_turn_wait_for_the_next_one() -> None:
     assert handler.executed == [b"a", b"b", b"c", b"d"]
     transport.run_soon()
     assert handler.executed == bodies
-    assert transport.reading
     assert transport.answers == bodies
+    assert transport.reading
 
 
 def test_requests_that_wait_for_their_turn_survive_other_connections_traffic() -> None:
@@ -447,7 +451,7 @@ def test_an_answer_that_cannot_be_written_closes_the_connection(
     def broken(_parts: object) -> None:
         raise TypeError("not a part")
 
-    transport.write = broken  # type: ignore[method-assign]
+    transport.write = broken  # type: ignore[assignment]
     transport.receive(frame(b"a"))
     pending.complete([frame(b"")])
     transport.run()

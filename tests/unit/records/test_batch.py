@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ from moldau.records.record import Record
 RECORDS = [Record(0, 1000, b"k", b"v"), Record(1, 1005, None, b"w"), Record(2, 990, b"x", None)]
 
 
-def batch(**fields: int) -> bytearray:
+def batch(**fields: Any) -> bytearray:
     return build_batch(RECORDS, **fields)
 
 

@@ -87,7 +87,9 @@ def test_a_parked_fetch_does_nothing_until_its_time_is_up(clock: ManualClock) ->
     clock.advance(0.499)
     assert reader.attempts == 0
     clock.advance(0.001)
-    assert reader.answers == [(pytest.approx(0.5), 0, True)]
+    ((waited, size, timed_out),) = reader.answers
+    assert waited == pytest.approx(0.5)
+    assert (size, timed_out) == (0, True)
     assert (partition.parked, clock.pending) == (0, 0)
 
 

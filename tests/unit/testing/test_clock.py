@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moldau.testing.clock import ManualClock
 
 
@@ -15,8 +17,12 @@ def test_time_moves_only_when_it_is_moved() -> None:
 def test_calls_run_in_the_order_of_their_times_and_of_their_making() -> None:
     clock = ManualClock()
     order: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        order.append((name, clock.monotonic()))
+
     for name, delay in (("late", 2.0), ("first", 1.0), ("second", 1.0), ("never", 9.0)):
-        clock.call_later(delay, lambda name=name: order.append((name, clock.monotonic())))
+        clock.call_later(delay, partial(note, name))
     clock.advance(3.0)
     assert order == [("first", 1.0), ("second", 1.0), ("late", 2.0)]
     assert clock.pending == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.wire.kio_strategies import few_examples, kio_bytes, messages, with_frame
 
 from moldau.errors import ErrorCode
+from moldau.machine.disk import FileSlice
+from moldau.machine.network import Part
 from moldau.model import NO_TOPIC_ID, Node
+from moldau.testing.disk import MemoryDisk
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 from moldau.wire.fetch import (
@@ -32,13 +35,6 @@ from moldau.wire.schema import message_class
 
 VERSIONS = range(OLDEST, NEWEST + 1)
 NO_KRAFT_TAGS = {"replica_directory_id": None, "high_watermark": 2**63 - 1}
-
-
-@dataclass
-class Slice:
-    """Stands for a part of a log file."""
-
-    size: int
 
 
 def topic_id_of(topic: Any) -> Any:
@@ -99,8 +95,8 @@ def without_kraft_tags(message: Any) -> Any:
 def pair(value: Any, *names: str) -> tuple[int, int] | None:
     if value is None:
         return None
-    found = tuple(getattr(value, name) for name in names)
-    return None if found == (-1, -1) else found  # type: ignore[return-value]
+    first, second = (getattr(value, name) for name in names)
+    return None if (first, second) == (-1, -1) else (first, second)
 
 
 def answer_of(part: Any) -> FetchedPartition:
@@ -198,7 +194,8 @@ def test_large_and_file_records_stay_parts_of_their_own(
     version: int, sizes: list[int], in_file: bool
 ) -> None:
     data = [bytes([n]) * size for n, size in enumerate(sizes)]
-    records = [Slice(len(each)) for each in data] if in_file else data
+    file = MemoryDisk().open("log", create=True)
+    records: list[Part] = [FileSlice(file, 0, len(each)) if in_file else each for each in data]
     topics = [
         (f"t{n}", NO_TOPIC_ID, [FetchedPartition(n, 0, 9, 9, 0, [], -1, each)])
         for n, each in enumerate(records)

@@ -143,7 +143,7 @@ def test_old_leave_group_answer_tells_the_members_error(
 ) -> None:
     cls: Any = newest_class(ApiKey.LEAVE_GROUP, "response")
     entity: Any = next(spec.entity for spec in fields_of(cls) if spec.name == "members")
-    members = ()
+    members: tuple[Any, ...] = ()
     if member is not None:
         members = (entity(member_id="m", group_instance_id=None, error_code=member),)
     response = cls(throttle_time=0, error_code=top, members=members)

@@ -58,7 +58,8 @@ def without_dropped_fields(api: ApiKey, direction: Direction, message: Any) -> A
 
 def _reset(message: Any, names: frozenset[str]) -> Any:
     changes: dict[str, Any] = {}
-    for spec in fields_of(type(message)):
+    kind: Any = type(message)
+    for spec in fields_of(kind):
         value = getattr(message, spec.name)
         if spec.name in names:
             changes[spec.name] = spec.default
@@ -120,7 +121,8 @@ def check_newest_shape(api: ApiKey, direction: Direction, data: st.DataObject) -
         assert correlation_id == 77
         assert encode_response(api, version, 77, seen) == expected
     assert type(seen) is newest_class(api, direction)
-    for spec in fields_of(type(seen)):
+    kind: Any = type(seen)
+    for spec in fields_of(kind):
         if spec.entity is not None and spec.is_array and getattr(seen, spec.name):
             assert type(getattr(seen, spec.name)[0]) is spec.entity
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import signal
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -89,9 +87,7 @@ class Listener:
 
     async def _run(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, self._inner.stop)
+            self._inner._machine.signals.on_stop(self._inner.stop)
         await self._inner.run()
 
     def _run_in_thread(self) -> None:

@@ -7,10 +7,8 @@ cluster, ``server.properties`` with its overrides, and defaults. A ``BrokerConfi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -26,6 +24,7 @@ from moldau.config.values.endpoints import (
     open_endpoints,
 )
 from moldau.config.values.server_properties import (
+    FilePath,
     ignored_keys,
     read_server_properties,
     unknown_keys,
@@ -66,7 +65,7 @@ class BrokerConfig(BrokerOptions):
     @classmethod
     def load(
         cls,
-        source: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        source: FilePath | Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> BrokerConfig:
         """Settings from a ``server.properties`` file or a mapping, with overrides on top.
@@ -78,7 +77,7 @@ class BrokerConfig(BrokerOptions):
         elif isinstance(source, Mapping):
             settings = dict(source)
         else:
-            settings = read_server_properties(Path(source))
+            settings = read_server_properties(source)
         settings.update(overrides or {})
         return cls(settings)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from pathlib import Path
+from typing import TypeAlias
 
 from moldau.config.option import ConfigError
 from moldau.config.options.broker import BrokerOptions
@@ -11,10 +13,12 @@ from moldau.config.options.ignored import is_ignored, replacements
 from moldau.config.options.topic import TopicOptions
 from moldau.config.properties import decode_properties, parse_properties
 
+FilePath: TypeAlias = str | PathLike[str]
 
-def read_server_properties(path: Path) -> dict[str, str]:
+
+def read_server_properties(path: FilePath) -> dict[str, str]:
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror or error}") from None
     return parse_properties(decode_properties(data))

@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from moldau.machine.disk import Buffer, DiskUsage
@@ -199,6 +200,9 @@ class OsDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def absolute(self, path: str) -> str:
+        return str(Path(path).absolute())
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -70,7 +70,7 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_changed() -
     assert script.step() == []
     script.member.subscribe(["t"])
     first = script.beat([0, 1])
-    assert (first.epoch, first.topics, first.owned, first.full) == (0, {"t"}, {}, True)
+    assert (first.epoch, first.topics, first.owned, first.full) == (0, frozenset({"t"}), {}, True)
     assert script.member.owned == set()
     script.carry_out(CallbackKind.ASSIGNED)
     assert script.member.owned == set(P[:2])
@@ -89,7 +89,7 @@ def test_after_a_lost_answer_everything_is_told_so_that_the_assignment_comes_aga
     script.fail(ErrorCode.NOT_COORDINATOR)
     script.now += INTERVAL
     again = script.beat([0, 1, 2])
-    assert (again.topics, again.owned, again.full) == ({"t"}, {ID: (0, 1)}, True)
+    assert (again.topics, again.owned, again.full) == (frozenset({"t"}), {ID: (0, 1)}, True)
     script.carry_out(CallbackKind.ASSIGNED)
     assert script.member.owned == set(P[:3])
     assert not script.beat().full
@@ -125,7 +125,7 @@ def test_partitions_are_given_up_before_that_is_acknowledged() -> None:
     script.now += INTERVAL
     script.beat([0])
     (revoked, assigned) = [action for action in script.step() if isinstance(action, CallBack)]
-    assert (revoked.kind, revoked.partitions) == (CallbackKind.REVOKED, set(P[1:3]))
+    assert (revoked.kind, revoked.partitions) == (CallbackKind.REVOKED, frozenset(P[1:3]))
     script.now += INTERVAL
     while_busy = script.beat()
     assert while_busy.owned is None, "nothing is said before it is done"
@@ -181,7 +181,7 @@ def test_a_fenced_member_loses_everything_and_joins_again(code: ErrorCode) -> No
     (callback,) = script.carry_out(CallbackKind.LOST)
     assert callback.partitions == set(P[:2])
     again = script.beat([])
-    assert (again.epoch, again.topics, again.owned) == (0, {"t"}, {})
+    assert (again.epoch, again.topics, again.owned) == (0, frozenset({"t"}), {})
 
 
 def test_what_is_assigned_while_being_fenced_is_lost_too() -> None:
@@ -202,7 +202,7 @@ def test_an_answer_that_never_came_is_asked_for_with_everything() -> None:
     assert script.step() == []
     script.now = script.member.wake_at()
     again = script.beat()
-    assert (again.epoch, again.topics, again.owned) == (2, {"t"}, {ID: (0,)})
+    assert (again.epoch, again.topics, again.owned) == (2, frozenset({"t"}), {ID: (0,)})
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.UNRELEASED_INSTANCE_ID])
@@ -210,8 +210,9 @@ def test_errors_that_stay_are_the_users(code: ErrorCode) -> None:
     script = Script()
     script.member.subscribe(["t"])
     script.fail(code)
-    assert script.member.state is ConsumerState.FAILED
-    assert script.member.failure is not None
+    state, failure = script.member.state, script.member.failure
+    assert state is ConsumerState.FAILED
+    assert failure is not None
     assert script.step() == []
     script.member.subscribe(["t"])
     assert script.member.failure is None
@@ -247,7 +248,7 @@ def test_a_new_subscription_is_told_at_once() -> None:
     script = Script()
     script.settle(0)
     script.member.subscribe(["t", "u"])
-    assert script.beat().topics == {"t", "u"}
+    assert script.beat().topics == frozenset({"t", "u"})
 
 
 def test_a_pattern_goes_to_the_coordinator() -> None:

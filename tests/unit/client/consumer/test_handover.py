@@ -142,7 +142,7 @@ async def test_room_that_a_poll_in_another_thread_made_is_used() -> None:
     steps: list[float] = []
     core.start = lambda: None  # type: ignore[method-assign]  # the background would step as well
     core.fetcher._short_of_room = True
-    core.fetcher.step = steps.append  # type: ignore[method-assign]
+    core.fetcher.step = steps.append  # type: ignore[assignment]
     assert not await consumer.poll(0)
     assert steps
     await consumer.close()

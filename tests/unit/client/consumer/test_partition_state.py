@@ -78,11 +78,11 @@ def test_only_a_newer_leader_is_asked_and_only_about_something() -> None:
 
 def test_paused_and_leaving_partitions_give_nothing() -> None:
     state = in_state(FetchState.FETCHING)
-    assert state.deliverable
+    before = state.deliverable
     state.paused = True
-    assert not state.deliverable
+    paused = state.deliverable
     state.paused, state.pending_revocation = False, True
-    assert not state.deliverable
+    assert (before, paused, state.deliverable) == (True, False, False)
 
 
 class Reader:
@@ -197,8 +197,11 @@ def test_an_iteration_moves_the_position_record_by_record() -> None:
 def test_a_record_that_was_not_dealt_with_is_taken_back() -> None:
     reader = Reader()
     iteration = reader.iterate(1)
-    (record,) = (record for record in iteration if not iteration.take_back(record))
-    assert record.offset == 100
+    offsets = []
+    for record in iteration:
+        offsets.append(record.offset)
+        iteration.take_back(record)
+    assert offsets == [100]
     assert reader.state.position == Position(100)
 
 

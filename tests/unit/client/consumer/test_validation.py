@@ -132,7 +132,7 @@ async def test_what_was_taken_meanwhile_is_asked_about_as_well(
 
     monkeypatch.setattr(position_lookups, "epoch_ends", epoch_ends)
     await script.lookups._validate({PARTITION: script.state})
-    assert script.state.fetch_state is FetchState.AWAIT_VALIDATION
+    before = script.state.fetch_state
     await script.validate(monkeypatch, (3, 105))
-    assert script.state.fetch_state is FetchState.FETCHING
+    assert (before, script.state.fetch_state) == (FetchState.AWAIT_VALIDATION, FetchState.FETCHING)
     assert script.state.position == Position(105, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -24,9 +25,12 @@ P = TopicPartition("photos", 0)
 def records_of(
     codec: Chunking, value: bytes | None, key: bytes = b"k", headers: tuple[Header, ...] = ()
 ) -> list[ConsumerRecord]:
-    parts = codec.encode("photos", value, headers, this_machine()) or [(value, list(headers))]
+    parts: Sequence[tuple[bytes | None, Sequence[Header]]] = codec.encode(
+        "photos", value, headers, this_machine()
+    )
     return [
-        ConsumerRecord("photos", 0, 0, 1000, key=key, value=v, headers=tuple(h)) for v, h in parts
+        ConsumerRecord("photos", 0, 0, 1000, key=key, value=v, headers=tuple(h))
+        for v, h in parts or [(value, headers)]
     ]
 
 
@@ -230,7 +234,7 @@ def test_any_interleaving_and_any_crash(values: list[bytes], seed: int, chunk_si
     rng = random.Random(seed)
     codec = Chunking(threshold=4, chunk_size=chunk_size)
     queues = [records_of(codec, value, b"%d" % n) for n, value in enumerate(values)]
-    log = []
+    log: list[ConsumerRecord] = []
     while any(queues):
         queue = rng.choice([queue for queue in queues if queue])
         log.append(at(queue.pop(0), len(log)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -41,14 +42,15 @@ def test_flags_inside_of_a_pattern_are_refused() -> None:
         read_topics(re.compile("(?i)orders"))
 
 
+SETTINGS: dict[str, Any] = {"bootstrap_servers": "localhost:9092", "group_id": "g"}
+
+
 def test_what_is_wrong_is_said_before_it_starts() -> None:
-    settings = {"bootstrap_servers": "localhost:9092", "group_id": "g"}
     with pytest.raises(ConfigError, match="did you mean 'concurrency'"):
-        Listener("orders", print, concurency=2, **settings)
+        Listener("orders", print, concurency=2, **SETTINGS)
     with pytest.raises(ConfigError, match="a function that takes a record"):
-        Listener("orders", None, **settings)  # type: ignore[arg-type]
+        Listener("orders", None, **SETTINGS)  # type: ignore[arg-type]
 
 
 def test_a_listener_says_what_it_listens_to() -> None:
-    settings = {"bootstrap_servers": "localhost:9092", "group_id": "g"}
-    assert repr(Listener("orders", print, **settings)) == "<Listener of ['orders'] in group 'g'>"
+    assert repr(Listener("orders", print, **SETTINGS)) == "<Listener of ['orders'] in group 'g'>"

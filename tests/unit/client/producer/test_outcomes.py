@@ -241,8 +241,9 @@ def test_a_retry_that_would_be_too_late_is_not_made() -> None:
     batch = bench.take()
     bench.now += 31
     bench.refused(batch, ErrorCode.NETWORK_EXCEPTION)
-    assert isinstance(delivery.exception(), DeliveryTimeoutError)
-    assert isinstance(delivery.exception().__cause__, KafkaError)
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, KafkaError)
 
 
 def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:

@@ -65,8 +65,8 @@ def test_an_abortable_error_can_be_left_by_aborting() -> None:
     machine = in_transaction()
     machine.failed(KafkaError(ErrorCode.INVALID_RECORD, "first"))
     machine.failed(KafkaError(ErrorCode.INVALID_RECORD, "second"))
-    assert machine.state is S.ABORTABLE_ERROR
-    refusal = machine.refusal
+    state, refusal = machine.state, machine.refusal
+    assert state is S.ABORTABLE_ERROR
     assert isinstance(refusal, TransactionAbortableError)
     assert "has to be aborted: first" in refusal.message
     machine.move(S.ABORTING)
@@ -114,10 +114,10 @@ def test_partitions_are_announced_before_batches_go() -> None:
     where = TopicPartition("t", 0)
     assert not machine.admits(where)
     assert list(machine.pending) == [where]
-    assert not machine.started
+    before = machine.started
     machine.added([where])
     assert machine.admits(where)
-    assert machine.started
+    assert (before, machine.started) == (False, True)
     machine.move(S.COMMITTING)
     assert machine.admits(where)  # what was sent before the commit still goes
     machine.ended()

@@ -101,7 +101,9 @@ def test_the_allowed_values_are_kafkas(setting: KafkaSetting) -> None:
 
 
 def test_no_setting_is_declared_twice_and_every_one_is_documented() -> None:
-    sections = [section.table for section in BrokerOptions.__bases__]
+    sections: list[dict[str, AnyOption]] = [
+        vars(section)["table"] for section in BrokerOptions.__bases__
+    ]
 
     assert len(BrokerOptions.table) == sum(len(section) for section in sections)
     for option in EVERY_OPTION:

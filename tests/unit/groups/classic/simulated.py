@@ -65,6 +65,10 @@ class Consumer:
         """Who owns a partition: a static member keeps it under another member id."""
         return self.instance_id or self.member_id
 
+    @property
+    def may_join(self) -> bool:
+        return self.phase is Phase.OUT and not self.stopped and not self.busy
+
     def tick(self) -> None:
         if self.asleep or self.stopped:
             return
@@ -76,7 +80,7 @@ class Consumer:
                 handle(answer)
         elif self.phase is Phase.IN and self.broker.now_ms >= self.next_heartbeat_ms:
             self._heartbeat()
-        if self.phase is Phase.OUT and not self.stopped and not self.busy:
+        if self.may_join:
             self._join()
 
     def _join(self) -> None:

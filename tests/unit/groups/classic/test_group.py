@@ -150,7 +150,7 @@ def test_the_subscription_is_the_union_over_the_members() -> None:
         member("b", metadata=subscription("t2", "töpic", version=3, rest=b"any later field")),
     )
     group.next_generation(1)
-    assert group.subscribed_topics == {"t1", "t2", "töpic"}
+    assert group.subscribed_topics == frozenset({"t1", "t2", "töpic"})
     assert group.is_subscribed("t1")
     assert not group.is_subscribed("t3")
 

@@ -209,6 +209,6 @@ def test_a_returned_member_may_read_other_topics(broker: Broker) -> None:
 
     pair(broker, protocols=topic(b"old"))
     broker.join(instance_id="b", protocols=topic(b"new"))
-    assert broker.group.subscribed_topics == {"old", "new"}
+    assert broker.group.subscribed_topics == frozenset({"old", "new"})
     broker.restart()
     assert broker.groups.is_subscribed(GROUP, "new")

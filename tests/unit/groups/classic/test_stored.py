@@ -60,7 +60,7 @@ def test_what_is_written_is_what_was_read(value: GroupMetadataValue) -> None:
 def test_what_members_support_is_remembered_where_it_fits_the_record() -> None:
     value = GroupMetadataValue("connect", 4, "default", "m", 77, (MEMBER,))
     group = restored(value)
-    both = (("other", b"more"), ("default", b"wants"))
+    both: tuple[tuple[str, bytes], ...] = (("other", b"more"), ("default", b"wants"))
     group.members["m"].protocols = both
     group.replay(replace(value, generation=5))
     assert group.members["m"].protocols == both

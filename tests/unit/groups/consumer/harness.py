@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1.request import (
@@ -124,7 +125,7 @@ class Harness:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
-    def join(self, member_id: str, *topics: str, **fields) -> ConsumerGroupHeartbeatResponse:
+    def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         fields.setdefault("rebalance_timeout_ms", 60_000)
         if "regex" not in fields:
             fields["topics"] = topics

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.unit.groups.consumer.harness import Harness, partitions
 
 JOIN = {"rebalance_timeout_ms": 60_000, "owned": {}}
 
 # member id, member epoch, other fields; then error code, member epoch, partitions of the answer
-CONVERSATION = [
+CONVERSATION: list[tuple[str, int, dict[str, Any], int, int, list[int] | None]] = [
     ("a", 6, {}, 69, 0, None),
     ("a", -1, {}, 69, 0, None),
     ("a", -2, {"instance_id": "i"}, 69, 0, None),

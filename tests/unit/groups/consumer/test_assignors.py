@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 import pytest
@@ -14,7 +15,11 @@ TOPICS = [UUID(int=n) for n in range(1, 6)]
 A, B, C = TOPICS[:3]
 
 
-def member(*topics: UUID, assigned=None, instance_id=None) -> MemberSpec:
+def member(
+    *topics: UUID,
+    assigned: Mapping[UUID, frozenset[int]] | None = None,
+    instance_id: str | None = None,
+) -> MemberSpec:
     return MemberSpec(frozenset(topics), assigned or {}, instance_id)
 
 
@@ -44,7 +49,7 @@ def groups(draw: st.DrawFn, same_subscriptions: bool | None = None) -> GroupSpec
     return GroupSpec(members, counts)
 
 
-def size(share) -> int:
+def size(share: Mapping[UUID, Collection[int]]) -> int:
     return sum(map(len, share.values()))
 
 

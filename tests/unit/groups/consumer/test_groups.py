@@ -11,6 +11,7 @@ from tests.unit.groups.consumer.harness import GROUP, Harness
 from moldau.errors import ErrorCode
 from moldau.groups.records import tombstone
 from moldau.outcome import Outcome
+from moldau.wire.primitives import error_from
 from moldau.wire.stored.group_records import OffsetCommitKey
 
 
@@ -40,7 +41,10 @@ def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
     assert (current.topic_name, current.partitions) == ("orders", (0, 1, 2, 3, 4, 5))
     assert (target.topic_id, target.partitions) == (h.id("orders"), (0, 1, 2))
     assert b.assignment.topic_partitions == ()
-    assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "")
+    assert (error_from(missing.error_code), missing.group_state) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "",
+    )
 
 
 def test_list_shows_state_and_type(h: Harness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitions
@@ -12,6 +13,7 @@ from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.consumer.member import MemberState
 from moldau.groups.settings import GroupSettings
+from moldau.wire.primitives import error_from
 
 EVERYTHING = frozenset(range(6))
 
@@ -43,7 +45,7 @@ def test_an_assignment_is_told_once_and_again_on_a_full_request(h: Harness) -> N
 
 def test_version_0_lets_the_coordinator_choose_a_member_id(h: Harness) -> None:
     assert h.join("", "orders", version=0).member_id == "made-0"
-    assert h.join("", "orders", version=1).error_code == ErrorCode.INVALID_REQUEST
+    assert error_from(h.join("", "orders", version=1).error_code) == ErrorCode.INVALID_REQUEST
 
 
 def test_partitions_change_hands_only_when_they_were_given_up(h: Harness) -> None:
@@ -53,7 +55,8 @@ def test_partitions_change_hands_only_when_they_were_given_up(h: Harness) -> Non
     assert joined.member_epoch == 3
     assert partitions(joined) == {}
     assert h.group.members["b"].state is MemberState.UNRELEASED_PARTITIONS
-    assert h.group.state is GroupState.RECONCILING
+    state = h.group.state
+    assert state is GroupState.RECONCILING
 
     asked = h.beat("a", 2)
     assert asked.member_epoch == 2, "it keeps its epoch until it has given up its partitions"
@@ -95,7 +98,7 @@ def test_a_silent_member_is_fenced_after_its_session(h: Harness) -> None:
     assert "a" in h.group.members
     h.pass_time(1)
     assert "a" not in h.group.members
-    assert h.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert error_from(h.beat("a", 2).error_code) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_whose_sessions_end_together_leave_one_consistent_group(h: Harness) -> None:
@@ -150,8 +153,8 @@ def test_the_rebalance_timeout_ends_when_partitions_are_given_up(h: Harness) -> 
         ({"topics": None, "regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
-def test_what_is_refused(h: Harness, fields: dict, error: ErrorCode) -> None:
-    request = {
+def test_what_is_refused(h: Harness, fields: dict[str, Any], error: ErrorCode) -> None:
+    request: dict[str, Any] = {
         "member_id": "a",
         "epoch": 0,
         "rebalance_timeout_ms": 1000,
@@ -159,7 +162,7 @@ def test_what_is_refused(h: Harness, fields: dict, error: ErrorCode) -> None:
         "topics": ("orders",),
     }
     answer = h.beat(**(request | fields))
-    assert answer.error_code == error
+    assert error_from(answer.error_code) == error
     assert answer.error_message
     assert not h.log
 
@@ -167,7 +170,7 @@ def test_what_is_refused(h: Harness, fields: dict, error: ErrorCode) -> None:
 def test_a_partition_cannot_be_owned_while_joining(h: Harness) -> None:
     owned = {h.id("orders"): frozenset({1})}
     answer = h.beat("a", 0, owned=owned, topics=("orders",), rebalance_timeout_ms=1000)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert error_from(answer.error_code) == ErrorCode.INVALID_REQUEST
 
 
 def test_wrong_epochs_are_fenced_but_the_one_before_may_be_a_lost_answer(h: Harness) -> None:
@@ -176,17 +179,19 @@ def test_wrong_epochs_are_fenced_but_the_one_before_may_be_a_lost_answer(h: Harn
     h.join("b", "orders")
     half = {orders: frozenset({0, 1, 2})}
     assert h.beat("a", 2, owned=half).member_epoch == 3
-    assert h.beat("a", 4).error_code == ErrorCode.FENCED_MEMBER_EPOCH
-    assert h.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "holds who knows what"
+    assert error_from(h.beat("a", 4).error_code) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert error_from(h.beat("a", 2).error_code) == ErrorCode.FENCED_MEMBER_EPOCH, (
+        "holds who knows what"
+    )
     too_much = h.beat("a", 2, owned={orders: EVERYTHING})
-    assert too_much.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert error_from(too_much.error_code) == ErrorCode.FENCED_MEMBER_EPOCH
     again = h.beat("a", 2, owned=half)
     assert (again.error_code, again.member_epoch) == (0, 3)
 
 
 def test_a_fenced_member_joins_again_and_keeps_what_it_had(h: Harness) -> None:
     h.join("a", "orders")
-    assert h.beat("a", 10).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert error_from(h.beat("a", 10).error_code) == ErrorCode.FENCED_MEMBER_EPOCH
     answer = h.join("a", "orders")
     assert (answer.member_epoch, partitions(answer)) == (2, {h.id("orders"): EVERYTHING})
 
@@ -196,8 +201,8 @@ def test_a_full_group_takes_no_more_members() -> None:
         GroupSettings(group_consumer_max_size=1, group_consumer_assignment_interval_ms=0), orders=6
     )
     h.join("a", "orders")
-    assert h.join("b", "orders").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert h.beat("a", 2).error_code == ErrorCode.NONE
+    assert error_from(h.join("b", "orders").error_code) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert error_from(h.beat("a", 2).error_code) == ErrorCode.NONE
 
 
 def test_assignments_of_a_group_keep_their_distance() -> None:
@@ -252,15 +257,15 @@ def test_a_static_member_comes_back_to_what_it_had(h: Harness) -> None:
     assert h.group.target == {"a2": before["a"], "b": before["b"]}
     assert h.group.members.keys() == {"a2", "b"}
     assert h.group.static_members == {"one": "a2"}
-    assert h.beat("a", 3, instance_id="one").error_code == ErrorCode.FENCED_INSTANCE_ID
-    assert h.beat("a", -1, instance_id="one").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert error_from(h.beat("a", 3, instance_id="one").error_code) == ErrorCode.FENCED_INSTANCE_ID
+    assert error_from(h.beat("a", -1, instance_id="one").error_code) == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_an_instance_id_in_use_is_not_given_away(h: Harness) -> None:
     h.join("a", "orders", instance_id="one")
     answer = h.join("b", "orders", instance_id="one")
-    assert answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert h.beat("b", 2, instance_id="two").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert error_from(answer.error_code) == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert error_from(h.beat("b", 2, instance_id="two").error_code) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_that_lost_the_answer_to_its_join_joins_again(h: Harness) -> None:
@@ -392,8 +397,8 @@ def test_a_failed_append_changes_nothing_and_is_answered(h: Harness) -> None:
     h.topic("orders", 7)
     before = repr(h.group)
     h.fail_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert h.join("b", "orders").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert h.beat("a", -1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_from(h.join("b", "orders").error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_from(h.beat("a", -1).error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     h.pass_time(45_000)
     assert repr(h.group) == before
     h.fail_with = None

@@ -12,7 +12,7 @@ from moldau.log import PartitionLog
 from moldau.log.cleaner.cleanable import Cleanable, dirtiest, find_cleanable
 from moldau.testing.disk import MemoryDisk
 
-CONFIG = TopicConfig(cleanup_policy=("compact",))
+CONFIG = TopicConfig(cleanup_policy=frozenset({"compact"}))
 HOUR_MS = 3_600_000
 FIRST_MS = NOW_MS - 10 * HOUR_MS
 

@@ -22,7 +22,9 @@ from moldau.records.errors import CorruptRecordError
 from moldau.records.reader import read_records
 from moldau.testing.disk import MemoryDisk
 
-CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, index_interval_bytes=100)
+CONFIG = TopicConfig(
+    cleanup_policy=frozenset({"compact"}), segment_bytes=1000, index_interval_bytes=100
+)
 
 
 def compact(

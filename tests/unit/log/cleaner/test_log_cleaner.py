@@ -30,7 +30,9 @@ from moldau.testing.disk import MemoryDisk
 from moldau.testing.processes import LoopProcess, LoopProcesses
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
-CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, file_delete_delay_ms=1000)
+CONFIG = TopicConfig(
+    cleanup_policy=frozenset({"compact"}), segment_bytes=1000, file_delete_delay_ms=1000
+)
 BROKER = BrokerConfig(
     {"log.cleaner.backoff.ms": "1000", "log.cleaner.dedupe.buffer.size": "2000000"}
 )
@@ -298,10 +300,10 @@ async def test_room_on_a_disk_that_was_full_for_long_is_noticed_soon(broker: Bro
 
 async def test_topics_that_are_not_compacted_are_left_alone(broker: Broker) -> None:
     log = broker.fill(A)
-    log.config = TopicConfig(cleanup_policy=("delete",), segment_bytes=1000)
+    log.config = TopicConfig(cleanup_policy=frozenset({"delete"}), segment_bytes=1000)
     await broker.cleaner.clean_all()
     assert broker.processes.tasks == []
-    log.config = TopicConfig(cleanup_policy=("compact", "delete"), segment_bytes=1000)
+    log.config = TopicConfig(cleanup_policy=frozenset({"compact", "delete"}), segment_bytes=1000)
     await broker.cleaner.clean_all()
     assert len(broker.processes.tasks) == 1
 

@@ -30,7 +30,7 @@ from moldau.testing.processes import LoopProcesses
 
 @pytest.fixture
 def log(tmp_path: Path) -> PartitionLog:
-    config = TopicConfig(cleanup_policy=("compact",), segment_bytes=10_000)
+    config = TopicConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=10_000)
     log = load_log(OsDisk(), str(tmp_path), PARTITION, config, now_ms=NOW_MS, clean=True)
     for number in range(300):
         batch = make_batch(

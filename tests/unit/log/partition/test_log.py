@@ -90,7 +90,8 @@ def test_what_does_not_fit_a_segment_is_refused(disk: MemoryDisk) -> None:
 def test_a_coordinator_may_write_several_batches_and_markers(disk: MemoryDisk) -> None:
     log = open_log(disk)
     log.append_as_leader(make_batch(2, producer_id=9, sequence=0, transactional=True), 0, NOW_MS)
-    assert log.producers.first_undecided_offset == 0
+    undecided = log.producers.first_undecided_offset
+    assert undecided == 0
     assert log.last_stable_offset(log.log_end_offset) == 0
     marker = build_end_txn_marker(
         ControlType.ABORT,

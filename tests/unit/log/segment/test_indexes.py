@@ -127,9 +127,9 @@ def test_a_full_index_says_so(disk: MemoryDisk) -> None:
     assert offsets.is_full
     # The time index keeps a slot for the entry that a roll adds.
     times.maybe_append(1, BASE)
-    assert not times.is_full
+    before = times.is_full
     times.maybe_append(2, BASE + 1)
-    assert times.is_full
+    assert (before, times.is_full) == (False, True)
     times.maybe_append(3, BASE + 2)
     assert times.count == 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 
@@ -68,7 +69,7 @@ async def connect_socket(
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 except OSError as error:
                     sock.close()
-                    failure = error
+                    failure = _in_words_of_the_system(error)
                 except BaseException:
                     sock.close()
                     raise
@@ -77,5 +78,10 @@ async def connect_socket(
     except TimeoutError:
         raise TimeoutError(f"no connection to {host}:{port} within {within:g} s") from None
     except socket.gaierror as error:
-        raise ConnectionError(f"cannot find the address of {host}: {error.strerror}") from error
+        raise ConnectionError(f"cannot find the address of {host}: {error.strerror}") from None
     raise ConnectionError(f"cannot connect to {host}:{port}: {failure}") from failure
+
+
+def _in_words_of_the_system(error: OSError) -> OSError:
+    """Event loops have words of their own for a connection that fails, each others."""
+    return OSError(error.errno, os.strerror(error.errno)) if error.errno else error
