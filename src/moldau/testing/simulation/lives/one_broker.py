@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from moldau.broker.ports import open_embedded
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.consumer import AsyncConsumer
 from moldau.errors import KafkaError
@@ -15,6 +16,7 @@ from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.check import check
 from moldau.testing.simulation.checker.history import FinalLog, History
 from moldau.testing.simulation.checker.violation import Violation
+from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import SimulationError
 from moldau.testing.simulation.lives.error_log import ProgramLog
 from moldau.testing.simulation.lives.outcome import Outcome
@@ -43,9 +45,20 @@ class OneBrokerLife:
         self.seed = seed
         self.simulation = Simulation(seed, keep_events=keep_events)
         self.simulation.loop.time_limit = LONGEST
-        self.plan: Plan = draw(self.simulation.new_random("plan"), list(Nemesis.TROUBLES))
+        self.plan: Plan = draw(
+            self.simulation.new_random("plan"),
+            list(Nemesis.TROUBLES),
+            list(Nemesis.COORDINATION_TROUBLES),
+        )
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
-        self.broker = SimulatedBroker(self.simulation, settings=self.plan.broker_settings)
+        self.ensemble = (
+            SimulatedEnsemble(self.simulation) if self.plan.remote_coordination else None
+        )
+        self.broker = SimulatedBroker(
+            self.simulation,
+            settings=self.plan.broker_settings,
+            open_coordination=open_embedded if self.ensemble is None else self.ensemble.open,
+        )
         self.partitions = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self._broken: list[Violation] = []
 
@@ -66,6 +79,8 @@ class OneBrokerLife:
         )
 
     async def _story(self) -> None:
+        if self.ensemble is not None:
+            await self.ensemble.start()
         await self.broker.start()
         await self._on_probe(self._create_topic)
         producers, readers = self._producers(), self._readers()
@@ -73,7 +88,7 @@ class OneBrokerLife:
         actors: list[Actor] = [*producers, *readers, *watchers]
         for actor in actors:
             actor.start()
-        nemesis = Nemesis(self.simulation, self.history, self.broker, actors)
+        nemesis = Nemesis(self.simulation, self.history, self.broker, actors, self.ensemble)
         await nemesis.trouble(self.plan.seconds, self.plan.troubles)
         await nemesis.heal()
         await self._ended(producers)

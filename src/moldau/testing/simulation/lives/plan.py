@@ -6,7 +6,7 @@ together differs from life to life, and none is so full of everything that nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 from typing import Any
@@ -46,10 +46,20 @@ class Plan:
     administrates: bool
     """Whether other topics come and go."""
     troubles: list[str]
+    remote_coordination: bool
+    """Whether the coordination store is elsewhere, as a ZooKeeper ensemble is."""
 
 
-def draw(random: Random, troubles: list[str]) -> Plan:
+def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) -> Plan:
     """Returns the plan of a life."""
+    plan = _draw(random, troubles)
+    if random.random() < 0.3:
+        names = random.sample(coordination_troubles, random.randrange(1, 3))
+        plan = replace(plan, remote_coordination=True, troubles=plan.troubles + names)
+    return plan
+
+
+def _draw(random: Random, troubles: list[str]) -> Plan:
     synced = random.random() < 0.5
     return Plan(
         seconds=5 + random.random() * 15,
@@ -68,6 +78,7 @@ def draw(random: Random, troubles: list[str]) -> Plan:
             "log.flush.offset.checkpoint.interval.ms": random.choice([500, 5_000, 60_000]),
             "log.flush.start.offset.checkpoint.interval.ms": random.choice([500, 60_000]),
             "log.cleaner.backoff.ms": 1_000,
+            "zookeeper.session.timeout.ms": 6_000,
         },
         topic_settings={
             "internal.segment.bytes": str(random.choice([2_000, 10_000, 1_000_000])),
@@ -79,6 +90,7 @@ def draw(random: Random, troubles: list[str]) -> Plan:
         ack_mode=random.choice([AckMode.RECORD, AckMode.BATCH]),
         administrates=random.random() < 0.5,
         troubles=random.sample(troubles, random.randrange(1, 5)),
+        remote_coordination=False,
     )
 
 
