@@ -134,6 +134,12 @@ class Nemesis:
         self._broker.node.pause(self._random.random() ** 2 * 12)
         await asyncio.sleep(self._random.random() * 2)
 
+    async def kill_children(self) -> None:
+        """The broker's cleaners, for instance, as the system does that is short of memory."""
+        if self._broker.is_running:
+            for child in self._broker.node.children.running:
+                child.kill()
+
     # Its coordination store ----------------------------------------------------------------------
 
     async def _restart_if_expelled(self) -> None:
@@ -230,6 +236,7 @@ Nemesis.TROUBLES.update(
         "crash at an operation": Nemesis.crash_at_operation,
         "clean restart": Nemesis.restart,
         "pause": Nemesis.pause,
+        "kill its children": Nemesis.kill_children,
         "slow disk": Nemesis.slow_disk,
         "full disk": Nemesis.full_disk,
         "failing disk": Nemesis.failing_disk,

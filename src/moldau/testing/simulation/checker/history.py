@@ -44,6 +44,7 @@ class Send:
     idempotent: bool
     ordered: bool
     """Whether the producer promises to keep the order: idempotent, or one request at a time."""
+    key: bytes | None = None
     fate: Fate = Fate.UNKNOWN
     settled_at: float = 0.0
     heard_at: float = 0.0
@@ -182,6 +183,8 @@ class History:
     """Whether the broker syncs before it acknowledges (``flush.messages=1``)."""
     deletes_records: bool = False
     """Whether somebody deletes old records: retention, or a client."""
+    compacted: set[str] = field(default_factory=set)
+    """Topics of which only the last record of every key is kept."""
 
     def may_have_lost(self, heard_at: float) -> bool:
         """Whether a power cut since then may have taken something that was not synced."""

@@ -51,6 +51,8 @@ class OneBrokerLife:
             list(Nemesis.COORDINATION_TROUBLES),
         )
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
+        if self.plan.compacted:
+            self.history.compacted.add(TOPIC)
         self.ensemble = (
             SimulatedEnsemble(self.simulation) if self.plan.remote_coordination else None
         )

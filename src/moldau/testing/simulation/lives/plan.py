@@ -48,6 +48,8 @@ class Plan:
     troubles: list[str]
     remote_coordination: bool
     """Whether the coordination store is elsewhere, as a ZooKeeper ensemble is."""
+    compacted: bool
+    """Whether of the topic only the last record of every key is kept."""
 
 
 def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) -> Plan:
@@ -56,6 +58,13 @@ def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) 
     if random.random() < 0.3:
         names = random.sample(coordination_troubles, random.randrange(1, 3))
         plan = replace(plan, remote_coordination=True, troubles=plan.troubles + names)
+    if random.random() < 0.25:
+        compacting = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": random.choice(["0.01", "0.5"]),
+            "internal.segment.bytes": "2000",
+        }
+        plan = replace(plan, compacted=True, topic_settings=plan.topic_settings | compacting)
     return plan
 
 
@@ -91,6 +100,7 @@ def _draw(random: Random, troubles: list[str]) -> Plan:
         administrates=random.random() < 0.5,
         troubles=random.sample(troubles, random.randrange(1, 5)),
         remote_coordination=False,
+        compacted=False,
     )
 
 
