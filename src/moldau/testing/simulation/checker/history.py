@@ -195,3 +195,20 @@ class History:
         if self.synced_always:
             return []
         return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
+
+    def is_compacted(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.compacted
+
+    def last_offsets(self, log: FinalLog) -> dict[bytes | None, int]:
+        """Returns the last offset of every key."""
+        return {
+            self.sends[record].key: offset
+            for offset, record in log.records
+            if record is not None and record in self.sends
+        }
+
+    def lasting_offsets(self, log: FinalLog) -> list[int]:
+        """Returns the offsets of the records that whoever reads later must still be given."""
+        if self.is_compacted(log.partition):
+            return sorted(self.last_offsets(log).values())
+        return [offset for offset, _ in log.records]

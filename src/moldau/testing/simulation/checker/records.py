@@ -78,7 +78,7 @@ def _holes(history: History, log: FinalLog) -> Iterator[Violation]:
     Where compaction takes records it leaves holes, and the rest in its order.
     """
     expected = log.start_offset if history.deletes_records else 0
-    compacted = log.partition.topic in history.compacted
+    compacted = history.is_compacted(log.partition)
     for offset in [*(offset for offset, _ in log.records), log.end_offset]:
         if offset < expected if compacted else offset != expected:
             yield Violation(
@@ -215,13 +215,7 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
 
 def _newest(history: History, log: FinalLog) -> dict[bytes | None, int]:
     """Returns the last offset of every key, before which compaction may have taken records."""
-    if log.partition.topic not in history.compacted:
-        return {}
-    return {
-        history.sends[record].key: offset
-        for offset, record in log.records
-        if record is not None and record in history.sends
-    }
+    return history.last_offsets(log) if history.is_compacted(log.partition) else {}
 
 
 def _may_have_gone(history: History, log: FinalLog, offset: int, heard_at: float) -> bool:

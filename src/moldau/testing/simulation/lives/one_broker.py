@@ -228,7 +228,7 @@ class OneBrokerLife:
             group: {
                 (log.partition, offset)
                 for log in self.history.final_logs.values()
-                for offset, _ in log.records
+                for offset in self.history.lasting_offsets(log)
             }
             for group in groups
         }

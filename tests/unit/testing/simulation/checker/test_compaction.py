@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.testing.simulation.checker.told import Told
 
+from moldau.testing.simulation.checker.offsets import UNREAD
 from moldau.testing.simulation.checker.records import (
     DOUBLED,
     GONE,
@@ -113,3 +114,36 @@ def test_elsewhere_a_later_record_of_the_key_is_no_excuse() -> None:
     last = told.sent(1, 1, acked=2.0, key=b"a")
     told.left(last, offsets=[1])
     assert told.broken == [HOLE, LOST]
+
+
+# Committed offsets -------------------------------------------------------------------------------
+
+
+def test_what_may_go_need_not_be_given_to_anybody(told: Told) -> None:
+    first = told.sent(0, 0, acked=2.0, key=b"a")
+    last = told.sent(1, 1, acked=2.0, key=b"a")
+    told.left(first, last)
+    told.seen(last, 1, at=5.0)
+    told.commit(2, 5.0, 5.1)
+    told.committed(2, 6.0)
+    assert told.broken == []
+
+
+def test_the_last_record_of_a_key_is_given_before_it_is_committed(told: Told) -> None:
+    first = told.sent(0, 0, acked=2.0, key=b"a")
+    last = told.sent(1, 1, acked=2.0, key=b"a")
+    told.left(first, last)
+    told.seen(first, 0, at=5.0)
+    told.commit(2, 5.0, 5.1)
+    told.committed(2, 6.0)
+    assert told.broken == [UNREAD]
+
+
+def test_who_has_read_what_is_gone_now_may_have_committed_behind_it(told: Told) -> None:
+    first = told.sent(0, 0, acked=2.0, key=b"a")
+    last = told.sent(9, 9, acked=9.0, key=b"a")
+    told.left(last, offsets=[9])
+    told.seen(first, 0, at=5.0)
+    told.commit(3, 5.0, 5.1)
+    told.committed(3, 6.0)
+    assert told.broken == []
