@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -233,11 +234,8 @@ class RemoteSession:
     async def close(self) -> None:
         self._listeners.clear()
         if self._connected.is_set() and not self._ended:
-            try:
+            with suppress(_BrokenError, SessionExpiredError):  # the store will miss it, or does
                 await self._send(lambda session, _: session.close())
-            except _BrokenError:
-                pass  # the store will miss it
-            else:
                 self._over_at_store = True
         self._end()
 
