@@ -23,7 +23,7 @@ from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.simulation import Simulation
 
-MOMENTS = 24
+MOMENTS = 10
 """So many breaks of whatever is done: on the way there, at the store, on the way back."""
 
 

@@ -145,6 +145,14 @@ class TopicSight(NamedTuple):
     told_at: float
 
 
+class Deletion(NamedTuple):
+    """Records that an administrator asked to be deleted: all before an offset."""
+
+    partition: TopicPartition
+    offset: int
+    at: float
+
+
 class Crash(NamedTuple):
     at: float
     node: str
@@ -181,8 +189,9 @@ class History:
     """Groups whose members note each of their commits."""
     synced_always: bool = False
     """Whether the broker syncs before it acknowledges (``flush.messages=1``)."""
-    deletes_records: bool = False
-    """Whether somebody deletes old records: retention, or a client."""
+    retention: bool = False
+    """Whether brokers delete old records by themselves."""
+    deletions: list[Deletion] = field(default_factory=list)
     compacted: set[str] = field(default_factory=set)
     """Topics of which only the last record of every key is kept."""
 
@@ -195,6 +204,13 @@ class History:
         if self.synced_always:
             return []
         return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
+
+    def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether somebody may have deleted a record because it was old."""
+        return self.retention or any(
+            deletion.partition == partition and offset < deletion.offset
+            for deletion in self.deletions
+        )
 
     def is_compacted(self, partition: TopicPartition) -> bool:
         return partition.topic in self.compacted

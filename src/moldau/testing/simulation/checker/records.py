@@ -77,7 +77,8 @@ def _holes(history: History, log: FinalLog) -> Iterator[Violation]:
 
     Where compaction takes records it leaves holes, and the rest in its order.
     """
-    expected = log.start_offset if history.deletes_records else 0
+    begins = log.start_offset
+    expected = begins if begins and history.may_be_deleted(log.partition, begins - 1) else 0
     compacted = history.is_compacted(log.partition)
     for offset in [*(offset for offset, _ in log.records), log.end_offset]:
         if offset < expected if compacted else offset != expected:
@@ -148,10 +149,10 @@ def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violat
         if send.fate is not Fate.DONE or send.acks == 0:
             continue
         if send.offset < 0:
-            if send.key not in newest:
+            if send.key not in newest and not history.may_be_deleted(log.partition, 0):
                 yield from _without_offset(history, send, stored)
             continue
-        if send.offset < log.start_offset and history.deletes_records:
+        if _is_deleted(history, log, send.offset):
             continue
         found = at.get(send.offset)
         if found == send.id:
@@ -196,7 +197,7 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
     newest = _newest(history, log)
     for sight in sights:
         send = None if sight.id is None else history.sends.get(sight.id)
-        if send is None or (sight.offset < log.start_offset and history.deletes_records):
+        if send is None or _is_deleted(history, log, sight.offset):
             continue
         if sight.offset not in at and newest.get(send.key, -1) > sight.offset:
             continue
@@ -211,6 +212,10 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
                 log.partition,
                 sight.at,
             )
+
+
+def _is_deleted(history: History, log: FinalLog, offset: int) -> bool:
+    return offset < log.start_offset and history.may_be_deleted(log.partition, offset)
 
 
 def _newest(history: History, log: FinalLog) -> dict[bytes | None, int]:

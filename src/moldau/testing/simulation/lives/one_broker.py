@@ -14,7 +14,13 @@ from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.check import check
-from moldau.testing.simulation.checker.history import FinalLog, History
+from moldau.testing.simulation.checker.history import (
+    Fate,
+    FinalLog,
+    History,
+    TopicAction,
+    TopicChange,
+)
 from moldau.testing.simulation.checker.violation import Violation
 from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import SimulationError
@@ -35,6 +41,8 @@ STUCK: Final = "no progress although nothing is wrong any more"
 TOPIC: Final = "orders"
 PATIENCE: Final = 120.0
 """Virtual seconds within which everything must have come right after the last trouble."""
+RETENTION_PATIENCE: Final = 5.0
+"""Virtual seconds within which a broker has deleted what is too old."""
 LONGEST: Final = 3_600.0
 
 
@@ -51,6 +59,7 @@ class OneBrokerLife:
             list(Nemesis.COORDINATION_TROUBLES),
         )
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
+        self.history.retention = self.plan.retention
         if self.plan.compacted:
             self.history.compacted.add(TOPIC)
         self.ensemble = (
@@ -94,6 +103,8 @@ class OneBrokerLife:
         await nemesis.trouble(self.plan.seconds, self.plan.troubles)
         await nemesis.heal()
         await self._ended(producers)
+        if self.plan.retention:
+            await asyncio.sleep(RETENTION_PATIENCE)
         await self._on_probe(self._read_all)
         await self._caught_up(
             dict.fromkeys(actor.group for actor in readers if not isinstance(actor, ReadingActor))
@@ -165,6 +176,9 @@ class OneBrokerLife:
             self.broker.bootstrap_servers,
             topics=["extra-1", "extra-2"] if self.plan.administrates else [],
             groups=[role.value for role in self.plan.roles if role is not Role.READER],
+            main=self.partitions,
+            tuned=self.plan.tuned,
+            deletes=self.plan.deletes,
         )
 
     # What a client that nobody troubles does -----------------------------------------------------
@@ -183,8 +197,13 @@ class OneBrokerLife:
         admin = AsyncAdmin(machine=machine, bootstrap_servers=self.broker.bootstrap_servers)
         async with admin:
             topic = NewTopic(TOPIC, self.plan.partitions, configs=self.plan.topic_settings)
+            creation = TopicChange(
+                TopicAction.CREATE, TOPIC, self.plan.partitions, self.simulation.time
+            )
+            self.history.topic_changes.append(creation)
             (outcome,) = await admin.create_topics([topic])
             outcome.get()
+            creation.fate, creation.settled_at = Fate.DONE, self.simulation.time
 
     async def _read_all(self, machine: Machine) -> None:
         """Read every partition from its start to its end."""

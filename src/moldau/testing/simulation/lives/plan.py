@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from moldau.client.listener import AckMode
+from moldau.testing.simulation.load.administrating import TUNED
 
 
 class Role(Enum):
@@ -50,6 +51,12 @@ class Plan:
     """Whether the coordination store is elsewhere, as a ZooKeeper ensemble is."""
     compacted: bool
     """Whether of the topic only the last record of every key is kept."""
+    deletes: bool
+    """Whether an administrator deletes records."""
+    retention: bool
+    """Whether the broker deletes old records."""
+    tuned: list[str]
+    """The settings of the topic that are changed while it is in use."""
 
 
 def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) -> Plan:
@@ -65,6 +72,15 @@ def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) 
             "internal.segment.bytes": "2000",
         }
         plan = replace(plan, compacted=True, topic_settings=plan.topic_settings | compacting)
+    elif random.random() < 0.2:
+        plan = replace(plan, deletes=True)
+    elif random.random() < 0.1:
+        limit = {"retention.bytes": "4000", "internal.segment.bytes": "2000"}
+        plan = replace(plan, retention=True, topic_settings=plan.topic_settings | limit)
+    if plan.administrates and random.random() < 0.5:
+        # A topic that is synced by the broker's setting stays so.
+        names = [name for name in TUNED if name != "flush.messages" or not plan.synced]
+        plan = replace(plan, tuned=random.sample(names, 2))
     return plan
 
 
@@ -87,6 +103,8 @@ def _draw(random: Random, troubles: list[str]) -> Plan:
             "log.flush.offset.checkpoint.interval.ms": random.choice([500, 5_000, 60_000]),
             "log.flush.start.offset.checkpoint.interval.ms": random.choice([500, 60_000]),
             "log.cleaner.backoff.ms": 1_000,
+            "log.retention.check.interval.ms": 1_000,
+            "log.initial.task.delay.ms": 1_000,
             "zookeeper.session.timeout.ms": 6_000,
         },
         topic_settings={
@@ -101,6 +119,9 @@ def _draw(random: Random, troubles: list[str]) -> Plan:
         troubles=random.sample(troubles, random.randrange(1, 5)),
         remote_coordination=False,
         compacted=False,
+        deletes=False,
+        retention=False,
+        tuned=[],
     )
 
 

@@ -8,6 +8,7 @@ from moldau.testing.simulation.checker.history import (
     Commit,
     CommittedOffset,
     Crash,
+    Deletion,
     Fate,
     FinalLog,
     History,
@@ -29,7 +30,7 @@ class Told:
     def __init__(
         self, *, synced: bool = False, deletes: bool = False, compacts: bool = False
     ) -> None:
-        self.history = History(lambda: 0.0, synced_always=synced, deletes_records=deletes)
+        self.history = History(lambda: 0.0, synced_always=synced, retention=deletes)
         if compacts:
             self.history.compacted.add(PARTITION.topic)
         self.history.noting_groups.add("group")
@@ -78,6 +79,10 @@ class Told:
         self, record: RecordId | None, offset: int, *, at: float = 5.0, group: str = "group"
     ) -> None:
         self.history.sights.append(Sight(at, "reader", group, PARTITION, offset, record))
+
+    def deleted(self, before: int, at: float = 3.0) -> None:
+        """Somebody asked for it."""
+        self.history.deletions.append(Deletion(PARTITION, before, at))
 
     def crash(self, at: float, *, power: bool = True) -> None:
         self.history.crashes.append(Crash(at, "broker", power))
