@@ -345,6 +345,7 @@ def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettin
         default_replication_factor=config.default_replication_factor,
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
+        session_timeout_ms=config.value(BrokerConfig.zookeeper_session_timeout_ms),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,

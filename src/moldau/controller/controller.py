@@ -3,7 +3,8 @@
 Every broker runs one. The first to create the ephemeral node /controller is in charge; the others
 watch that node and stand again when it goes. All that a controller does runs on one queue, in
 order: watch callbacks only post to it. Losing the session ends the office at once; so does finding,
-on any write, that the controller epoch has moved on.
+on any write, that the controller epoch has moved on. A write of which nobody knows whether it was
+made ends the office too: the next one, this broker's own perhaps, reads what there is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -41,6 +42,7 @@ from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination import cluster, paths, znodes
 from moldau.coordination.errors import (
     BadVersionError,
+    ConnectionLostError,
     CoordinationError,
     NodeExistsError,
     NoNodeError,
@@ -48,6 +50,7 @@ from moldau.coordination.errors import (
     StoreUnavailableError,
 )
 from moldau.coordination.event_queue import EventQueue, QueueClosedError
+from moldau.coordination.registration import register
 from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
@@ -55,6 +58,9 @@ from moldau.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_REGISTRATION_PATIENCE: Final = 1.5
+"""Session timeouts for which a broker waits for what its earlier life has registered to go."""
 
 
 class _Office(NamedTuple):
@@ -141,14 +147,14 @@ class Controller:
     async def _register(self) -> None:
         path = paths.broker_id(self._registration.id)
         data = znodes.encode_broker(self._registration, self._now_ms())
+        patience_s = _REGISTRATION_PATIENCE * self._settings.session_timeout_ms / 1000
         try:
-            await self._store.create(path, data, ephemeral=True)
+            stat = await register(self._store, path, data, patience_s=patience_s)
         except NodeExistsError as error:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                 f"Another broker with id {self._registration.id} is running in this cluster.",
             ) from error
-        _, stat = await self._store.get(path)
         self._registration = msgspec.structs.replace(self._registration, epoch=stat.czxid)
 
     # Election
@@ -156,13 +162,18 @@ class Controller:
     async def _stand(self) -> None:
         """See who is in charge; if nobody is, try to be."""
         while not self._lost:
-            if await self._store.exists(paths.CONTROLLER, self._controller_changed) is not None:
+            stat = await self._store.exists(paths.CONTROLLER, self._controller_changed)
+            if stat is not None:
+                owns = stat.ephemeral_owner == self._store.session_id
+                if owns and self._office is None:
+                    await self._resign()
+                    continue
                 try:
-                    data, stat = await self._store.get(paths.CONTROLLER)
+                    data, _ = await self._store.get(paths.CONTROLLER)
                 except NoNodeError:
                     continue
                 self.controller_id = znodes.decode_controller(data)
-                if self._office is not None and stat.ephemeral_owner != self._store.session_id:
+                if not owns:
                     self._retire()
                 return
             self._retire()
@@ -174,14 +185,17 @@ class Controller:
                 return
 
     async def _win(self) -> ControllerContext | None:
-        """Create /controller and raise the epoch, both or neither; None if somebody was faster."""
+        """Create /controller and raise the epoch, both or neither.
+
+        None if somebody was faster, or if nobody knows what became of it.
+        """
         store = self._store
-        with suppress(NodeExistsError):
-            await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
-        data, stat = await store.get(paths.CONTROLLER_EPOCH)
-        epoch = znodes.decode_controller_epoch(data) + 1
         mine = znodes.encode_controller(self._registration.id, self._now_ms())
         try:
+            with suppress(NodeExistsError):
+                await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+            data, stat = await store.get(paths.CONTROLLER_EPOCH)
+            epoch = znodes.decode_controller_epoch(data) + 1
             await store.multi(
                 [
                     Create(paths.CONTROLLER, mine, ephemeral=True),
@@ -190,7 +204,7 @@ class Controller:
                     ),
                 ]
             )
-        except (NodeExistsError, BadVersionError):
+        except (NodeExistsError, BadVersionError, ConnectionLostError):
             return None
         return ControllerContext(epoch, stat.version + 1)
 
@@ -211,7 +225,7 @@ class Controller:
         try:
             await active.take_over(self._brokers_changed, self._deletions_changed)
             await office.deletion.resume()
-        except ControllerMovedError:
+        except (ControllerMovedError, ConnectionLostError):
             self._retire()
         except Exception:
             # Somebody else may fare better; this broker does not try again before it restarts.
@@ -220,6 +234,13 @@ class Controller:
             with suppress(CoordinationError):
                 await self._store.multi([writes.fence(context), Delete(paths.CONTROLLER)])
             raise
+
+    async def _resign(self) -> None:
+        """Give back the node of an office that this broker does not hold: it was lost, or won,
+        by a write of which nobody knew whether it was made.
+        """
+        with suppress(NoNodeError, ConnectionLostError):
+            await self._store.delete(paths.CONTROLLER)
 
     def _retire(self) -> None:
         if self._office is not None:
@@ -258,8 +279,8 @@ class Controller:
     async def _in_office(self, duty: Callable[[], Awaitable[T]]) -> T:
         try:
             return await duty()
-        except ControllerMovedError:
-            logger.info("Controller %d was replaced", self._registration.id)
+        except (ControllerMovedError, ConnectionLostError) as error:
+            logger.info("Controller %d gives up: %s", self._registration.id, error)
             self._retire()
             self._queue.post(self._stand)
             raise
@@ -280,6 +301,8 @@ class Controller:
             raise
         except (ControllerMovedError, SessionExpiredError, QueueClosedError) as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+        except ConnectionLostError as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
         except StoreUnavailableError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except Exception as error:

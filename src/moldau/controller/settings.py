@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from moldau.config.options.coordination import CoordinationOptions
 from moldau.config.options.replication import ReplicationOptions
 from moldau.config.options.topic_creation import TopicCreationOptions
 
@@ -22,6 +23,8 @@ class ControllerSettings:
     delete_topic_enable: bool = TopicCreationOptions.delete_topic_enable.default
     unclean_leader_election_enable: bool = ReplicationOptions.unclean_leader_election_enable.default
     """What the broker's file says; settings made at run time win, see ``ActiveController``."""
+    session_timeout_ms: int = CoordinationOptions.zookeeper_session_timeout_ms.default
+    """How long the store may hold on to what an earlier life of the broker has registered."""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from moldau.coordination import paths, znodes
-from moldau.coordination.errors import NodeExistsError
+from moldau.coordination.errors import ConnectionLostError, NodeExistsError
 from moldau.coordination.store import CoordinationStore, Create
 
 
@@ -20,8 +22,8 @@ async def prepare(store: CoordinationStore) -> None:
         return
     try:
         await store.multi([Create(path) for path in missing])
-    except NodeExistsError:
-        # Another broker of the cluster is starting too.
+    except (NodeExistsError, ConnectionLostError):
+        # Another broker of the cluster is starting too, or nobody knows what became of it.
         for path in missing:
             await store.ensure_path(path)
 
@@ -33,12 +35,7 @@ async def get_cluster_id(store: CoordinationStore) -> str | None:
 
 async def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
     """The id of this cluster; the first broker to come names it. Needs ``prepare``."""
-    existing = await get_cluster_id(store)
-    if existing is not None:
-        return existing
-    try:
-        await store.create(paths.CLUSTER_ID, znodes.encode_cluster_id(proposed))
-    except NodeExistsError:
-        data, _ = await store.get(paths.CLUSTER_ID)
-        return znodes.decode_cluster_id(data)
-    return proposed
+    while (existing := await get_cluster_id(store)) is None:
+        with suppress(NodeExistsError, ConnectionLostError):
+            await store.create(paths.CLUSTER_ID, znodes.encode_cluster_id(proposed))
+    return existing

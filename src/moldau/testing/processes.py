@@ -4,7 +4,8 @@
     child = await processes.start("my.worker")
 
 ``work`` is a ``ChildProgram``: it gets one message after the other and yields messages and pauses.
-It advances when the parent receives, a step in each turn of the loop, until it is killed.
+It advances when the parent receives, a step in each turn of the loop (or after ``step_s`` seconds),
+until it is killed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
@@ -23,11 +24,18 @@ _KILLED: Final = -9
 _log = logging.getLogger(__name__)
 
 
+def _at_once() -> float:
+    return 0.0
+
+
 class LoopProcess:
     """A ``ChildProcess`` without a process."""
 
-    def __init__(self, clock: Clock, program: ChildProgram, pid: int) -> None:
+    def __init__(
+        self, clock: Clock, program: ChildProgram, pid: int, step_s: Callable[[], float]
+    ) -> None:
         self._clock = clock
+        self._step_s = step_s
         self._program = program
         self._pid = pid
         self._messages: deque[bytes] = deque()
@@ -35,6 +43,10 @@ class LoopProcess:
         self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._news = asyncio.Event()
         """There is a message, or the process has ended."""
+
+    @property
+    def is_running(self) -> bool:
+        return not self._exit_code.done()
 
     @property
     def pid(self) -> int:
@@ -48,7 +60,7 @@ class LoopProcess:
 
     async def receive(self) -> bytes:
         while True:
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._step_s())
             if self._exit_code.done():
                 raise EOFError(f"process {self._pid} has ended")
             try:
@@ -95,10 +107,28 @@ class LoopProcess:
 class LoopProcesses:
     """``Processes`` that runs programs by the names of their modules."""
 
-    def __init__(self, clock: Clock, programs: Mapping[str, ChildProgram]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        programs: Mapping[str, ChildProgram],
+        step_s: Callable[[], float] = _at_once,
+    ) -> None:
         self._clock = clock
         self._programs = programs
+        self._step_s = step_s
         self._pids = count(1)
+        self._children: list[LoopProcess] = []
+
+    @property
+    def running(self) -> list[LoopProcess]:
+        """The children that have not ended."""
+        self._children = [child for child in self._children if child.is_running]
+        return self._children
 
     async def start(self, module: str) -> LoopProcess:
-        return LoopProcess(self._clock, self._programs[module], next(self._pids))
+        program = self._programs.get(module)
+        if program is None:
+            raise FileNotFoundError(f"there is no program {module} here")
+        child = LoopProcess(self._clock, program, next(self._pids), self._step_s)
+        self._children = [*self.running, child]
+        return child

@@ -228,6 +228,7 @@ async def test_a_clean_stop_frees_the_office_and_the_registration(cluster: Clust
 
 
 async def test_a_second_broker_of_the_same_id_is_refused(cluster: Cluster) -> None:
+    cluster.settings.session_timeout_ms = 1
     with pytest.raises(KafkaError) as caught:
         await cluster.start(1)
     assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION

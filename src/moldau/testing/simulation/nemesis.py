@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.history import Crash, History
+from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.load.actor import Actor
 from moldau.testing.simulation.simulation import Simulation
@@ -25,18 +26,22 @@ class Nemesis:
         history: History,
         broker: SimulatedBroker,
         actors: Sequence[Actor],
+        ensemble: SimulatedEnsemble | None = None,
     ) -> None:
         self._simulation = simulation
         self._network = simulation.network
         self._history = history
         self._broker = broker
         self._actors = actors
+        self._ensemble = ensemble
         broker.node.on_crash = self._crashed
         self._random: Random = simulation.new_random("nemesis")
         self._supervisor: asyncio.Task[None] | None = None
 
     TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
     """All that may be done, by name."""
+    COORDINATION_TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
+    """What may be done besides where the coordination store is elsewhere."""
 
     async def trouble(self, seconds: float, names: Sequence[str]) -> None:
         """Make these troubles, one after the other, for so long."""
@@ -45,13 +50,16 @@ class Nemesis:
             await asyncio.sleep(self._random.random() * 3)
             name = self._random.choice(names)
             self._simulation.recorder.record("nemesis", "does", name)
-            await self.TROUBLES[name](self)
+            await (self.TROUBLES | self.COORDINATION_TROUBLES)[name](self)
+            await self._restart_if_expelled()
 
     async def heal(self) -> None:
         """From now on everything works."""
         broker = self._broker
         self._network.heal()
         self._network.quality.longest = 0.001
+        if self._ensemble is not None:
+            self._ensemble.slowest = 0.001
         broker.node.slowest_work = 0.005
         self._heal_disk()
         if broker.node.process is not None:
@@ -67,6 +75,7 @@ class Nemesis:
         """A broker may still be giving up because of what was wrong."""
         while True:
             await self._start_broker()
+            await self._restart_if_expelled()
             await asyncio.sleep(1.0)
 
     # The broker ----------------------------------------------------------------------------------
@@ -124,6 +133,35 @@ class Nemesis:
     async def pause(self) -> None:
         self._broker.node.pause(self._random.random() ** 2 * 12)
         await asyncio.sleep(self._random.random() * 2)
+
+    async def kill_children(self) -> None:
+        """The broker's cleaners, for instance, as the system does that is short of memory."""
+        if self._broker.is_running:
+            for child in self._broker.node.children.running:
+                child.kill()
+
+    # Its coordination store ----------------------------------------------------------------------
+
+    async def _restart_if_expelled(self) -> None:
+        """A broker whose session is over stays out of its cluster until it is started again."""
+        if self._ensemble is not None and self._broker.is_running and not self._ensemble.sessions:
+            await self.restart()
+
+    async def lose_coordination(self) -> None:
+        assert self._ensemble is not None
+        self._ensemble.lose_connections(self._random.random() ** 2 * 8)
+        await asyncio.sleep(self._random.random() * 2)
+
+    async def expire_session(self) -> None:
+        assert self._ensemble is not None
+        await self._ensemble.expire_sessions()
+        await asyncio.sleep(self._random.random() * 3)
+
+    async def slow_coordination(self) -> None:
+        assert self._ensemble is not None
+        self._ensemble.slowest = self._random.random() * 1.5
+        await asyncio.sleep(self._random.random() * 5)
+        self._ensemble.slowest = 0.001
 
     # Its disk ------------------------------------------------------------------------------------
 
@@ -198,6 +236,7 @@ Nemesis.TROUBLES.update(
         "crash at an operation": Nemesis.crash_at_operation,
         "clean restart": Nemesis.restart,
         "pause": Nemesis.pause,
+        "kill its children": Nemesis.kill_children,
         "slow disk": Nemesis.slow_disk,
         "full disk": Nemesis.full_disk,
         "failing disk": Nemesis.failing_disk,
@@ -207,5 +246,12 @@ Nemesis.TROUBLES.update(
         "kill a client": Nemesis.kill_client,
         "pause a client": Nemesis.pause_client,
         "clock": Nemesis.set_clock,
+    }
+)
+Nemesis.COORDINATION_TROUBLES.update(
+    {
+        "coordination connection lost": Nemesis.lose_coordination,
+        "session expired": Nemesis.expire_session,
+        "coordination slow": Nemesis.slow_coordination,
     }
 )

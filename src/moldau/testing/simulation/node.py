@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import copy_context
+from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from moldau.machine import Machine, Processes
+from moldau.log.cleaner.process import WORKER
+from moldau.log.cleaner.work import clean
+from moldau.machine import Clock, Disk, Machine, Pause
 from moldau.testing.disk import MemoryDisk
+from moldau.testing.processes import LoopProcesses
 from moldau.testing.simulation.clock import SimulatedClock
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.loop import SimulatedLoop
@@ -21,9 +25,10 @@ from moldau.testing.simulation.threads import SimulatedThreads
 T = TypeVar("T")
 
 
-class _NoProcesses:
-    async def start(self, module: str) -> Any:
-        raise OSError(f"{module} cannot be started in this simulation")
+PROGRAMS: Final[Mapping[str, Callable[[Disk, Clock, bytes], Iterator[bytes | Pause]]]] = {
+    WORKER: clean
+}
+"""What may run as a child process, by module: on the node's disk, by its clock."""
 
 
 class _Limits:
@@ -59,7 +64,8 @@ class Node:
         """Seconds that work for a thread may take, a sync for instance."""
         self.on_crash: Callable[[bool], object] = _ignore
         """Called at a kill or a power cut, with whether it was the latter."""
-        self.processes: Processes = _NoProcesses()
+        self.children: LoopProcesses
+        """Of the present life."""
         self._loop = loop
         self._network = network
         self._recorder = recorder
@@ -89,6 +95,12 @@ class Node:
         self.disk.guard = self._guard
         self._recorder.record(self.name, "starts", process.name)
         random = self._random
+        steps = Random(random.getrandbits(64))  # noqa: S311
+        self.children = LoopProcesses(
+            self.clock,
+            {module: partial(work, self.disk, self.clock) for module, work in PROGRAMS.items()},
+            lambda: steps.random() * self.slowest_work,
+        )
         return Machine(
             clock=self.clock,
             random=Random(random.getrandbits(64)),  # noqa: S311
@@ -99,7 +111,7 @@ class Node:
                 lambda: self.slowest_work,
             ),
             disk=self.disk,
-            processes=self.processes,
+            processes=self.children,
             network=self._network.network_of(self.name, process),
             signals=self._signals,
             limits=_Limits(),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.log.cleaner.process import WORKER
 from moldau.machine import Machine
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.node import Node
@@ -372,11 +373,32 @@ def test_machines_differ_from_life_to_life_and_not_from_run_to_run() -> None:
     assert draw() == first
 
 
-def test_no_child_process_is_started(simulation: Simulation, node: Node) -> None:
+def test_cleaners_are_child_processes_and_nothing_else_is(
+    simulation: Simulation, node: Node
+) -> None:
     async def story() -> None:
         machine = node.boot()
-        with pytest.raises(OSError, match=r"moldau\.x cannot be started"):
+        with pytest.raises(OSError, match=r"no program moldau\.x"):
             await machine.processes.start("moldau.x")
+        cleaner = await machine.processes.start(WORKER)
+        assert node.children.running == [cleaner]
+        cleaner.kill()
+        assert node.children.running == []
+        with pytest.raises(EOFError):
+            await cleaner.receive()
+
+    simulation.run(story())
+
+
+def test_child_processes_end_with_the_life_that_started_them(
+    simulation: Simulation, node: Node
+) -> None:
+    async def story() -> None:
+        machine = node.boot()
+        await machine.processes.start(WORKER)
+        node.kill()
+        node.boot()
+        assert node.children.running == []
 
     simulation.run(story())
 

@@ -44,6 +44,7 @@ class Send:
     idempotent: bool
     ordered: bool
     """Whether the producer promises to keep the order: idempotent, or one request at a time."""
+    key: bytes | None = None
     fate: Fate = Fate.UNKNOWN
     settled_at: float = 0.0
     heard_at: float = 0.0
@@ -144,6 +145,14 @@ class TopicSight(NamedTuple):
     told_at: float
 
 
+class Deletion(NamedTuple):
+    """Records that an administrator asked to be deleted: all before an offset."""
+
+    partition: TopicPartition
+    offset: int
+    at: float
+
+
 class Crash(NamedTuple):
     at: float
     node: str
@@ -180,8 +189,11 @@ class History:
     """Groups whose members note each of their commits."""
     synced_always: bool = False
     """Whether the broker syncs before it acknowledges (``flush.messages=1``)."""
-    deletes_records: bool = False
-    """Whether somebody deletes old records: retention, or a client."""
+    retention: bool = False
+    """Whether brokers delete old records by themselves."""
+    deletions: list[Deletion] = field(default_factory=list)
+    compacted: set[str] = field(default_factory=set)
+    """Topics of which only the last record of every key is kept."""
 
     def may_have_lost(self, heard_at: float) -> bool:
         """Whether a power cut since then may have taken something that was not synced."""
@@ -192,3 +204,27 @@ class History:
         if self.synced_always:
             return []
         return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
+
+    def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether somebody may have deleted a record because it was old."""
+        return self.retention or any(
+            deletion.partition == partition and offset < deletion.offset
+            for deletion in self.deletions
+        )
+
+    def is_compacted(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.compacted
+
+    def last_offsets(self, log: FinalLog) -> dict[bytes | None, int]:
+        """Returns the last offset of every key."""
+        return {
+            self.sends[record].key: offset
+            for offset, record in log.records
+            if record is not None and record in self.sends
+        }
+
+    def lasting_offsets(self, log: FinalLog) -> list[int]:
+        """Returns the offsets of the records that whoever reads later must still be given."""
+        if self.is_compacted(log.partition):
+            return sorted(self.last_offsets(log).values())
+        return [offset for offset, _ in log.records]

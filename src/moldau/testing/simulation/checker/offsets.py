@@ -74,14 +74,19 @@ def _unread(history: History) -> Iterator[Violation]:
         told[committed.group, committed.partition].append(committed)
     for (group, partition), answers in told.items():
         log = history.final_logs.get(partition)
-        offsets = [] if log is None else [offset for offset, _ in log.records]
-        yield from _past(answers, sights[group, partition], offsets)
+        offsets = [] if log is None else history.lasting_offsets(log)
+        # Where records go before they were read, a group goes on behind them.
+        gaps = history.is_compacted(partition) or history.may_be_deleted(partition, 0)
+        yield from _past(answers, sights[group, partition], offsets, gaps=gaps)
 
 
 def _past(
-    answers: list[CommittedOffset], sights: list[Sight], offsets: list[int]
+    answers: list[CommittedOffset], sights: list[Sight], offsets: list[int], *, gaps: bool
 ) -> Iterator[Violation]:
-    """Tells of the first answer that is past what the group got; ``offsets`` are there to get."""
+    """Tells of the first answer that is past what the group got; ``offsets`` are there to get.
+
+    Behind the last of them, too, nothing can be committed, unless there may be gaps.
+    """
     given: set[int] = set()
     highest = -1
     missing = 0
@@ -93,7 +98,8 @@ def _past(
             highest = max(highest, offset)
         while missing < len(offsets) and offsets[missing] in given:
             missing += 1
-        first_missing = offsets[missing] if missing < len(offsets) else highest + 1
+        beyond = answer.offset if gaps else highest + 1
+        first_missing = offsets[missing] if missing < len(offsets) else beyond
         if answer.offset > first_missing:
             yield Violation(
                 UNREAD,

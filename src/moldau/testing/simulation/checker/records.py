@@ -1,7 +1,8 @@
 """Records: none lost, doubled, reordered, torn, or seen and later gone.
 
 What a crash may take is written in docs/operations.md: a killed process loses nothing, a power cut
-only what was not synced, and of each partition only a tail.
+only what was not synced, and of each partition only a tail. Compaction takes a record only where a
+later one of its key is there, and leaves every other where it is.
 """
 
 from __future__ import annotations
@@ -72,10 +73,15 @@ def _torn(history: History, log: FinalLog) -> Iterator[Violation]:
 
 
 def _holes(history: History, log: FinalLog) -> Iterator[Violation]:
-    """Offsets follow one upon the other from the start to the end, whatever became of a tail."""
-    expected = log.start_offset if history.deletes_records else 0
+    """Offsets follow one upon the other from the start to the end, whatever became of a tail.
+
+    Where compaction takes records it leaves holes, and the rest in its order.
+    """
+    begins = log.start_offset
+    expected = begins if begins and history.may_be_deleted(log.partition, begins - 1) else 0
+    compacted = history.is_compacted(log.partition)
     for offset in [*(offset for offset, _ in log.records), log.end_offset]:
-        if offset != expected:
+        if offset < expected if compacted else offset != expected:
             yield Violation(
                 HOLE,
                 f"{log.partition} goes on at offset {offset} where {expected} should be",
@@ -138,16 +144,20 @@ def _keeps_its_place(send: Send) -> bool:
 def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violation]:
     at = dict(log.records)
     stored = set(at.values())
+    newest = _newest(history, log)
     for send in sends:
         if send.fate is not Fate.DONE or send.acks == 0:
             continue
         if send.offset < 0:
-            yield from _without_offset(history, send, stored)
+            if send.key not in newest and not history.may_be_deleted(log.partition, 0):
+                yield from _without_offset(history, send, stored)
             continue
-        if send.offset < log.start_offset and history.deletes_records:
+        if _is_deleted(history, log, send.offset):
             continue
         found = at.get(send.offset)
         if found == send.id:
+            continue
+        if found is None and send.id not in stored and newest.get(send.key, -1) > send.offset:
             continue
         if _may_have_gone(history, log, send.offset, send.heard_at):
             continue
@@ -184,9 +194,12 @@ def _without_offset(
 
 def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Violation]:
     at = dict(log.records)
+    newest = _newest(history, log)
     for sight in sights:
         send = None if sight.id is None else history.sends.get(sight.id)
-        if send is None or (sight.offset < log.start_offset and history.deletes_records):
+        if send is None or _is_deleted(history, log, sight.offset):
+            continue
+        if sight.offset not in at and newest.get(send.key, -1) > sight.offset:
             continue
         # It may have been fetched at any time since it was sent.
         if at.get(sight.offset) != sight.id and not _may_have_gone(
@@ -199,6 +212,15 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
                 log.partition,
                 sight.at,
             )
+
+
+def _is_deleted(history: History, log: FinalLog, offset: int) -> bool:
+    return offset < log.start_offset and history.may_be_deleted(log.partition, offset)
+
+
+def _newest(history: History, log: FinalLog) -> dict[bytes | None, int]:
+    """Returns the last offset of every key, before which compaction may have taken records."""
+    return history.last_offsets(log) if history.is_compacted(log.partition) else {}
 
 
 def _may_have_gone(history: History, log: FinalLog, offset: int, heard_at: float) -> bool:

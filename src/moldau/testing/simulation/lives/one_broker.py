@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from moldau.broker.ports import open_embedded
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.consumer import AsyncConsumer
 from moldau.errors import KafkaError
@@ -13,8 +14,15 @@ from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.check import check
-from moldau.testing.simulation.checker.history import FinalLog, History
+from moldau.testing.simulation.checker.history import (
+    Fate,
+    FinalLog,
+    History,
+    TopicAction,
+    TopicChange,
+)
 from moldau.testing.simulation.checker.violation import Violation
+from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import SimulationError
 from moldau.testing.simulation.lives.error_log import ProgramLog
 from moldau.testing.simulation.lives.outcome import Outcome
@@ -33,6 +41,8 @@ STUCK: Final = "no progress although nothing is wrong any more"
 TOPIC: Final = "orders"
 PATIENCE: Final = 120.0
 """Virtual seconds within which everything must have come right after the last trouble."""
+RETENTION_PATIENCE: Final = 5.0
+"""Virtual seconds within which a broker has deleted what is too old."""
 LONGEST: Final = 3_600.0
 
 
@@ -43,9 +53,23 @@ class OneBrokerLife:
         self.seed = seed
         self.simulation = Simulation(seed, keep_events=keep_events)
         self.simulation.loop.time_limit = LONGEST
-        self.plan: Plan = draw(self.simulation.new_random("plan"), list(Nemesis.TROUBLES))
+        self.plan: Plan = draw(
+            self.simulation.new_random("plan"),
+            list(Nemesis.TROUBLES),
+            list(Nemesis.COORDINATION_TROUBLES),
+        )
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
-        self.broker = SimulatedBroker(self.simulation, settings=self.plan.broker_settings)
+        self.history.retention = self.plan.retention
+        if self.plan.compacted:
+            self.history.compacted.add(TOPIC)
+        self.ensemble = (
+            SimulatedEnsemble(self.simulation) if self.plan.remote_coordination else None
+        )
+        self.broker = SimulatedBroker(
+            self.simulation,
+            settings=self.plan.broker_settings,
+            open_coordination=open_embedded if self.ensemble is None else self.ensemble.open,
+        )
         self.partitions = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self._broken: list[Violation] = []
 
@@ -66,6 +90,8 @@ class OneBrokerLife:
         )
 
     async def _story(self) -> None:
+        if self.ensemble is not None:
+            await self.ensemble.start()
         await self.broker.start()
         await self._on_probe(self._create_topic)
         producers, readers = self._producers(), self._readers()
@@ -73,10 +99,12 @@ class OneBrokerLife:
         actors: list[Actor] = [*producers, *readers, *watchers]
         for actor in actors:
             actor.start()
-        nemesis = Nemesis(self.simulation, self.history, self.broker, actors)
+        nemesis = Nemesis(self.simulation, self.history, self.broker, actors, self.ensemble)
         await nemesis.trouble(self.plan.seconds, self.plan.troubles)
         await nemesis.heal()
         await self._ended(producers)
+        if self.plan.retention:
+            await asyncio.sleep(RETENTION_PATIENCE)
         await self._on_probe(self._read_all)
         await self._caught_up(
             dict.fromkeys(actor.group for actor in readers if not isinstance(actor, ReadingActor))
@@ -148,6 +176,9 @@ class OneBrokerLife:
             self.broker.bootstrap_servers,
             topics=["extra-1", "extra-2"] if self.plan.administrates else [],
             groups=[role.value for role in self.plan.roles if role is not Role.READER],
+            main=self.partitions,
+            tuned=self.plan.tuned,
+            deletes=self.plan.deletes,
         )
 
     # What a client that nobody troubles does -----------------------------------------------------
@@ -166,8 +197,13 @@ class OneBrokerLife:
         admin = AsyncAdmin(machine=machine, bootstrap_servers=self.broker.bootstrap_servers)
         async with admin:
             topic = NewTopic(TOPIC, self.plan.partitions, configs=self.plan.topic_settings)
+            creation = TopicChange(
+                TopicAction.CREATE, TOPIC, self.plan.partitions, self.simulation.time
+            )
+            self.history.topic_changes.append(creation)
             (outcome,) = await admin.create_topics([topic])
             outcome.get()
+            creation.fate, creation.settled_at = Fate.DONE, self.simulation.time
 
     async def _read_all(self, machine: Machine) -> None:
         """Read every partition from its start to its end."""
@@ -211,7 +247,7 @@ class OneBrokerLife:
             group: {
                 (log.partition, offset)
                 for log in self.history.final_logs.values()
-                for offset, _ in log.records
+                for offset in self.history.lasting_offsets(log)
             }
             for group in groups
         }

@@ -6,12 +6,13 @@ together differs from life to life, and none is so full of everything that nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 from typing import Any
 
 from moldau.client.listener import AckMode
+from moldau.testing.simulation.load.administrating import TUNED
 
 
 class Role(Enum):
@@ -46,10 +47,44 @@ class Plan:
     administrates: bool
     """Whether other topics come and go."""
     troubles: list[str]
+    remote_coordination: bool
+    """Whether the coordination store is elsewhere, as a ZooKeeper ensemble is."""
+    compacted: bool
+    """Whether of the topic only the last record of every key is kept."""
+    deletes: bool
+    """Whether an administrator deletes records."""
+    retention: bool
+    """Whether the broker deletes old records."""
+    tuned: list[str]
+    """The settings of the topic that are changed while it is in use."""
 
 
-def draw(random: Random, troubles: list[str]) -> Plan:
+def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) -> Plan:
     """Returns the plan of a life."""
+    plan = _draw(random, troubles)
+    if random.random() < 0.3:
+        names = random.sample(coordination_troubles, random.randrange(1, 3))
+        plan = replace(plan, remote_coordination=True, troubles=plan.troubles + names)
+    if random.random() < 0.25:
+        compacting = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": random.choice(["0.01", "0.5"]),
+            "internal.segment.bytes": "2000",
+        }
+        plan = replace(plan, compacted=True, topic_settings=plan.topic_settings | compacting)
+    elif random.random() < 0.2:
+        plan = replace(plan, deletes=True)
+    elif random.random() < 0.1:
+        limit = {"retention.bytes": "4000", "internal.segment.bytes": "2000"}
+        plan = replace(plan, retention=True, topic_settings=plan.topic_settings | limit)
+    if plan.administrates and random.random() < 0.5:
+        # A topic that is synced by the broker's setting stays so.
+        names = [name for name in TUNED if name != "flush.messages" or not plan.synced]
+        plan = replace(plan, tuned=random.sample(names, 2))
+    return plan
+
+
+def _draw(random: Random, troubles: list[str]) -> Plan:
     synced = random.random() < 0.5
     return Plan(
         seconds=5 + random.random() * 15,
@@ -68,6 +103,9 @@ def draw(random: Random, troubles: list[str]) -> Plan:
             "log.flush.offset.checkpoint.interval.ms": random.choice([500, 5_000, 60_000]),
             "log.flush.start.offset.checkpoint.interval.ms": random.choice([500, 60_000]),
             "log.cleaner.backoff.ms": 1_000,
+            "log.retention.check.interval.ms": 1_000,
+            "log.initial.task.delay.ms": 1_000,
+            "zookeeper.session.timeout.ms": 6_000,
         },
         topic_settings={
             "internal.segment.bytes": str(random.choice([2_000, 10_000, 1_000_000])),
@@ -79,6 +117,11 @@ def draw(random: Random, troubles: list[str]) -> Plan:
         ack_mode=random.choice([AckMode.RECORD, AckMode.BATCH]),
         administrates=random.random() < 0.5,
         troubles=random.sample(troubles, random.randrange(1, 5)),
+        remote_coordination=False,
+        compacted=False,
+        deletes=False,
+        retention=False,
+        tuned=[],
     )
 
 

@@ -1,11 +1,15 @@
-"""An administrator: changes topics, and looks at them and at the offsets of groups."""
+"""An administrator: changes topics, and looks at them and at the offsets of groups.
+
+Some topics come and go. Another one, the main one, is in use: it grows, is tuned, and loses old
+records.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from moldau.client.admin import (
     AsyncAdmin,
@@ -16,8 +20,10 @@ from moldau.client.admin import (
 )
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.model import TopicPartition
 from moldau.testing.simulation.checker.history import (
     CommittedOffset,
+    Deletion,
     Fate,
     TopicAction,
     TopicChange,
@@ -26,14 +32,34 @@ from moldau.testing.simulation.checker.history import (
 from moldau.testing.simulation.load.actor import Actor
 
 SETTING = "retention.bytes"
+TUNED: Final = {
+    "internal.segment.bytes": ("1000", "3000", "100000"),
+    "index.interval.bytes": ("1", "500", "4096"),
+    "segment.index.bytes": ("1000", "10485760"),
+    "flush.messages": ("1", "2", "10"),
+    "min.cleanable.dirty.ratio": ("0.01", "0.9"),
+    "compression.type": ("producer", "uncompressed", "lz4"),
+}
+"""What may be done to a topic in use without any promise becoming smaller, and with what values."""
 
 
 class AdministratingActor(Actor):
-    def __init__(self, *args: Any, topics: Sequence[str], groups: Sequence[str]) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        main: Sequence[TopicPartition] = (),
+        tuned: Sequence[str] = (),
+        deletes: bool = False,
+    ) -> None:
         super().__init__(*args)
         self._topics = topics
         self._groups = groups
-        self._sizes: dict[str, int] = {}
+        self._main = main
+        self._tuned = tuned
+        self._deletes = deletes
+        self._sizes: dict[str, int] = {tp.topic: len(main) for tp in main}
 
     async def run(self, machine: Machine) -> None:
         async with AsyncAdmin(machine=machine, **self.common) as admin:
@@ -43,8 +69,35 @@ class AdministratingActor(Actor):
                     await self._change_topic(admin)
                 if self._topics:
                     await self._look_at_topic(admin, self.random.choice(self._topics))
+                if self._tuned:
+                    await self._change_main(admin)
+                if self._deletes:
+                    await self._delete_records(admin)
                 for group in self._groups:
                     await self._look_at_group(admin, group)
+
+    async def _change_main(self, admin: AsyncAdmin) -> None:
+        """Now and then the topic grows, or one of its settings changes."""
+        topic = self._main[0].topic
+        chance = self.random.random()
+        if chance < 0.1:
+            await self._change(admin, TopicAction.GROW, topic, self._sizes[topic] + 1)
+        elif chance < 0.5:
+            name = self.random.choice(self._tuned)
+            change = ConfigChange(name, self.random.choice(TUNED[name]))
+            with suppress(KafkaError):
+                await admin.alter_configs({ConfigResource(ResourceType.TOPIC, topic): [change]})
+        await self._look_at_topic(admin, topic)
+
+    async def _delete_records(self, admin: AsyncAdmin) -> None:
+        """Now and then somebody needs nothing any more of what came before some record."""
+        if self.random.random() < 0.8 or not self.history.sights:
+            return
+        sight = self.random.choice(self.history.sights)
+        deletion = Deletion(sight.partition, sight.offset, self.history.now())
+        self.history.deletions.append(deletion)
+        with suppress(KafkaError):
+            await admin.delete_records({deletion.partition: deletion.offset})
 
     async def _change_topic(self, admin: AsyncAdmin) -> None:
         topic = self.random.choice(self._topics)
@@ -56,6 +109,9 @@ class AdministratingActor(Actor):
                 [TopicAction.DELETE, TopicAction.GROW, TopicAction.ALTER, TopicAction.ALTER]
             )
             value = size + 1 if action is TopicAction.GROW else self.random.randrange(1, 1000)
+        await self._change(admin, action, topic, value)
+
+    async def _change(self, admin: AsyncAdmin, action: TopicAction, topic: str, value: int) -> None:
         change = TopicChange(action, topic, value, self.history.now())
         self.history.topic_changes.append(change)
         # No error says that nothing has happened: the client tries again by itself, and what the
@@ -89,7 +145,8 @@ class AdministratingActor(Actor):
         asked_at = self.history.now()
         try:
             outcome = (await admin.describe_topics([topic]))[0]
-            setting = None if outcome.error else await self._look_at_setting(admin, topic)
+            asks = outcome.error is None and topic in self._topics
+            setting = await self._look_at_setting(admin, topic) if asks else None
         except KafkaError:
             return
         told_at = self.history.now()

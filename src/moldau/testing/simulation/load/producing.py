@@ -42,6 +42,7 @@ class ProducingActor(Actor):
         self._number += 1
         record = RecordId(f"{self.name}.{self.lives}", self._number)
         partition = self.random.choice(self._partitions)
+        key = f"key-{self.random.randrange(20)}".encode()
         idempotent = bool(settings["enable_idempotence"])
         send = Send(
             record,
@@ -50,6 +51,7 @@ class ProducingActor(Actor):
             acks=settings["acks"],
             idempotent=idempotent,
             ordered=idempotent or settings["max_in_flight_requests_per_connection"] == 1,
+            key=key,
         )
         self.history.sends[record] = send
         value = encode(record, partition, self.random.randrange(200))
@@ -57,7 +59,7 @@ class ProducingActor(Actor):
             await producer.send(
                 partition.topic,
                 value,
-                key=f"key-{self.random.randrange(20)}".encode(),
+                key=key,
                 partition=partition.partition,
                 on_delivery=partial(self._settled, send),
             )

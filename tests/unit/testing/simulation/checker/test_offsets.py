@@ -196,3 +196,13 @@ def test_a_tail_that_a_power_cut_took_was_given_all_the_same() -> None:
     told.crash(5.5)
     told.committed(3, 5.0)
     assert told.broken == []
+
+
+def test_a_group_goes_on_behind_what_was_deleted_before_it_was_read() -> None:
+    told = Told()
+    told.sent(0, 0, acked=1.0)
+    told.deleted(before=1)
+    told.left(start=1)
+    told.commit(1, 4.0, 4.1)
+    told.committed(1, 5.0)
+    assert told.broken == []

@@ -230,6 +230,43 @@ def test_where_old_records_are_deleted_newer_ones_are_still_there() -> None:
     assert told.broken == [HOLE, LOST]
 
 
+def test_records_may_go_that_somebody_asked_to_be_deleted() -> None:
+    told = Told()
+    old, later = told.sent(0, 0, acked=2.0), told.sent(1, 1, acked=2.0)
+    told.seen(old, 0)
+    told.deleted(before=1)
+    told.left(later, start=1)
+    assert told.broken == []
+
+
+def test_records_may_come_back_that_somebody_asked_to_be_deleted() -> None:
+    told = Told()
+    records = [told.sent(number, number, acked=2.0) for number in range(2)]
+    told.deleted(before=1)
+    told.crash(4.0, power=False)
+    told.left(*records)
+    assert told.broken == []
+
+
+def test_nothing_goes_beyond_what_somebody_asked_to_be_deleted() -> None:
+    told = Told()
+    told.sent(0, 0, acked=2.0)
+    told.sent(1, 1, acked=2.0)
+    last = told.sent(2, 2, acked=2.0)
+    told.deleted(before=1)
+    told.left(last, start=2)
+    assert told.broken == [HOLE, LOST]
+
+
+def test_deleting_the_past_takes_nothing_from_the_present() -> None:
+    told = Told()
+    told.sent(0, 0, acked=2.0)
+    told.sent(1, 1, acked=2.0)
+    told.deleted(before=1)
+    told.left(start=1)
+    assert told.broken == [LOST]
+
+
 # Doubled -----------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from moldau.testing.simulation.checker.history import (
     Commit,
     CommittedOffset,
     Crash,
+    Deletion,
     Fate,
     FinalLog,
     History,
@@ -26,8 +27,12 @@ PARTITION = TopicPartition("orders", 0)
 class Told:
     """One partition, one group, one topic; times are whatever the test says."""
 
-    def __init__(self, *, synced: bool = False, deletes: bool = False) -> None:
-        self.history = History(lambda: 0.0, synced_always=synced, deletes_records=deletes)
+    def __init__(
+        self, *, synced: bool = False, deletes: bool = False, compacts: bool = False
+    ) -> None:
+        self.history = History(lambda: 0.0, synced_always=synced, retention=deletes)
+        if compacts:
+            self.history.compacted.add(PARTITION.topic)
         self.history.noting_groups.add("group")
 
     @property
@@ -49,10 +54,11 @@ class Told:
         idempotent: bool = True,
         ordered: bool = True,
         acks: int = -1,
+        key: bytes | None = None,
     ) -> RecordId:
         """A record; acknowledged for an offset at a time, or of unknown fate."""
         record = RecordId(producer, number)
-        send = Send(record, PARTITION, at, acks, idempotent, ordered)
+        send = Send(record, PARTITION, at, acks, idempotent, ordered, key)
         if acked is not None:
             send.fate, send.offset, send.settled_at = Fate.DONE, offset, acked
             send.heard_at = acked if heard is None else heard
@@ -73,6 +79,10 @@ class Told:
         self, record: RecordId | None, offset: int, *, at: float = 5.0, group: str = "group"
     ) -> None:
         self.history.sights.append(Sight(at, "reader", group, PARTITION, offset, record))
+
+    def deleted(self, before: int, at: float = 3.0) -> None:
+        """Somebody asked for it."""
+        self.history.deletions.append(Deletion(PARTITION, before, at))
 
     def crash(self, at: float, *, power: bool = True) -> None:
         self.history.crashes.append(Crash(at, "broker", power))

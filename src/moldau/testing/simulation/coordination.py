@@ -1,0 +1,91 @@
+"""A coordination store that brokers reach over a connection, as they do a ZooKeeper ensemble.
+
+It is a node of its own, with its own disk. Sessions outlive the processes that opened them, until
+their timeout; so does what a broker has registered.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context
+from random import Random
+
+from moldau.broker.ports import open_embedded
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.machine import Machine
+from moldau.testing.simulation.node import Node
+from moldau.testing.simulation.remote_session import RemoteSession
+from moldau.testing.simulation.simulation import Simulation
+
+
+class SimulatedEnsemble:
+    """The store. ``open`` is what a broker is handed to reach it."""
+
+    def __init__(
+        self, simulation: Simulation, name: str = "coordination", session_timeout: float = 6.0
+    ) -> None:
+        self.node: Node = simulation.node(name)
+        self.random: Random = simulation.new_random(f"ensemble {name}")
+        self.session_timeout = session_timeout
+        """Seconds of silence after which a session is over."""
+        self.slowest = 0.001
+        """Seconds that a message may take."""
+        self.store: EmbeddedStore
+        self.context: Context
+        """Of the store's process."""
+        self._loop = simulation.loop
+        self._recorder = simulation.recorder
+        self._sessions: list[RemoteSession] = []
+
+    async def start(self) -> None:
+        machine = self.node.boot()
+        assert self.node.process is not None
+        self.context = self.node.process.context
+        self.store = await self.node.run(open_embedded(machine, "/data"))
+
+    async def open(self, _machine: Machine, _directory: str) -> EnsembleClient:
+        """Connect; satisfies ``OpenCoordination``."""
+        return EnsembleClient(self)
+
+    def session(self) -> RemoteSession:
+        """Returns a new session of the process that asks."""
+        session = RemoteSession(self, self._loop)
+        self._sessions = [*self.sessions, session]
+        self._recorder.record(self.node.name, "session", f"{session.session_id:#x}")
+        return session
+
+    @property
+    def sessions(self) -> list[RemoteSession]:
+        """Those that are not over."""
+        return [session for session in self._sessions if not session.is_over]
+
+    def delay(self) -> float:
+        return self.random.random() * self.slowest
+
+    def lose_connections(self, seconds: float = 0.0) -> None:
+        """Break all connections; they are made anew after so many seconds."""
+        self._recorder.record(self.node.name, "disconnects", f"for {seconds:.3f} s")
+        for session in self.sessions:
+            session.lose_connection(seconds)
+
+    async def expire_sessions(self) -> None:
+        """End all sessions, as after a long silence."""
+        self._recorder.record(self.node.name, "expires sessions")
+        for session in self.sessions:
+            await session.expire()
+
+
+class EnsembleClient:
+    """A broker's way to the store."""
+
+    def __init__(self, ensemble: SimulatedEnsemble) -> None:
+        self._ensemble = ensemble
+        self._sessions: list[RemoteSession] = []
+
+    def session(self) -> RemoteSession:
+        session = self._ensemble.session()
+        self._sessions.append(session)
+        return session
+
+    async def close(self) -> None:
+        for session in self._sessions:
+            await session.close()
