@@ -1,4 +1,6 @@
-"""What docs/architecture.md and the decision records name is there."""
+"""What docs/architecture.md, the decision records and the promise in docs/operations.md name is
+there.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from moldau.testing.simulation.checker import check, offsets, ownership, records, topics
+from moldau.testing.simulation.lives import one_broker
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -79,3 +84,18 @@ def test_modules_that_decisions_name_exist() -> None:
         for page, name in named
         if not any((ROOT / base / name).exists() for base in bases)
     }
+
+
+INVARIANTS = {
+    value
+    for module in (check, offsets, ownership, records, topics)
+    for name, value in vars(module).items()
+    if name.isupper() and isinstance(value, str)
+} | {one_broker.STUCK}
+
+
+def test_the_promise_names_every_invariant_that_the_simulation_checks_and_no_other() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    promise = page.split("## What a crash can take\n")[1].split("\n## ")[0]
+    named = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", promise)
+    assert {" ".join(name.lower().split()) for name in named} == INVARIANTS
