@@ -108,20 +108,20 @@ def _check_topic(context: ControllerContext, request: NewTopic, planned: str | N
 def _checked_configs(
     configs: Mapping[str, str | None], settings: ControllerSettings
 ) -> dict[str, str]:
-    given: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     without_value: list[str] = []
     for name, value in configs.items():
         if value is None:
             without_value.append(name)
         else:
-            given[name] = value
+            overrides[name] = value
     if without_value:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
-    settings.validate_topic_config(given)
-    return given
+    settings.validate_topic_config(overrides)
+    return overrides
 
 
 def _place(
