@@ -39,7 +39,7 @@ class Incoming:
 
 
 def fingerprint(timestamp_ms: int, value: bytes) -> str:
-    """Tells a record from another one that has its place in a topic that was made anew."""
+    """Returns what tells a record from one at its place in a topic that was made anew."""
     return blake2b(b"%d " % timestamp_ms + value, digest_size=8).hexdigest()
 
 
@@ -96,7 +96,7 @@ class AlertStore:
         self._grouper: Grouper | None = None
 
     def store(self, batch: Sequence[Incoming], now_ms: int) -> int:
-        """Store what is not stored yet, in one transaction; answers how many were new.
+        """Store what is not stored yet, in one transaction; returns how many were new.
 
         After an error nothing of the batch is stored, and it can be given again.
         """
