@@ -117,7 +117,7 @@ class CoordinationStore(Protocol):
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names (not paths) of the children, sorted."""
+        """Returns names (not paths) of the children, sorted."""
         ...
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
