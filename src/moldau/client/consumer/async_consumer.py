@@ -491,7 +491,9 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
         return large
 
     def _joins_for_the_first_time(self) -> bool:
-        """Whether we do not know yet what the group gives us, and where to begin with that."""
+        """Returns whether we do not know yet what the group gives us, and where to begin with
+        that.
+        """
         if self._has_begun or not self._core.subscription.uses_group:
             return False
         states = self._core.subscription.partitions.values()
@@ -517,7 +519,9 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
             core.committer.auto_commit(self._now())
 
     def _must_hand_out(self) -> bool:
-        """Whether a rebalance is to be carried out that gathered records must not outlast."""
+        """Returns whether a rebalance is to be carried out that gathered records must not
+        outlast.
+        """
         driver = self._core.driver
         return self.handover.gathering and driver is not None and bool(driver.callbacks)
 
