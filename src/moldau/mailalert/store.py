@@ -270,7 +270,7 @@ def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[In
 
 
 def _still_takes(connection: Connection, change: _Change) -> bool:
-    """Whether the mail is open; repetitions alone count towards a closed one as well."""
+    """Returns whether the mail is open; repetitions alone count towards a closed one as well."""
     wanted = select(mails.c.state).where(mails.c.id == change.mail.id).with_for_update()
     state = connection.execute(wanted).scalar()
     if change.duplicates == change.count:
