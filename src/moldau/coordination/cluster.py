@@ -32,7 +32,7 @@ async def get_cluster_id(store: CoordinationStore) -> str | None:
 
 
 async def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
-    """Returns the id of this cluster; the first broker to come names it. Needs ``prepare``."""
+    """The id of this cluster; the first broker to come names it. Needs ``prepare``."""
     existing = await get_cluster_id(store)
     if existing is not None:
         return existing

@@ -81,7 +81,7 @@ def _unread(history: History) -> Iterator[Violation]:
 def _past(
     answers: list[CommittedOffset], sights: list[Sight], offsets: list[int]
 ) -> Iterator[Violation]:
-    """Yields the first answer that is past what the group got; ``offsets`` are there to get."""
+    """Tells of the first answer that is past what the group got; ``offsets`` are there to get."""
     given: set[int] = set()
     highest = -1
     missing = 0
