@@ -72,7 +72,7 @@ class Outcome:
 
     @classmethod
     def reply(cls, token: object, response: Any) -> Outcome:
-        """An answer that changes nothing."""
+        """Returns an answer that changes nothing."""
         return cls(replies=[Reply(token, response)])
 
     @property
@@ -96,7 +96,7 @@ class Outcome:
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when the append to the internal topic failed with ``code``.
+    """Returns what a client is told when the append to the internal topic failed with ``code``.
 
     The codes of an append speak of a partition the client has never heard of; it must look for the
     coordinator again, or try again, or give up.

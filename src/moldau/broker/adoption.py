@@ -69,7 +69,7 @@ def _next_producer_id(partitions: Iterable[PartitionLog]) -> int:
 
 
 def _read_image(disk: Disk, log_dirs: Sequence[str]) -> MetadataImage | None:
-    """What a KRaft broker's metadata log says, if there is one."""
+    """Returns what a KRaft broker's metadata log says, if there is one."""
     for log_dir in log_dirs:
         directory = f"{log_dir}/{CLUSTER_METADATA_TOPIC}-0"
         if disk.is_dir(directory):
@@ -85,7 +85,7 @@ def _read_image(disk: Disk, log_dirs: Sequence[str]) -> MetadataImage | None:
 
 
 def _metadata_files(names: Sequence[str]) -> list[str]:
-    """The newest checkpoint, then all segments: names sort by offset."""
+    """Returns the newest checkpoint, then all segments: names sort by offset."""
     checkpoints = sorted(name for name in names if name.endswith(CHECKPOINT_SUFFIX))
     segments = sorted(name for name in names if name.endswith(SEGMENT_SUFFIX))
     return checkpoints[-1:] + segments

@@ -33,7 +33,7 @@ class Resource(Protocol):
 async def alter_configs(
     broker: Broker, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> list[ConfigResult]:
-    """One result per alteration, in order."""
+    """Returns one result per alteration, in order."""
     refusals = [_refuse(broker, alteration) for alteration in alterations]
     accepted = [
         alteration
@@ -62,7 +62,7 @@ def _refuse(broker: Broker, alteration: ConfigAlteration) -> ConfigResult | None
 def resource_results(
     kind: type[A], resources: Sequence[Resource], results: Sequence[ConfigResult | KafkaError]
 ) -> tuple[A, ...]:
-    """The answer for each resource, as messages of this ``kind``."""
+    """Returns the answer for each resource, as messages of this ``kind``."""
     return tuple(
         make(
             kind,

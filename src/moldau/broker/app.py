@@ -312,7 +312,7 @@ class BrokerServer:
 
 
 def _if_set(config: BrokerConfig, option: Option[int]) -> int:
-    """A socket's buffer size, if anybody asked for one; -1 leaves it to the system.
+    """Returns a socket's buffer size, if anybody asked for one; -1 leaves it to the system.
 
     Kafka's default of 100 KB turns off the system's own tuning, which doubles the CPU time of
     large requests (docs/adr/0001-own-transport-and-sendfile.md).

@@ -54,7 +54,7 @@ class Broker:
         return partition
 
     def missing_partition_error(self, topic: str, index: int) -> ErrorCode:
-        """Why a partition is not served here."""
+        """Returns why a partition is not served here."""
         if not self.metadata.has_partition(topic, index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self.replicas.is_offline(topic, index):

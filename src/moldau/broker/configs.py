@@ -34,7 +34,7 @@ class Configs:
         """Called with the broker's new settings: for those who keep something made of them."""
 
     def topic(self, name: str) -> TopicConfig:
-        """What holds for a topic."""
+        """Returns what holds for a topic."""
         overrides = self._topic_overrides.get(name)
         if not overrides:
             return self.broker.topic_defaults
@@ -52,7 +52,7 @@ class Configs:
             return self.broker.topic_defaults
 
     def topic_overrides(self, name: str) -> Mapping[str, str]:
-        """A topic's own settings."""
+        """Returns a topic's own settings."""
         return self._topic_overrides.get(name, {})
 
     def update(
@@ -86,7 +86,7 @@ class Configs:
         return None
 
     def group(self, group_id: str) -> GroupConfig:
-        """What holds for a group."""
+        """Returns what holds for a group."""
         overrides = self._group_overrides.get(group_id)
         if not overrides:
             if self._group_defaults is None:
@@ -105,7 +105,7 @@ class Configs:
             return group_config(self.broker, {})
 
     def group_overrides(self, group_id: str) -> Mapping[str, str]:
-        """A group's own settings."""
+        """Returns a group's own settings."""
         return self._group_overrides.get(group_id, {})
 
     @property

@@ -37,7 +37,9 @@ class SessionPartition:
         self.told_log_start = -1
 
     def is_news(self, answer: FetchedPartition) -> bool:
-        """Whether an incremental answer must carry this partition; remembers what is told."""
+        """Returns whether an incremental answer must carry this partition; remembers what is
+        told.
+        """
         news = (
             answer.error_code != 0
             or bool(answer.records)
@@ -109,7 +111,7 @@ class FetchContext:
     def select(
         self, answers: Iterable[tuple[SessionPartition, FetchedPartition]]
     ) -> list[tuple[SessionPartition, FetchedPartition]]:
-        """The answers to send, noting in the session what the client now knows."""
+        """Returns the answers to send, noting in the session what the client now knows."""
         if self._session is None:
             return list(answers)
         chosen = []

@@ -54,7 +54,7 @@ class LocalLink:
         ]
 
     def _touched(self, update: MetadataUpdate) -> Collection[str]:
-        """The topics that an update speaks of, in its order."""
+        """Returns the topics that an update speaks of, in its order."""
         names = dict.fromkeys(state.topic for state in update.partitions)
         names |= dict.fromkeys(removed.name for removed in update.removed_topics)
         if update.full:
@@ -129,6 +129,6 @@ class LocalLink:
 
 
 def _led_topics(update: BrokerUpdate) -> set[str]:
-    """The topics of which this broker may have got or lost a leadership."""
+    """Returns the topics of which this broker may have got or lost a leadership."""
     led = {state.topic for state in update.leader_and_isr}
     return led | {stop.topic for stop in update.stop_replicas}

@@ -81,7 +81,7 @@ class MetadataCache:
             self.version += 1
 
     def nodes(self, listener: str) -> list[Node]:
-        """The live brokers that clients of ``listener`` can reach, by id."""
+        """Returns the live brokers that clients of ``listener`` can reach, by id."""
         return [
             Node(broker.id, endpoint.host, endpoint.port, broker.rack)
             for _, broker in sorted(self.brokers.items())
@@ -90,7 +90,7 @@ class MetadataCache:
         ]
 
     def partition_count(self, name: str) -> int | None:
-        """How many partitions a topic has; None: there is no such topic."""
+        """Returns how many partitions a topic has; None: there is no such topic."""
         topic = self.topics.get(name)
         return None if topic is None else len(topic.partitions)
 

@@ -80,7 +80,9 @@ def sentence_for(error: BaseException) -> str:
 
 
 def _found_out_here(error: KafkaError) -> bool:
-    """Whether no broker answered with it. Imports wait for a failure: ``--help`` has none."""
+    """Returns whether no broker answered with it. Imports wait for a failure: ``--help`` has
+    none.
+    """
     from moldau.config.option import ConfigError
 
     if isinstance(error, ConfigError):

@@ -84,7 +84,7 @@ _ROW_KINDS = {"BatchRow": "batch", "RecordRow": "record"}
 
 
 def _tell_problems(file: FileDump) -> bool:
-    """Whether there was any. Space that a running broker has reserved is none."""
+    """Returns whether there was any. Space that a running broker has reserved is none."""
     problems = [problem for problem in file.problems if "(preallocated)" not in problem]
     for problem in problems:
         warn(f"{file.path}: {problem}.")

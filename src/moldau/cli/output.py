@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 
 def on_terminal() -> bool:
-    """Whether somebody looks at stdout."""
+    """Returns whether somebody looks at stdout."""
     return sys.stdout.isatty()
 
 

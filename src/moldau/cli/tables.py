@@ -82,7 +82,7 @@ def print_on_terminal(
     title: str | None = None,
     optional: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Print a table or blocks; gives the columns that were left out."""
+    """Print a table or blocks; returns the columns that were left out."""
     from rich.console import Console
 
     console = Console()

@@ -69,7 +69,7 @@ def tls_of(settings: SecuritySettings) -> SSLContext:
 
 
 def _has_certificate(settings: SecuritySettings) -> bool:
-    """Whether brokers that ask for a certificate get one, as far as the settings say."""
+    """Returns whether brokers that ask for a certificate get one, as far as the settings say."""
     return any(
         value is not None
         for value in (

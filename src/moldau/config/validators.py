@@ -138,5 +138,7 @@ class OffsetReset:
 
 
 def is_digits(text: str) -> bool:
-    """Whether the text is a plain unsigned decimal number (``str.isdigit`` accepts more)."""
+    """Returns whether the text is a plain unsigned decimal number (``str.isdigit`` accepts
+    more).
+    """
     return text.isascii() and text.isdigit()

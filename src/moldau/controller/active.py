@@ -89,7 +89,8 @@ class ActiveController:
     def _lost_since(
         self, written: Mapping[tuple[str, int], int]
     ) -> dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]]:
-        """Partitions by the in-sync replicas they lost while nobody looked, and those restarted.
+        """Returns partitions by the in-sync replicas they lost while nobody looked, and those
+        restarted.
 
         A state older than the registration of a broker in it was written for an earlier life of
         that broker, which may have kept less than it had acknowledged: a leader needs a new epoch,
@@ -121,9 +122,9 @@ class ActiveController:
         ]
 
     def allows_unclean_election(self, topic: str | None = None) -> bool:
-        """Whether a topic (without one: by default) prefers being available to being complete: by
-        its own setting, else by what was set at run time for this broker or for all, else by this
-        broker's file.
+        """Returns whether a topic (without one: by default) prefers being available to being
+        complete: by its own setting, else by what was set at run time for this broker or for all,
+        else by this broker's file.
         """
         context = self.context
         nothing: dict[str, str] = {}
@@ -285,7 +286,7 @@ class ActiveController:
     def _decide_leaders(
         self, states: Sequence[LeaderAndIsr], restarted: Collection[int]
     ) -> tuple[list[LeaderAndIsr], list[tuple[str, int]]]:
-        """The states to write, and the partitions that nobody can lead."""
+        """Returns the states to write, and the partitions that nobody can lead."""
         context, epoch = self.context, self.context.epoch
         unclean: dict[str, bool] = {}
         decided: list[LeaderAndIsr] = []
@@ -335,7 +336,9 @@ class ActiveController:
             self._changed[state.topic, state.partition] = state
 
     def take_changed(self) -> list[LeaderAndIsr]:
-        """What changed since last asked, each partition once: what brokers have to be told."""
+        """Returns what changed since last asked, each partition once: what brokers have to be
+        told.
+        """
         changed = list(self._changed.values())
         self._changed.clear()
         return changed
@@ -380,14 +383,14 @@ class ActiveController:
         return results
 
     def state(self, name: str, partition: int) -> LeaderAndIsr | None:
-        """A partition as clients may see it."""
+        """Returns a partition as clients may see it."""
         topic = self.context.existing_topic(name)
         return None if topic is None else topic.partitions.get(partition)
 
     # Producer ids
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
-        """The next block of ids, recorded in the store before it is handed out."""
+        """Returns the next block of ids, recorded in the store before it is handed out."""
         data, stat = await self.store.get(paths.PRODUCER_ID_BLOCK)
         first = znodes.decode_producer_id_block(data).block_end + 1 if data else 0
         last = first + PRODUCER_ID_BLOCK_SIZE - 1

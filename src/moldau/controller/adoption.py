@@ -150,8 +150,8 @@ def _plan_topic(
 
 
 def _common_id(there: Sequence[FoundPartition]) -> UUID | None:
-    """The id most of the directories agree on."""
-    ids = Counter(found.topic_id for found in there if found.topic_id is not None)
+    """Returns the id most of the directories agree on."""
+    ids = Counter(partition.topic_id for partition in there if partition.topic_id is not None)
     return ids.most_common(1)[0][0] if ids else None
 
 

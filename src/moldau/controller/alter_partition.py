@@ -25,7 +25,7 @@ def decide(
     live: Mapping[int, int],
     controller_epoch: int,
 ) -> LeaderAndIsr | ErrorCode:
-    """The new state (``current`` itself if it is that already), or why not.
+    """Returns the new state (``current`` itself if it is that already), or why not.
 
     A request from the future means that this controller is the one that is behind.
     """

@@ -78,7 +78,7 @@ class ControllerContext:
         return min(self._collisions.get(collision_key(name), set()) - {name}, default=None)
 
     def existing_topic(self, name: str) -> Topic | None:
-        """A topic as clients see it: one that is being deleted is not there."""
+        """Returns a topic as clients see it: one that is being deleted is not there."""
         return None if name in self.deleting else self.topics.get(name)
 
     def partitions(self) -> Iterator[LeaderAndIsr]:

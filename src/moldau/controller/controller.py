@@ -312,7 +312,7 @@ class Controller:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[CreateTopicResult]:
-        """One result per name, in order."""
+        """Returns one result per name, in order."""
         return await self._request(
             lambda office: office.topics.create_topics(topics, validate_only=validate_only)
         )
@@ -335,7 +335,7 @@ class Controller:
     async def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> list[ConfigResult]:
-        """One result per alteration, in order."""
+        """Returns one result per alteration, in order."""
         return await self._request(
             lambda office: office.configs.alter(alterations, validate_only=validate_only)
         )
@@ -353,5 +353,5 @@ class Controller:
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
-        """A block of producer ids for a broker."""
+        """Returns a block of producer ids for a broker."""
         return await self._request(lambda office: office.active.next_producer_id_block(broker))

@@ -44,7 +44,7 @@ def plan_topics(
     random: Random,
     new_topic_id: Callable[[], UUID],
 ) -> list[TopicPlan | KafkaError]:
-    """One answer per request, in order; a name that occurs twice is refused each time."""
+    """Returns one answer per request, in order; a name that occurs twice is refused each time."""
     named = Counter(request.name for request in requests)
     too_many = _total_partitions(requests, settings) > MAX_PARTITIONS_PER_BATCH
     planned: dict[str, str] = {}
@@ -108,20 +108,20 @@ def _check_topic(context: ControllerContext, request: NewTopic, planned: str | N
 def _checked_configs(
     configs: Mapping[str, str | None], settings: ControllerSettings
 ) -> dict[str, str]:
-    given: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     without_value: list[str] = []
     for name, value in configs.items():
         if value is None:
             without_value.append(name)
         else:
-            given[name] = value
+            overrides[name] = value
     if without_value:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
-    settings.validate_topic_config(given)
-    return given
+    settings.validate_topic_config(overrides)
+    return overrides
 
 
 def _place(
@@ -169,7 +169,7 @@ def _place(
 def _open_to_replicas(
     context: ControllerContext, settings: ControllerSettings
 ) -> dict[int, str | None]:
-    """The brokers, with their racks, that may be given replicas."""
+    """Returns the brokers, with their racks, that may be given replicas."""
     cordoned = settings.cordoned()
     return {broker: rack for broker, rack in context.racks.items() if broker not in cordoned}
 
@@ -227,7 +227,7 @@ def plan_partitions(
     settings: ControllerSettings,
     random: Random,
 ) -> Assignment:
-    """The assignment of the partitions to add; raises KafkaError."""
+    """Returns the assignment of the partitions to add; raises KafkaError."""
     topic = context.existing_topic(request.topic)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -268,7 +268,7 @@ def plan_partitions(
 def initial_states(
     context: ControllerContext, topic: Topic, partitions: Sequence[int]
 ) -> list[LeaderAndIsr]:
-    """The first leaders: the first live replica leads, all live ones are in sync.
+    """Returns the first leaders: the first live replica leads, all live ones are in sync.
 
     A partition without a live replica gets none; it stays new until a replica comes.
     """

@@ -62,7 +62,7 @@ def elect_offline(
     unclean: bool,
     restarted: Collection[int] = (),
 ) -> LeaderAndIsr | None:
-    """A new leadership for a partition whose leader is gone; None if nobody can lead.
+    """Returns a new leadership for a partition whose leader is gone; None if nobody can lead.
 
     A broker in ``restarted`` came back before its absence was noticed. It may lead again only if
     no other in-sync replica can, for it may have lost what it had not yet written.
@@ -101,7 +101,7 @@ def elect_for_shutdown(
 def without_replicas(
     state: LeaderAndIsr, gone: Collection[int], controller_epoch: int
 ) -> LeaderAndIsr | None:
-    """What is left of a partition when the replicas in ``gone`` stop and nobody takes over.
+    """Returns what is left of a partition when the replicas in ``gone`` stop and nobody takes over.
 
     The last in-sync replica stays in the ISR, for only it may lead again without losing records.
     None if nothing changes.
@@ -124,7 +124,8 @@ def changed(
     controller_epoch: int,
     leader_recovery_state: int | None = None,
 ) -> LeaderAndIsr:
-    """The partition's next state: its own epoch rises always, the leader's with the leadership.
+    """Returns the partition's next state: its own epoch rises always, the leader's with the
+    leadership.
 
     A leader that is elected again (its broker restarted) begins a new leadership too; only a change
     of the ISR under a sitting leader goes through ``with_isr``.
@@ -149,7 +150,7 @@ def changed(
 def with_isr(
     state: LeaderAndIsr, isr: tuple[int, ...], controller_epoch: int, leader_recovery_state: int
 ) -> LeaderAndIsr:
-    """The same leadership with other in-sync replicas."""
+    """Returns the same leadership with other in-sync replicas."""
     return msgspec.structs.replace(
         state,
         isr=isr,

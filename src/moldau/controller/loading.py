@@ -14,7 +14,7 @@ from moldau.coordination.store import CoordinationStore, Watch
 async def load_brokers(
     store: CoordinationStore, watch: Watch | None
 ) -> dict[int, znodes.BrokerRegistration]:
-    """The live brokers; the watch fires when one comes or goes."""
+    """Returns the live brokers; the watch fires when one comes or goes."""
     ids = sorted(map(int, await store.children(paths.BROKER_IDS, watch)))
     nodes = await store.get_many([paths.broker_id(broker) for broker in ids])
     return {
@@ -60,7 +60,7 @@ async def load_context(
 
 
 async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
-    """The settings of all topics that have any of their own."""
+    """Returns the settings of all topics that have any of their own."""
     return await _load_configs(store, paths.TOPIC_CONFIGS)
 
 

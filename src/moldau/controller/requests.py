@@ -83,7 +83,7 @@ class ConfigAlteration(msgspec.Struct, frozen=True, kw_only=True):
     """What is not named goes back to its default; operations do not count."""
 
     def apply(self, options: Mapping[str, AnyOption], stored: Mapping[str, str]) -> dict[str, str]:
-        """The settings to store instead of ``stored``; raises KafkaError."""
+        """Returns the settings to store instead of ``stored``; raises KafkaError."""
         if self.replaces_all:
             return apply_replacement([(change.name, change.value) for change in self.changes])
         return apply_incremental(options, stored, self.changes)

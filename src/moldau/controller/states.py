@@ -119,7 +119,7 @@ class StateMachine(Generic[K, S]):
             states.update(dict.fromkeys(keys, target))
 
     def in_state(self, state: S) -> list[K]:
-        return [key for key, found in self._states.items() if found is state]
+        return [key for key, current in self._states.items() if current is state]
 
     def __len__(self) -> int:
         return len(self._states)

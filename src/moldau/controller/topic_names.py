@@ -14,7 +14,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_reason(name: str) -> str | None:
-    """Why the name is illegal, or None if it is fine."""
+    """Returns why the name is illegal, or None if it is fine."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

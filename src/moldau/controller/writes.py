@@ -95,7 +95,7 @@ def create_topic(
 
 
 def update_topic(topic: Topic) -> SetData:
-    """The topic's node with its present assignment."""
+    """Returns the topic's node with its present assignment."""
     node = TopicNode(topic.assignment, topic.topic_id, topic.adding, topic.removing)
     return SetData(paths.topic(topic.name), znodes.encode_topic(node), topic.version)
 

@@ -128,7 +128,7 @@ class EmbeddedStore:
         return cls(storage, loaded, run_in_thread, now_ms, snapshot_after)
 
     def session(self) -> EmbeddedSession:
-        """A new session; satisfies ``CoordinationStore``."""
+        """Returns a new session; satisfies ``CoordinationStore``."""
         self._check_usable()
         self._next_session += 1
         session = EmbeddedSession(self, self._next_session)

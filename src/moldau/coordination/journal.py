@@ -90,7 +90,7 @@ def encode_frame(txns: Sequence[Txn]) -> bytes:
 
 
 def _frame_end(data: bytes, position: int) -> int:
-    """Where the frame at ``position`` ends, or -1 if there is no whole, undamaged frame."""
+    """Returns where the frame at ``position`` ends, or -1 if there is no whole, undamaged frame."""
     start = position + _FRAME_HEADER.size
     if start > len(data):
         return -1

@@ -77,7 +77,9 @@ def group_config(group: str) -> str:
 
 
 def escaped(name: str) -> str:
-    """A name that may hold any character, as the name of a node; as Kafka does with users."""
+    """Returns a name that may hold any character, as the name of a node; as Kafka does with
+    users.
+    """
     return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 

@@ -20,7 +20,7 @@ class Storage(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, or None if there is none."""
+        """Returns the whole file, or None if there is none."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:

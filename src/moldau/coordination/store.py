@@ -87,7 +87,7 @@ class Check(msgspec.Struct, frozen=True, gc=False):
 Op = Create | SetData | Delete | Check
 
 OpResult = str | Stat | None
-"""Create answers the path made, SetData the new Stat, Delete and Check nothing."""
+"""Of Create the path made, of SetData the new Stat, of Delete and Check nothing."""
 
 
 class CoordinationStore(Protocol):
@@ -99,7 +99,7 @@ class CoordinationStore(Protocol):
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
     ) -> str:
-        """Make a node; its parent must exist. Answers the path, with the number if ``sequence``."""
+        """Make a node; its parent must exist. Returns the path, with the number if ``sequence``."""
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]: ...
@@ -117,7 +117,7 @@ class CoordinationStore(Protocol):
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names (not paths) of the children, sorted."""
+        """Returns names (not paths) of the children, sorted."""
         ...
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:

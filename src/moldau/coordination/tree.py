@@ -115,7 +115,7 @@ class Tree:
 
     @classmethod
     def restore(cls, zxid: int, nodes: Iterable[ZNode]) -> Tree:
-        """The tree of a snapshot."""
+        """Returns the tree of a snapshot."""
         tree = cls()
         tree.zxid = zxid
         tree.nodes = {node.path: node for node in nodes}

@@ -112,7 +112,7 @@ def _decode(data: bytes, kind: type[T], path: str) -> T:
 
 
 def id_to_text(topic_id: UUID) -> str:
-    """A UUID as Kafka writes it: URL-safe base64 without padding."""
+    """Returns a UUID as Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 

@@ -236,8 +236,9 @@ class ShardHost(Generic[S]):
     # Time ----------------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        """The wall-clock time, which is what records carry. If somebody has set the clock since
-        the last look, deadlines move with it: no session may end, or last for ever, because of it.
+        """Returns the wall-clock time, which is what records carry. If somebody has set the clock
+        since the last look, deadlines move with it: no session may end, or last for ever, because
+        of it.
         """
         now_ms, now = self._clock.now_ms(), self._clock.monotonic()
         set_by_ms = now_ms - self._looked_ms - int((now - self._looked_at) * 1000)

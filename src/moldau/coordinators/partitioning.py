@@ -21,7 +21,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition, of so many, that ``key`` belongs to."""
+    """Returns the partition, of so many, that ``key`` belongs to."""
     value = java_hash(key)
     # The smallest integer has no absolute value in 32 bits; Kafka takes 0 for it.
     return 0 if value == _SMALLEST else abs(value) % partitions

@@ -50,7 +50,9 @@ class PendingRequest:
 
 
 def gathered(answers: Sequence[Answer], combine: Callable[[list[Any]], Any]) -> Answer:
-    """One answer of several, which may be gathered ones: at once if all of them are there."""
+    """Returns one answer of several, which may be gathered ones: at once if all of them are
+    there.
+    """
     if not any(isawaitable(answer) for answer in answers):
         return combine(list(answers))
 

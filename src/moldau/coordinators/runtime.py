@@ -64,7 +64,7 @@ class CoordinatorRuntime:
         return coordinator
 
     def topic(self, name: str) -> InternalTopic | None:
-        """The internal topic of this name, if a coordinator is registered for it."""
+        """Returns the internal topic of this name, if a coordinator is registered for it."""
         coordinator = self._coordinators.get(name)
         return None if coordinator is None else coordinator.topic
 
@@ -98,7 +98,7 @@ class Coordinator(Generic[S]):
         return self._hosts.values()
 
     def partition_of(self, key: str) -> int:
-        """The partition of the internal topic that ``key`` belongs to."""
+        """Returns the partition of the internal topic that ``key`` belongs to."""
         return partition_for(key, self.topic.partitions)
 
     def host_of(self, key: str) -> ShardHost[S] | None:

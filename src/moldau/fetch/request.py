@@ -78,7 +78,7 @@ def without_session(partitions: Mapping[TopicPartition, PartitionFetch]) -> Sess
 
 
 def by_topic(partitions: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
-    """Partitions as requests nest them."""
+    """Returns partitions as requests nest them."""
     topics: dict[str, FetchTopic] = {}
     for (name, number), wanted in partitions.items():
         topic = topics.get(name)

@@ -13,7 +13,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the system lacked something other than the disk, such as a file descriptor.
+    """Returns whether the system lacked something other than the disk, such as a file descriptor.
 
     What could not be opened for that reason can be tried again; nothing was written.
     """
@@ -21,7 +21,9 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the disk has no room left: it can be read, and written again once there is room."""
+    """Returns whether the disk has no room left: it can be read, and written again once there is
+    room.
+    """
     return isinstance(error, OSError) and error.errno in _FULL
 
 

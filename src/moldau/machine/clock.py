@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards: timeouts and durations."""
+        """Returns seconds that never run backwards: timeouts and durations."""
         ...
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:

@@ -20,8 +20,8 @@ class ReadableFile(Protocol):
     path: str
 
     def fileno(self) -> int | None:
-        """The descriptor for ``sendfile``, or None when the file is not one of the operating
-        system's.
+        """Returns the descriptor for ``sendfile``, or None when the file is not one of the
+        operating system's.
         """
         ...
 
@@ -121,11 +121,11 @@ class Disk(Protocol):
     def size(self, path: str) -> int: ...
 
     def usage(self, path: str) -> DiskUsage:
-        """How large the file system that holds ``path`` is, and how much of it is free."""
+        """Returns how large the file system that holds ``path`` is, and how much of it is free."""
         ...
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last written to."""
+        """Returns when the file was last written to."""
         ...
 
     def absolute(self, path: str) -> str:

@@ -79,12 +79,14 @@ class Outgoing:
         self.size += size
 
     def head(self) -> OutgoingSlice | None:
-        """The file slice whose turn it is, None when bytes come first."""
+        """Returns the file slice whose turn it is, None when bytes come first."""
         first = self._parts[0]
         return first if type(first) is OutgoingSlice else None
 
     def buffers(self) -> tuple[list[Buffer], bool]:
-        """The buffers before the next file slice, and whether something comes right behind them."""
+        """Returns the buffers before the next file slice, and whether something comes right behind
+        them.
+        """
         found: list[Buffer] = []
         total = 0
         for part in self._parts:

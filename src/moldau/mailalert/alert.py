@@ -127,7 +127,7 @@ def check_address(text: str) -> str:
 
 
 def is_time(time_ms: int) -> bool:
-    """Whether a number of milliseconds is a date that can be shown."""
+    """Returns whether a number of milliseconds is a date that can be shown."""
     return 0 <= time_ms <= _LAST_MS
 
 

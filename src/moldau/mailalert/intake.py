@@ -294,7 +294,7 @@ class Drain:
 
 
 def _is_to_blame(error: Exception) -> bool:
-    """Whether what was to be stored is at fault, and not the state of the database."""
+    """Returns whether what was to be stored is at fault, and not the state of the database."""
     if isinstance(error, DBAPIError):
         return isinstance(error, DataError)
     return isinstance(error, StatementError) or not isinstance(error, SQLAlchemyError)

@@ -93,7 +93,7 @@ class LagWatch:
     since_ms: int = field(default=0)
 
     def update(self, lag: Lag, now_ms: int, local_time: datetime) -> Alert | None:
-        """Take in a measurement; answers the alert to send, if any."""
+        """Take in a measurement; returns the alert to send, if any."""
         rule = self.rule
         if self.state is LagState.RAISED:
             if not rule.is_over(lag):

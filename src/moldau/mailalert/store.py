@@ -39,7 +39,7 @@ class Incoming:
 
 
 def fingerprint(timestamp_ms: int, value: bytes) -> str:
-    """Tells a record from another one that has its place in a topic that was made anew."""
+    """Returns what tells a record from one at its place in a topic that was made anew."""
     return blake2b(b"%d " % timestamp_ms + value, digest_size=8).hexdigest()
 
 
@@ -96,7 +96,7 @@ class AlertStore:
         self._grouper: Grouper | None = None
 
     def store(self, batch: Sequence[Incoming], now_ms: int) -> int:
-        """Store what is not stored yet, in one transaction; answers how many were new.
+        """Store what is not stored yet, in one transaction; returns how many were new.
 
         After an error nothing of the batch is stored, and it can be given again.
         """
@@ -270,7 +270,7 @@ def _without_known(connection: Connection, batch: Sequence[Incoming]) -> list[In
 
 
 def _still_takes(connection: Connection, change: _Change) -> bool:
-    """Whether the mail is open; repetitions alone count towards a closed one as well."""
+    """Returns whether the mail is open; repetitions alone count towards a closed one as well."""
     wanted = select(mails.c.state).where(mails.c.id == change.mail.id).with_for_update()
     state = connection.execute(wanted).scalar()
     if change.duplicates == change.count:

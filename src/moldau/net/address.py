@@ -36,5 +36,5 @@ def _parse(part: str) -> tuple[str, int]:
 
 
 def show(host: str, port: int) -> str:
-    """The address as it is written, with brackets around IPv6."""
+    """Returns the address as it is written, with brackets around IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

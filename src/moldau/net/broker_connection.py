@@ -62,7 +62,9 @@ class Security(Protocol):
     def tls(self) -> SSLContext | None: ...
 
     def tls_failure(self, error: BaseException, where: str) -> KafkaError:
-        """What an error of the TLS handshake, or of the connection right after it, means."""
+        """Returns what an error of the TLS handshake, or of the connection right after it,
+        means.
+        """
         ...
 
     async def log_in(self, connection: BrokerConnection, within: float) -> bool:
@@ -157,7 +159,7 @@ class BrokerConnection:
         return self._channel.closed
 
     def version_of(self, api: ApiKey, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides speak."""
+        """Returns the newest version of an API that both sides speak."""
         theirs = self._versions.get(api)
         ours = KNOWN[api]
         if theirs is None:
@@ -249,7 +251,7 @@ class BrokerConnection:
         return version, self._outlet.send(parts, correlation_id, timeout=within)
 
     def failure(self, error: BaseException) -> KafkaError:
-        """What a request failed with, as an error of this client."""
+        """Returns what a request failed with, as an error of this client."""
         if isinstance(error, RequestTimeoutError):
             failure: KafkaError = TimedOutError(f"The {self} did not answer in time")
         elif isinstance(error, OSError | ProtocolError):
@@ -345,7 +347,7 @@ class BrokerConnection:
         return self._decode(version, frame, partial(_decode_answer, ApiKey.API_VERSIONS))
 
     def _no_listener(self, error: ConnectionLostError) -> KafkaError:
-        """What it means that not even the first question got an answer."""
+        """Returns what it means that not even the first question got an answer."""
         where, cause = show(*self.address), error.__cause__
         if self._security is not None and self._security.tls is not None:
             return self._security.tls_failure(cause or error, where)
@@ -373,7 +375,9 @@ def _cannot_connect(error: Exception, where: str, security: Security | None) -> 
 
 
 def _reason(error: Exception, what: str) -> str:
-    """One sentence: what failed and why, in the operating system's words where it has some."""
+    """Returns one sentence: what failed and why, in the operating system's words where it has
+    some.
+    """
     cause = error if isinstance(error, OSError) and error.errno else error.__cause__
     if isinstance(cause, OSError) and cause.strerror:
         return f"{what}: {cause.strerror}"

@@ -111,7 +111,7 @@ class Pending:
 
 
 def _size_in_memory(parts: Sequence[Part]) -> int:
-    """What an answer costs while it waits; a slice of a file is only its description."""
+    """Returns what an answer costs while it waits; a slice of a file is only its description."""
     return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
 
 

@@ -58,7 +58,9 @@ class BufferPool:
         self._fewest_free = 0
 
     def take(self, wanted: int, at_most: int) -> memoryview:
-        """A buffer of ``wanted`` bytes if one lies ready, else one of no more than ``at_most``."""
+        """Returns a buffer of ``wanted`` bytes if one lies ready, else one of no more than
+        ``at_most``.
+        """
         free = self._free
         for index in range(len(free) - 1, -1, -1):
             if len(free[index]) >= wanted:
@@ -118,7 +120,7 @@ class FrameReader:
         return self._end - self._start
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes of the peer go; ``received`` says how many came."""
+        """Returns where the next bytes of the peer go; ``received`` says how many came."""
         view = self._view
         if view is self._scratch:
             return view
@@ -166,8 +168,8 @@ class FrameReader:
             self._replace(memoryview(bytearray(self._view[start:end])), end - start)
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """The frame that was handed out last, as a view that stays valid: a large one without a
-        copy.
+        """Returns the frame that was handed out last, as a view that stays valid: a large one
+        without a copy.
         """
         if self._own:
             self._own = False

@@ -12,7 +12,7 @@ _HTTP_STARTS: Final = (
 
 
 def describe_garbage(start: bytes, size: int, limit: int) -> str:
-    """What a connection looks like whose first frame size makes no sense.
+    """Returns what a connection looks like whose first frame size makes no sense.
 
     A TLS record, an HTTP verb or an SSH banner read as a size prefix is always far above any sane
     limit, which is why looking only at impossible sizes finds them all.

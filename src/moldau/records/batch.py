@@ -221,7 +221,9 @@ def compute_crc(buf: Buffer, pos: int, size: int) -> int:
 
 
 def crc_is_valid(buf: Buffer, pos: int, size: int) -> bool:
-    """Whether the batch of ``size`` bytes at ``pos`` is all there, with the CRC its header says."""
+    """Returns whether the batch of ``size`` bytes at ``pos`` is all there, with the CRC its header
+    says.
+    """
     if size < HEADER_SIZE or len(buf) - pos < size:
         return False
     stored: int = _CRC.unpack_from(buf, pos + CRC_OFFSET)[0]

@@ -30,7 +30,7 @@ else:
 
 
 def is_compiled() -> bool:
-    """Whether the per-record modules run as machine code in this process."""
+    """Returns whether the per-record modules run as machine code in this process."""
     from moldau.records import reader
 
     return not reader.__file__.endswith(".py")

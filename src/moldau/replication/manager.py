@@ -40,7 +40,7 @@ class ReplicaManager:
         logs.on_replaced = self._log_replaced
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether the replica should be here but its disk failed."""
+        """Returns whether the replica should be here but its disk failed."""
         return (topic, index) in self._offline
 
     @property
@@ -67,7 +67,7 @@ class ReplicaManager:
             partition.use_log(new)
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """What the high-watermark checkpoint stores."""
+        """Returns what the high-watermark checkpoint stores."""
         return {
             partition.topic_partition: partition.high_watermark
             for partitions in self.topics.values()
@@ -104,7 +104,7 @@ class ReplicaManager:
     async def _open_logs(
         self, states: Sequence[LeaderAndIsr]
     ) -> dict[TopicPartition, PartitionLog | StorageError]:
-        """The logs of replicas that are not served yet, made where there are none."""
+        """Returns the logs of replicas that are not served yet, made where there are none."""
         logs: dict[TopicPartition, PartitionLog | StorageError] = {}
         for is_new in (False, True):
             wanted = [

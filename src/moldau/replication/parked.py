@@ -131,8 +131,8 @@ class ParkedProduce:
 
 
 def commit_error(partition: Partition, end_offset: int) -> ErrorCode:
-    """What became of an append that ends at ``end_offset``: REQUEST_TIMED_OUT as long as it may
-    still be committed.
+    """Returns what became of an append that ends at ``end_offset``: REQUEST_TIMED_OUT as long as it
+    may still be committed.
     """
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -273,7 +273,7 @@ class Partition:
             self._advance_high_watermark()
 
     def in_later_segment(self, offset: int, end: int) -> bool:
-        """Whether ``end`` lies in a later segment than ``offset``."""
+        """Returns whether ``end`` lies in a later segment than ``offset``."""
         segments = self.log.segments
         return bisect_right(segments, offset, key=_BASE) < bisect_right(segments, end, key=_BASE)
 

@@ -16,7 +16,7 @@ class BadRecords(Protocol):
     def handle(
         self, partition: TopicPartition, columns: RecordColumns, bad: Mapping[int, str]
     ) -> bool:
-        """Whether these rows, given with the reasons, are to be left out of the batch."""
+        """Returns whether these rows, given with the reasons, are to be left out of the batch."""
         ...
 
 

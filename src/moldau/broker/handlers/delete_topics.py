@@ -36,7 +36,7 @@ async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
 
 
 def error_answer(request: Request[DeleteTopicsRequest], error: KafkaError) -> DeleteTopicsResponse:
-    """The same refusal for every topic, in a code that the client's version knows."""
+    """Returns the same refusal for every topic, in a code that the client's version knows."""
     code = error.code
     if (
         code is ErrorCode.TOPIC_DELETION_DISABLED

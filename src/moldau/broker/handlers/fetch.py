@@ -120,7 +120,7 @@ class _Fetch:
         self._context = context
 
     def read(self) -> tuple[Reads, int, bool]:
-        """What is there, its size, and whether waiting would be pointless."""
+        """Returns what is there, its size, and whether waiting would be pointless."""
         room = min(self._body.max_bytes, self._broker.config.fetch_max_bytes)
         reads: Reads = []
         total = unknown = 0
@@ -177,7 +177,7 @@ class _Fetch:
         return self._broker.partition(name, index)
 
     def lags(self, reads: Reads) -> bool:
-        """Whether what was read ends with its segment: no append can ever make it more."""
+        """Returns whether what was read ends with its segment: no append can ever make it more."""
         for wanted, answer in reads:
             if isinstance(answer.records, FileSlice):
                 offset, end = wanted.want.fetch_offset, answer.high_watermark
@@ -191,7 +191,7 @@ class _Fetch:
         return False
 
     def local_partitions(self) -> list[Partition]:
-        """The partitions whose progress matters to this fetch."""
+        """Returns the partitions whose progress matters to this fetch."""
         partitions = []
         for wanted in self._context.partitions:
             try:

@@ -81,7 +81,7 @@ def wants_all_topics(body: MetadataRequest, version: int) -> bool:
 
 
 def _missing(broker: Broker, body: MetadataRequest) -> list[str]:
-    """The topics, named and not given by id, that do not exist."""
+    """Returns the topics, named and not given by id, that do not exist."""
     known = broker.metadata.topics
     return [
         topic.name or ""

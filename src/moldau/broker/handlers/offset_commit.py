@@ -99,7 +99,7 @@ def _answer(
 
 
 def _join(response: OffsetCommitResponse, known: Topics, refused: Refused) -> OffsetCommitResponse:
-    """The group's answers behind the refusals, topic by topic."""
+    """Returns the group's answers behind the refusals, topic by topic."""
     answers = iter(response.topics)
     return replace(
         response,

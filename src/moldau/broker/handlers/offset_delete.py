@@ -46,7 +46,7 @@ def error_answer(_request: Request[OffsetDeleteRequest], error: KafkaError) -> O
 def _topics(
     broker: Broker, body: OffsetDeleteRequest, *, exist: bool
 ) -> tuple[OffsetDeleteRequestTopic, ...]:
-    """Those of the partitions that exist, or those that do not."""
+    """Returns those of the partitions that exist, or those that do not."""
     topics = []
     for topic in body.topics:
         metadata = broker.metadata.topics.get(topic.name)
@@ -60,7 +60,7 @@ def _topics(
 def _join(
     response: OffsetDeleteResponse, unknown: tuple[OffsetDeleteRequestTopic, ...]
 ) -> OffsetDeleteResponse:
-    """One answer for each topic, the refused partitions first."""
+    """Returns one answer for each topic, the refused partitions first."""
     if response.error_code:
         return response
     answers: dict[str, list[OffsetDeleteResponsePartition]] = {}

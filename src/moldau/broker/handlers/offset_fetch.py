@@ -84,7 +84,7 @@ def _response(groups: Iterable[OffsetFetchResponseGroup]) -> OffsetFetchResponse
 def _named(
     metadata: MetadataCache, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """The request with names for ids, and the answers for ids that nobody has."""
+    """Returns the request with names for ids, and the answers for ids that nobody has."""
     known, unknown = [], []
     for wanted in group.topics or ():
         topic = metadata.topics_by_id.get(wanted.topic_id) if wanted.topic_id else None
@@ -98,7 +98,7 @@ def _named(
 def _with_ids(
     metadata: MetadataCache, topics: tuple[OffsetFetchResponseTopics, ...]
 ) -> list[OffsetFetchResponseTopics]:
-    """The topics with their ids; one that is gone meanwhile has none and is left out."""
+    """Returns the topics with their ids; one that is gone meanwhile has none and is left out."""
     return [
         replace(topic, topic_id=known.topic_id)
         for topic in topics

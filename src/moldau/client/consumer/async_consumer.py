@@ -160,13 +160,13 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
 
         with self.handover.handing_out():
             if self._large is None:
-                taken = await self._poll(timeout, take)
+                polled = await self._poll(timeout, take)
             else:
-                taken = await self._poll_large(self._large, timeout, take)
-            if not taken:
+                polled = await self._poll_large(self._large, timeout, take)
+            if not polled:
                 return EMPTY
-            self._metrics.consumed(taken.values())
-            records = ConsumerRecords(taken)
+            self._metrics.consumed(polled.values())
+            records = ConsumerRecords(polled)
             if self._interceptors:
                 seen: ConsumerRecords = await self._call_user(
                     lambda: self._interceptors.on_consume(records)
@@ -188,12 +188,12 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
             return None
         limit = self.settings.max_poll_records if max_records is None else max_records
         self.handover.arrived()
-        taken = core.buffer.take(limit, self._convert)
-        if not taken:
+        polled = core.buffer.take(limit, self._convert)
+        if not polled:
             return None
         core.taken_aside(now)
-        self._metrics.consumed(taken.values())
-        return ConsumerRecords(taken)
+        self._metrics.consumed(polled.values())
+        return ConsumerRecords(polled)
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
         """The same as a table, built without an object per record; needs ``moldau[arrow]``.
@@ -432,13 +432,13 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
                     await self._report_commits()
                     self.handover.arrived()
                 core.raise_failure()
-                taken = take()
+                polled = take()
                 # An earlier poll in the user's thread may have made room and found nothing else.
-                emptied = self.handover.partitions if taken else core.subscription.states
+                emptied = self.handover.partitions if polled else core.subscription.states
                 if core.fetcher.has_room_again(emptied):
                     core.fetcher.step(self._now())
-                if taken:
-                    return taken
+                if polled:
+                    return polled
                 now = self._now()
                 if first_join and now - began < patience and core.cluster.is_connected:
                     deadline = now + timeout
@@ -491,7 +491,9 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
         return large
 
     def _joins_for_the_first_time(self) -> bool:
-        """Whether we do not know yet what the group gives us, and where to begin with that."""
+        """Returns whether we do not know yet what the group gives us, and where to begin with
+        that.
+        """
         if self._has_begun or not self._core.subscription.uses_group:
             return False
         states = self._core.subscription.partitions.values()
@@ -517,7 +519,9 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
             core.committer.auto_commit(self._now())
 
     def _must_hand_out(self) -> bool:
-        """Whether a rebalance is to be carried out that gathered records must not outlast."""
+        """Returns whether a rebalance is to be carried out that gathered records must not
+        outlast.
+        """
         driver = self._core.driver
         return self.handover.gathering and driver is not None and bool(driver.callbacks)
 

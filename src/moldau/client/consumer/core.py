@@ -145,7 +145,9 @@ class ConsumerCore:
         self._kicked.set()
 
     def is_quiet(self, now: float) -> bool:
-        """Whether a poll would have nothing to do but to take records; asked from any thread."""
+        """Returns whether a poll would have nothing to do but to take records; asked from any
+        thread.
+        """
         if self._loop is None or self._failure is not None or self._changed_since_poll:
             return False
         committer = self.committer

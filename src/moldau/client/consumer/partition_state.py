@@ -230,10 +230,10 @@ class PartitionState:
         """Move records from the buffer to the list until that has so many."""
         while len(records) < limit and self.fetched:
             first = self.fetched[0]
-            taken = first.take(limit - len(records), convert)
+            decoded = first.take(limit - len(records), convert)
             self.taken_to = first.position
-            if taken:
-                records += taken
+            if decoded:
+                records += decoded
             else:
                 self._count(-self.fetched.popleft().size)
 

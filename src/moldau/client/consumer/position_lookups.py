@@ -201,7 +201,7 @@ class PositionLookups:
     def _is_over(
         self, partition: TopicPartition, state: PartitionState, expected: FetchState
     ) -> bool:
-        """Whether somebody else has decided meanwhile."""
+        """Returns whether somebody else has decided meanwhile."""
         return (
             self._subscription.partitions.get(partition) is not state
             or state.fetch_state is not expected

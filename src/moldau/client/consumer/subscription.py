@@ -58,7 +58,7 @@ class SubscriptionState:
         self.broker_pattern = pattern
 
     def matched(self, topics: Iterable[str]) -> bool:
-        """Tells which topics there are; whether the pattern now stands for others than before."""
+        """Returns whether the pattern stands for other topics than before, now that these exist."""
         if self.pattern is None:
             return False
         matching = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))

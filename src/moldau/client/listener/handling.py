@@ -123,7 +123,9 @@ class Handling:
         self.counts["handled"] += 1
 
     async def _will_be_retried(self, work: Work, error: BaseException) -> bool:
-        """Whether the record is to be handled again, now or after a restart; if not, it is over."""
+        """Returns whether the record is to be handled again, now or after a restart; if not, it is
+        over.
+        """
         if work.finished:
             logger.warning("The handler of %r failed after acknowledging it", work, exc_info=error)
             return False

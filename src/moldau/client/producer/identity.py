@@ -51,7 +51,7 @@ class ProducerIdentity:
         return f"<producer id {self.producer_id}, epoch {self.epoch}>"
 
     def may_send(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Whether this batch, the next in the queue, may go now."""
+        """Returns whether this batch, the next in the queue, may go now."""
         if queue.must_reset:
             return queue.outstanding == 0
         if batch.sequence != NO_SEQUENCE:

@@ -262,8 +262,8 @@ class Sender:
                 size += expected
         if len(load) > 1:
             # Whoever came first this time comes last next time.
-            taken = {queue for queue, _ in load}
-            queues[:] = [q for q in queues if q not in taken] + [q for q, _ in load]
+            loaded = {queue for queue, _ in load}
+            queues[:] = [q for q in queues if q not in loaded] + [q for q, _ in load]
         return load
 
     def _may_send(self, queue: PartitionQueue) -> bool:

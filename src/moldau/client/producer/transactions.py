@@ -141,7 +141,9 @@ class Transactions:
         self.error = None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Whether batches may go to a partition; if not, the coordinator has to be told first."""
+        """Returns whether batches may go to a partition; if not, the coordinator has to be told
+        first.
+        """
         if self.state not in (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING):
             return False
         if partition in self.partitions:

@@ -45,7 +45,9 @@ def _parts() -> Iterator[str]:
     yield _INTRO
     common = CommonSettings.table
     security = SecuritySettings.table
-    yield _section("All clients", [one for name, one in common.items() if name not in security])
+    yield _section(
+        "All clients", [option for name, option in common.items() if name not in security]
+    )
     yield _section("TLS and SASL, of all clients", security.values())
     yield "\nThe names of librdkafka mean the same:\n\n"
     for alias, name in ALIASES.items():
@@ -55,7 +57,7 @@ def _parts() -> Iterator[str]:
         ("Consumers", ConsumerSettings),
         ("Admin clients", AdminSettings),
     ):
-        own = [one for name, one in settings.table.items() if common.get(name) is not one]
+        own = [option for name, option in settings.table.items() if common.get(name) is not option]
         yield _section(title, own)
     yield "\n## Not supported\n\nThese are refused, with the reason:\n\n"
     for name, reason in UNSUPPORTED.items():

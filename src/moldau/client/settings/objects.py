@@ -9,7 +9,7 @@ from moldau.config.types import ConfigType, parse_list
 
 
 class ObjectOption(Option[Any]):
-    """Takes an object as it is; text names one, see ``moldau.client.components``."""
+    """Takes an object as it is; text names one, see ``moldau.client.plugins``."""
 
     def read(self, value: object) -> Any:
         return self.parse(value) if isinstance(value, str) else value

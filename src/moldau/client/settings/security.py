@@ -146,7 +146,7 @@ class SecuritySettings(Settings):
                 raise ConfigError(f"{name} needs security.protocol=SSL or SASL_SSL")
 
     def _check_tls(self) -> None:
-        given = sorted(name for name in self.explicit if name.startswith("ssl."))
+        named = sorted(name for name in self.explicit if name.startswith("ssl."))
         if self.ssl_context is not None:
             import ssl
 
@@ -154,7 +154,7 @@ class SecuritySettings(Settings):
                 isinstance(self.ssl_context, ssl.SSLContext),
                 f"ssl_context must be an ssl.SSLContext, not {type(self.ssl_context).__name__}",
             )
-            self._require(given == ["ssl.context"], "ssl_context excludes all other ssl settings")
+            self._require(named == ["ssl.context"], "ssl_context excludes all other ssl settings")
         self._require(bool(self.ssl_enabled_protocols), "ssl.enabled.protocols must not be empty")
         texts = (self.ssl_keystore_certificate_chain, self.ssl_keystore_key)
         self._require(

@@ -108,9 +108,9 @@ class AsyncZooKeeperConsumer(AsyncClosing):
             self._raise_failure()
             # Asked at the moment of handing out: others may have taken over while this one waited.
             if self._session is not None and self._session.lease.held:
-                taken = self._reading.take(max_records)
-                if taken:
-                    return ConsumerRecords(taken)
+                polled = self._reading.take(max_records)
+                if polled:
+                    return ConsumerRecords(polled)
             left = deadline - loop.time()
             if left <= 0:
                 return EMPTY

@@ -229,7 +229,7 @@ class Membership:
             return
 
     async def _is_mine(self, path: str) -> bool:
-        """Whether a node is of this session; if it is of another, wait until it is gone."""
+        """Returns whether a node is of this session; if it is of another, wait until it is gone."""
         gone: asyncio.Queue[WatchEvent] = asyncio.Queue()
         stat = await self._store.exists(path, gone.put_nowait)
         if stat is not None and stat.ephemeral_owner != self._store.session_id:

@@ -56,7 +56,7 @@ class Reading:
         """The records that are there; raises what the reader cannot recover from."""
         if not self._ready:
             self._raise_failure()
-        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+        by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
         while self._ready and max_records > 0:
             partition, records, high_watermark = self._ready.popleft()
             if len(records) > max_records:
@@ -64,11 +64,11 @@ class Reading:
                 self._ready.appendleft(rest)
                 records = records[:max_records]
             max_records -= len(records)
-            taken.setdefault(partition, []).extend(records)
+            by_partition.setdefault(partition, []).extend(records)
             self._positions[partition] = records[-1].offset + 1
         if len(self._ready) < READ_AHEAD:
             self._room.set()
-        return taken
+        return by_partition
 
     async def wait_for_news(self, timeout: float) -> None:
         """Wait until there are records, or something else to look at."""

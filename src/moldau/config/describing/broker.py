@@ -105,5 +105,7 @@ def _entry(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...])
 
 
 def _hidden(name: str) -> bool:
-    """Whether a setting that is not ours must not be shown: an unknown one may hold a secret."""
+    """Returns whether a setting that is not ours must not be shown: an unknown one may hold a
+    secret.
+    """
     return not is_ignored(name) or is_secret(name)

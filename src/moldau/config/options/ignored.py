@@ -46,7 +46,7 @@ def ignored_names() -> frozenset[str]:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether the setting is known elsewhere and has no effect here."""
+    """Returns whether the setting is known elsewhere and has no effect here."""
     return name.startswith(_OF_ONE_LISTENER) or name in ignored_names()
 
 
@@ -57,7 +57,7 @@ def replacements() -> dict[str, str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting without effect may hold something that must not be shown."""
+    """Returns whether a setting without effect may hold something that must not be shown."""
     return name.endswith(_SECRET_ENDINGS)
 
 

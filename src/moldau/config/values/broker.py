@@ -133,7 +133,7 @@ class BrokerConfig(BrokerOptions):
         return value
 
     def is_set(self, option: AnyOption) -> bool:
-        """Whether anybody set the option, rather than leaving its default."""
+        """Returns whether anybody set the option, rather than leaving its default."""
         return next(self.settings_of(option.name), None) is not None
 
     def settings_of(self, name: str) -> Iterator[tuple[str, ConfigSource]]:

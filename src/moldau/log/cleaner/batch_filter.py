@@ -55,7 +55,7 @@ class BatchFilter:
         self._payloads = Payloads()
 
     def filter(self, header: BatchHeader, batch: memoryview) -> tuple[Buffer, int] | None:
-        """What stays of the batch, with its largest timestamp; None if nothing does."""
+        """Returns what stays of the batch, with its largest timestamp; None if nothing does."""
         obsolete = self._transactions.can_discard(header, batch)
         is_control = header.attributes & CONTROL_FLAG != 0
         horizon_ms = header.delete_horizon_ms
@@ -88,7 +88,7 @@ class BatchFilter:
         return None
 
     def _must_stay(self, header: BatchHeader, is_control: bool) -> bool:
-        """Whether the batch stays even without records.
+        """Returns whether the batch stays even without records.
 
         The last batch of an active producer has its sequence number, or for a marker its epoch;
         the last batch of all that is cleaned has the last offset.
@@ -114,7 +114,8 @@ def _keep_marker(payload: bytes, header: BatchHeader) -> KeptRecords:
 
 
 def _rebuild(header: BatchHeader, kept: KeptRecords, horizon_ms: int | None) -> tuple[bytes, int]:
-    """The batch with the records that are kept, under its codec and around a base timestamp.
+    """Returns the batch with the records that are kept, under its codec and around a base
+    timestamp.
 
     That is a new delete horizon, the one there is, or else the time of the first record.
     """
@@ -148,7 +149,7 @@ def _rebuild(header: BatchHeader, kept: KeptRecords, horizon_ms: int | None) -> 
 
 
 def _empty(header: BatchHeader) -> bytes:
-    """The header alone, for the offsets and the sequence numbers in it."""
+    """Returns the header alone, for the offsets and the sequence numbers in it."""
     empty = header._replace(
         batch_length=HEADER_SIZE - LOG_OVERHEAD,
         attributes=header.attributes & _KEPT_IN_EMPTY,

@@ -45,7 +45,9 @@ class Cleanable(NamedTuple):
 def find_cleanable(
     log: PartitionLog, checkpoint: int | None, high_watermark: int, now_ms: int
 ) -> Cleanable:
-    """What could be cleaned now. ``checkpoint`` is where the last cleaning ended, if known."""
+    """Returns what could be cleaned now. ``checkpoint`` is where the last cleaning ended, if
+    known.
+    """
     first_dirty = first_dirty_offset(log, checkpoint)
     segments = log.segments
     bases = [segment.base_offset for segment in segments]
@@ -73,7 +75,7 @@ def find_cleanable(
 
 
 def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
-    """Where the dirty part begins: a checkpoint that cannot be true is not believed."""
+    """Returns where the dirty part begins: a checkpoint that cannot be true is not believed."""
     start = log.log_start_offset
     if checkpoint is None or not start <= checkpoint <= log.log_end_offset:
         return start
@@ -89,6 +91,6 @@ def _delay_ms(log: PartitionLog, dirty: tuple[Segment, ...], now_ms: int) -> int
 
 
 def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
-    """The one to clean first, if any is due."""
+    """Returns the one to clean first, if any is due."""
     due = [candidate for candidate in candidates if candidate.is_due]
     return max(due, key=lambda candidate: candidate.dirty_ratio, default=None)

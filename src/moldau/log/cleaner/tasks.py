@@ -36,7 +36,9 @@ def make_task(cleanable: Cleanable, config: BrokerConfig, cleaners: int, now_ms:
 
 
 def _aborted(log: PartitionLog, upper: int) -> list[tuple[int, int, int, int]]:
-    """Those with data before ``upper``; the marker of one may stand in any later segment."""
+    """Returns those with data before ``upper``; the marker of one may stand in any later
+    segment.
+    """
     aborted: list[AbortedTransaction] = []
     for segment in log.segments:
         if segment.txn_index.collect(log.segments[0].base_offset, upper, aborted):

@@ -25,7 +25,9 @@ class CleanedTransactions:
         """Called with an aborted transaction whose marker stays because data of it was met."""
 
     def can_discard(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch is of an aborted transaction, or a marker that has nothing to mark."""
+        """Returns whether the batch is of an aborted transaction, or a marker that has nothing to
+        mark.
+        """
         while self._coming and self._coming[0].first_offset <= header.last_offset:
             transaction = self._coming.popleft()
             self._aborted.setdefault(transaction.producer_id, transaction)

@@ -22,7 +22,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes, path: str) -> list[list[str]]:
-    """The fields of each entry; an empty file has none."""
+    """Returns the fields of each entry; an empty file has none."""
     try:
         lines = data.decode().splitlines()
         if len(lines) < 2:
@@ -45,7 +45,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint; none if there is no such file."""
+    """Returns the offsets in a checkpoint; none if there is no such file."""
     try:
         data = disk.read(path)
     except FileNotFoundError:

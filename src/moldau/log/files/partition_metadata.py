@@ -29,7 +29,7 @@ def encode_partition_metadata(topic_id: UUID) -> bytes:
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> UUID:
-    """The topic id; FileNotFoundError or CorruptCheckpointError."""
+    """Returns the topic id; FileNotFoundError or CorruptCheckpointError."""
     path = f"{directory}/{PARTITION_METADATA}"
     data = disk.read(path)
     try:

@@ -106,7 +106,7 @@ class LogCreator:
         return built
 
     def _elsewhere(self, failed: WantedLog, error: CannotCreateError) -> WantedLog | None:
-        """Where else to make a log, as Kafka does."""
+        """Returns where else to make a log, as Kafka does."""
         directory, cause = failed.directory, error.cause
         if is_full(cause):
             directory.tell_full(error.message, self._clock.now_ms())

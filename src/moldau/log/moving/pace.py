@@ -33,7 +33,7 @@ class Pace:
         self._debt += size
 
     def wait_s(self) -> float:
-        """How long to wait before asking again; 0 when the next slice may be copied."""
+        """Returns how long to wait before asking again; 0 when the next slice may be copied."""
         self._pay()
         if self._debt <= self.rate * _SHORTEST_WAIT_S:
             return 0.0

@@ -59,7 +59,7 @@ class LeaderEpochs:
         self.dirty = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch up to ``epoch`` that is known here, and where it ends."""
+        """Returns the largest epoch up to ``epoch`` that is known here, and where it ends."""
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.latest_epoch:
@@ -73,7 +73,7 @@ class LeaderEpochs:
         return self._epochs[higher - 1], self._starts[higher]
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that wrote ``offset``."""
+        """Returns the epoch that wrote ``offset``."""
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else None
 

@@ -38,7 +38,9 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments have to go; if it is all of them, a new one comes first."""
+    """Returns how many of the oldest segments have to go; if it is all of them, a new one comes
+    first.
+    """
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
         count += 1

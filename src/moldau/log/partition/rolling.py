@@ -78,7 +78,9 @@ class SegmentRoller:
         return self._segments.active
 
     def _is_old(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether ``segment.ms`` has passed since the first append, by the records' own clock."""
+        """Returns whether ``segment.ms`` has passed since the first append, by the records' own
+        clock.
+        """
         if segment.size == 0:
             return False
         span = self.config.segment_ms - self._jitter(segment)

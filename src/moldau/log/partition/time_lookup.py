@@ -14,7 +14,9 @@ from moldau.records.reader import read_columns
 def find_timestamp(
     segments: Sequence[Segment], timestamp: int, start_offset: int
 ) -> TimestampedOffset | None:
-    """The first record from ``start_offset`` on whose timestamp is at least ``timestamp``."""
+    """Returns the first record from ``start_offset`` on whose timestamp is at least
+    ``timestamp``.
+    """
     for segment in segments:
         if segment.size and segment.max_timestamp.timestamp >= timestamp:
             record = _find_in_segment(segment, timestamp, start_offset)
@@ -53,7 +55,9 @@ def _find_in_batch(
 
 
 def find_largest_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
-    """The first record with the largest timestamp of all; without any timestamps the first."""
+    """Returns the first record with the largest timestamp of all; without any timestamps the
+    first.
+    """
     best: Segment | None = None
     for segment in segments:
         if segment.size and (

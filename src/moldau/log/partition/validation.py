@@ -195,7 +195,7 @@ class BatchRules:
     def _check_timestamps(
         self, records: memoryview, header: BatchHeader, now_ms: int, refused: RecordErrors
     ) -> int:
-        """The batch's true largest timestamp, if all its timestamps may be.
+        """Returns the batch's true largest timestamp, if all its timestamps may be.
 
         Of those records that are ``refused`` already the time does not matter; but if any other is
         refused for its time, that is the error of the batch.
@@ -230,7 +230,7 @@ class BatchRules:
         )
 
     def _recompress(self, records: memoryview) -> memoryview:
-        """The same batch with the topic's codec."""
+        """Returns the same batch with the topic's codec."""
         assert self._codec is not None
         batch = recompress(records, self._codec, self._level)
         if len(batch) > self._max_bytes:
@@ -250,7 +250,7 @@ def check_batches(records: memoryview) -> list[int]:
 
 
 def _target_codec(compression_type: str) -> Compression | None:
-    """The codec batches are stored with; None keeps the producer's."""
+    """Returns the codec batches are stored with; None keeps the producer's."""
     if compression_type == "producer":
         return None
     if compression_type == "uncompressed":

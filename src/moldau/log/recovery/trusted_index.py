@@ -31,7 +31,9 @@ class TrustedStart(NamedTuple):
 def find_trusted_start(
     disk: Disk, segment: Segment, recovery_point: int, index_bytes: int
 ) -> TrustedStart | None:
-    """The last indexed batch below the recovery point, or None to start at the beginning."""
+    """Returns the last indexed batch below the recovery point, or None to start at the
+    beginning.
+    """
     if recovery_point <= segment.base_offset or segment.size == 0:
         return None
     try:

@@ -90,7 +90,7 @@ class BatchPosition(NamedTuple):
 
 
 def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
-    """The first batch in ``[position, end)`` whose last offset is at least ``offset``."""
+    """Returns the first batch in ``[position, end)`` whose last offset is at least ``offset``."""
     unpack = _SCAN.unpack_from
     while position + HEADER_SIZE <= end:
         chunk = file.pread(min(_SCAN_BYTES, end - position), position)

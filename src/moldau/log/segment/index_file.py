@@ -143,7 +143,8 @@ class IndexFile:
         return changed, created
 
     def floor(self, field: struct.Struct, at: int, value: int) -> int:
-        """The last entry whose ``field``, ``at`` bytes into it, is not above ``value``; -1 if none.
+        """Returns the last entry whose ``field``, ``at`` bytes into it, is not above ``value``; -1
+        if none.
 
         The field only grows from entry to entry.
         """

@@ -78,7 +78,7 @@ class OffsetIndex:
         return [self.entry(number) for number in range(self._file.count)]
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The entry with the largest offset that is not above ``offset``."""
+        """Returns the entry with the largest offset that is not above ``offset``."""
         slot = self._file.floor(_RELATIVE_OFFSET, 0, offset - self._base_offset)
         if slot < 0:
             return OffsetPosition(self._base_offset, 0)

@@ -284,7 +284,8 @@ class Segment:
         return largest
 
     def largest_timestamp(self) -> int:
-        """What retention counts from: the largest timestamp or, without any, the last append.
+        """Returns what retention counts from: the largest timestamp or, without any, the last
+        append.
 
         An index that nobody has opened is closed again: retention looks at ten thousand of them.
         """
@@ -313,7 +314,7 @@ class Segment:
     # Reading -------------------------------------------------------------------------------------
 
     def find(self, offset: int) -> BatchPosition | None:
-        """The first batch whose last offset is at least ``offset``."""
+        """Returns the first batch whose last offset is at least ``offset``."""
         position = self.offset_index.lookup(offset).position
         return find_batch(self.file, position, self.size, offset)
 
@@ -322,7 +323,9 @@ class Segment:
         return list(iter_file_headers(self.file, position, self.size if end is None else end))
 
     def next_offset(self) -> int:
-        """The offset after the last batch. Raises CorruptRecordError if the tail is torn."""
+        """Returns the offset after the last batch. Raises CorruptRecordError if the tail is
+        torn.
+        """
         end = self.base_offset
         if self.size == 0:
             return end

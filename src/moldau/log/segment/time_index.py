@@ -81,7 +81,7 @@ class TimeIndex:
         return [self.entry(number) for number in range(self._file.count)]
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The entry with the largest timestamp that is not above ``timestamp``."""
+        """Returns the entry with the largest timestamp that is not above ``timestamp``."""
         slot = self._file.floor(_TIMESTAMP, 0, timestamp)
         if slot < 0:
             return TimestampOffset(NO_TIMESTAMP, self._base_offset)

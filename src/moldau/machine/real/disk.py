@@ -74,7 +74,9 @@ class OsFile:
 
 
 def open_for_reading(path: str) -> OsFile:
-    """A file of someone else, perhaps of a broker that is running: nothing can be written to it."""
+    """Returns a file of someone else, perhaps of a broker that is running: nothing can be written
+    to it.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     return OsFile(path, fd, os.fstat(fd).st_size)
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop of a Moldau process."""
+    """Returns what makes the event loop of a Moldau process."""
     try:
         import uvloop
     except ImportError:

@@ -61,7 +61,7 @@ def _arrow_decoder(kind: pa.DataType) -> Decode:
 
 
 def _by_arrow(kind: pa.DataType) -> bool:
-    """Whether Arrow reads such values as Spark does, if it reads them."""
+    """Returns whether Arrow reads such values as Spark does, if it reads them."""
     if pa.types.is_nested(kind):
         children = (kind.field(index).type for index in range(kind.num_fields))
         return not pa.types.is_map(kind) and all(map(_by_arrow, children))

@@ -74,7 +74,7 @@ def story(test: Callable[[SimulatedEnsemble], Awaitable[None]]) -> Callable[[], 
         with Simulation(1) as simulation:
             simulation.run(scenario())
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would look for its arguments
+    del run.__wrapped__  # pytest would look for its arguments
     return run
 
 

@@ -60,7 +60,7 @@ class _Topic:
         return len(self.racks)
 
     def _racks_differ(self) -> bool:
-        """Whether some partition can be read nearby by some members only."""
+        """Returns whether some partition can be read nearby by some members only."""
         consumer_racks = {rack for rack in self._rack_of.values() if rack}
         all_racks = frozenset().union(*self.racks)
         return not consumer_racks.isdisjoint(all_racks) and any(r != all_racks for r in self.racks)

@@ -100,7 +100,7 @@ def balance(layout: Layout, members: Mapping[str, MemberSubscription], claims: C
     plan = _kept(layout, wanted, claims)
     if len(set(wanted.values())) <= 1:
         _trim_to_quota(layout, wanted, plan)
-    taken = {partition for mine in plan.values() for partition in mine}
+    assigned = {partition for mine in plan.values() for partition in mine}
     order = {name: index for index, name in enumerate(sorted_members(members))}
     users: dict[str, list[str]] = defaultdict(list)
     for name in order:
@@ -108,7 +108,7 @@ def balance(layout: Layout, members: Mapping[str, MemberSubscription], claims: C
             users[topic].append(name)
     for topic in sorted(users, key=lambda topic: (len(users[topic]), topic)):
         for partition in partitions_of(topic, layout):
-            if partition not in taken:
+            if partition not in assigned:
                 least = min(users[topic], key=lambda name: (len(plan[name]), order[name]))
                 plan[least].append(partition)
     _even_out(plan, users)

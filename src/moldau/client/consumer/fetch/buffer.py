@@ -53,28 +53,28 @@ class FetchBuffer:
         if self._failed is not None and self._failed in self._turns:
             self._turns = {self._failed: None, **self._turns}
         self._failed = None
-        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+        by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = limit
         for state in self._in_turn():
             records: list[ConsumerRecord] = []
             try:
                 state.take(records, left, convert)
             except KafkaError:
-                if not taken and not records:
+                if not by_partition and not records:
                     raise
                 self._failed = state
             else:
                 self._end_turn(state)
             if records:
-                taken[state.partition] = records
+                by_partition[state.partition] = records
                 left -= len(records)
             if left <= 0 or self._failed is not None:
                 break
-        return taken
+        return by_partition
 
     def take_columns(self, limit: int) -> dict[TopicPartition, RecordColumns]:
         """Whole batches until there are that many records."""
-        taken: dict[TopicPartition, RecordColumns] = {}
+        by_partition: dict[TopicPartition, RecordColumns] = {}
         count = 0
         with self._space.lock:
             for state in self._in_turn():
@@ -82,14 +82,14 @@ class FetchBuffer:
                     if not columns.offsets:
                         continue
                     count += len(columns.offsets)
-                    if state.partition in taken:
-                        taken[state.partition].extend(columns)
+                    if state.partition in by_partition:
+                        by_partition[state.partition].extend(columns)
                     else:
-                        taken[state.partition] = columns
+                        by_partition[state.partition] = columns
                 self._end_turn(state)
                 if count >= limit:
                     break
-        return taken
+        return by_partition
 
     def _in_turn(self) -> Iterator[PartitionState]:
         """Those that something can be taken from."""

@@ -84,7 +84,7 @@ class Fetcher:
         self._tasks = Tasks()
 
     def has_room_again(self, partitions: Iterable[PartitionState]) -> bool:
-        """Whether there is something to fetch that there was no room for before."""
+        """Returns whether there is something to fetch that there was no room for before."""
         if not self._short_of_room:
             return False
         limit = self._settings.max_partition_fetch_bytes

@@ -22,7 +22,7 @@ class AbortedTransactions:
         self._active: set[int] = set()
 
     def hides(self, header: BatchHeader) -> bool:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Returns whether a data batch belongs to an aborted transaction."""
         while self._coming and self._coming[0][1] <= header.last_offset:
             self._active.add(self._coming.popleft()[0])
         return header.is_transactional and header.producer_id in self._active

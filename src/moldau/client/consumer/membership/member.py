@@ -87,7 +87,7 @@ class Member(ABC):
         self._poll_deadline = now + self._max_poll_interval
 
     def is_wanted(self, callback: CallBack) -> bool:
-        """Whether a callback has not been called off since it was asked for."""
+        """Returns whether a callback has not been called off since it was asked for."""
         return callback in self._callbacks
 
     def callback_begins(self) -> None:

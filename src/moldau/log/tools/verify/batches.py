@@ -55,7 +55,7 @@ def walk(file: File) -> Iterator[Walked | Unreadable]:
 
 
 def look_into(batch: Walked) -> tuple[int, str | None]:
-    """The number of records, and what is wrong with them: all of them are decoded."""
+    """Returns the number of records, and what is wrong with them: all of them are decoded."""
     header = batch.header
     try:
         records = read_records(batch.data, batch.at, check_crc=False)

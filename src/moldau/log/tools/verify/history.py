@@ -123,6 +123,8 @@ class SnapshotCheck:
         return None
 
     def _is_gone(self, offset: int) -> bool:
-        """Whether compaction has taken the batch: the producer has written others since then."""
+        """Returns whether compaction has taken the batch: the producer has written others since
+        then.
+        """
         place = bisect_right(self._gap_starts, offset) - 1
         return place >= 0 and offset < self._gap_ends[place]

@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 
 async def reachable_host() -> str:
-    """A host under which clients reach this machine."""
+    """Returns a host under which clients reach this machine."""
     name = socket.gethostname()
     loop = asyncio.get_running_loop()
     try:

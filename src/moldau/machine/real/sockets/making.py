@@ -16,7 +16,9 @@ def set_buffer_sizes(sock: socket.socket, receive: int, send: int) -> None:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A bound, non-blocking TCP socket. An empty host means every address, IPv6 included."""
+    """Returns a bound, non-blocking TCP socket. An empty host means every address, IPv6
+    included.
+    """
     try:
         family, address = _address_to_bind(host, port)
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -46,14 +48,14 @@ def _address_to_bind(host: str, port: int) -> tuple[int, tuple[object, ...]]:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """The same error as a sentence that names the address."""
+    """Returns the same error as a sentence that names the address."""
     return OSError(error.errno, f"cannot listen on {host or '*'}:{port}: {error.strerror}")
 
 
 async def connect_socket(
     host: str, port: int, *, within: float, receive: int, send: int
 ) -> socket.socket:
-    """A connected, non-blocking TCP socket; the addresses of ``host`` are tried in turn."""
+    """Returns a connected, non-blocking TCP socket; the addresses of ``host`` are tried in turn."""
     loop = asyncio.get_running_loop()
     failure: OSError | None = None
     try:
