@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Any
 
 from tests.client.conftest import topic_factory
+from tests.client.test_consumer import read
 from tests.support.target import Target
 
-from moldau import Consumer, ConsumerRecord, Producer
+from moldau import Consumer, Producer
 from moldau.model import OffsetAndMetadata, TopicPartition
-
-WAIT_S = 60.0
-
-
-def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    found: list[ConsumerRecord] = []
-    deadline = time.monotonic() + WAIT_S
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
-        found += consumer.poll(0.2).records()
-    return found
 
 
 def test_what_is_aborted_is_read_again_and_written_once(kafka: Target) -> None:

@@ -102,18 +102,7 @@ def test_a_member_that_does_not_poll_gives_way_and_comes_back(team: Team, kind: 
     first = team.join(kind)
     second = team.join(kind, max_poll_ms=1000)
     team.wait_until_shared(first, second)
-    second.get_busy()
-    try:
-        team.wait_for(lambda: first.owned == team.everything, "the first takes over")
-        team.write(5)
-        team.wait_until_all_is_seen()
-        team.wait_until_committed(first)
-    finally:
-        second.get_ready()
-    team.wait_until_shared(first, second)
-    team.write(5)
-    team.wait_until_all_is_seen()
-    assert team.seen.keys() == team.written
+    team.check_giving_way(first, second, second.get_busy, second.get_ready)
 
 
 @pytest.mark.parametrize("kind", OURS, ids=str)

@@ -154,18 +154,7 @@ def test_a_frozen_member_loses_its_partitions_and_comes_back(team: Team, kind: M
     first = team.join(kind)
     second = team.join(kind, session_ms=2000)
     team.wait_until_shared(first, second)
-    second.freeze()
-    try:
-        team.wait_for(lambda: first.owned == team.everything, "the first takes over")
-        team.write(5)
-        team.wait_until_all_is_seen()
-        team.wait_until_committed(first)
-    finally:
-        second.thaw()
-    team.wait_until_shared(first, second)
-    team.write(5)
-    team.wait_until_all_is_seen()
-    assert team.seen.keys() == team.written
+    team.check_giving_way(first, second, second.freeze, second.thaw)
 
 
 @pytest.mark.compat("Member busy beyond max.poll.interval.ms", "{kind.client}")
@@ -178,15 +167,4 @@ def test_a_member_that_does_not_poll_gives_way_and_comes_back(team: Team, kind: 
     team.wait_until_shared(first, second)
     if kind.protocol == CONSUMER_PROTOCOL:  # it does not leave, but falls silent
         team.shorten_sessions(KILL_SESSION_MS)
-    second.get_busy()
-    try:
-        team.wait_for(lambda: first.owned == team.everything, "the first takes over")
-        team.write(5)
-        team.wait_until_all_is_seen()
-        team.wait_until_committed(first)
-    finally:
-        second.get_ready()
-    team.wait_until_shared(first, second)
-    team.write(5)
-    team.wait_until_all_is_seen()
-    assert team.seen.keys() == team.written
+    team.check_giving_way(first, second, second.get_busy, second.get_ready)

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.machines import loop_machine
+from tests.support.partition_log import read_batches
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
@@ -183,7 +184,7 @@ class Content:
     """What a reader finds in a log."""
 
     def __init__(self, log: PartitionLog) -> None:
-        data = read_everything(log)
+        data = read_batches(log, max_bytes=700)
         self.end = log.log_end_offset
         self.batches = [header for _, header in iter_headers(data)]
         self.records = [
@@ -202,21 +203,6 @@ class Content:
             (entry.producer_id, entry.epoch, entry.last_sequence, entry.txn_first_offset)
             for entry in log.producers.producers.values()
         }
-
-
-def read_everything(log: PartitionLog) -> bytes:
-    parts = []
-    offset = log.log_start_offset
-    while (found := log.read(offset, 700, log.log_end_offset)) is not None:
-        data = found.read()
-        end = 0
-        for position, header in iter_headers(data):
-            end = position + header.size
-            assert header.next_offset > offset
-            offset = header.next_offset
-        assert end > 0, f"no batch at offset {offset}"
-        parts.append(data[:end])
-    return b"".join(parts)
 
 
 def last_values(records: list[Record]) -> dict[bytes | None, bytes]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.support.partition_log import read_batches
 
 from moldau.config.values.topic import TopicConfig
-from moldau.log import AppendOrigin, PartitionLog
+from moldau.log import AppendOrigin
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.producer_state import ProducerState, apply_batch
 from moldau.log.recovery.opening import load_log
@@ -268,7 +269,7 @@ class LogMachine(RuleBasedStateMachine):
         log = self.log
         start = log.log_start_offset
         batches = [b for b in self.expected.batches if read_header(b).last_offset >= start]
-        assert read_all(log) == b"".join(batches)
+        assert read_batches(log, max_bytes=700) == b"".join(batches)
         headers = [read_header(batch) for batch in batches]
         self.check_reads(headers)
         self.check_times(batches)
@@ -331,21 +332,6 @@ class LogMachine(RuleBasedStateMachine):
             (entry.producer_id, entry.epoch, entry.last_sequence, entry.txn_first_offset)
             for entry in state.producers.values()
         }
-
-
-def read_all(log: PartitionLog) -> bytes:
-    """Everything a consumer gets, as it would ask for it."""
-    parts = []
-    offset = log.log_start_offset
-    while (found := log.read(offset, 700, log.log_end_offset)) is not None:
-        data = found.read()
-        end = 0
-        for position, header in iter_headers(data):
-            end = position + header.size
-            offset = header.next_offset
-        assert end > 0
-        parts.append(data[:end])
-    return b"".join(parts)
 
 
 LogMachine.TestCase.settings = settings(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def spark_warnings() -> Iterator[None]:
 def kafka_topic(kafka: Target) -> NewTopicFactory:
     """Creates topics in Apache Kafka."""
     return topic_factory(kafka.bootstrap)
+
+
+@pytest.fixture
+def moldau(clusters: Callable[[str], Target]) -> Target:
+    return clusters("moldau")
+
+
+@pytest.fixture
+def topics(moldau: Target) -> NewTopicFactory:
+    """Creates topics in Moldau; records of tests are old."""
+    return partial(topic_factory(moldau.bootstrap), retention_ms=-1)
 
 
 @pytest.fixture

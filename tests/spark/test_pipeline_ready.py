@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
-from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.client.conftest import NewTopicFactory
 from tests.spark.pipelines import MINUTE, START, rows, run_once
 from tests.spark.records import committed_rows, consume, produce
 from tests.support.target import Target
@@ -20,17 +17,6 @@ from moldau.mailalert.alert import Alert, Severity, decode_alert
 from moldau.spark.pipeline.load import load_pipeline
 
 HOUR = 60 * MINUTE
-
-
-@pytest.fixture
-def moldau(clusters: Callable[[str], Target]) -> Target:
-    return clusters("moldau")
-
-
-@pytest.fixture
-def topics(moldau: Target) -> NewTopicFactory:
-    """Records of tests are old."""
-    return partial(topic_factory(moldau.bootstrap), retention_ms=-1)
 
 
 def test_rollup_counts_per_key_and_minute(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.client.conftest import NewTopicFactory, topic_factory
+from tests.client.conftest import NewTopicFactory
 from tests.spark.pipelines import START, rows, run_once
 from tests.spark.records import produce
 from tests.support.target import Target
@@ -22,17 +21,6 @@ from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.run import PipelineFailedError, Run
 from moldau.spark.pipeline.spec import Pipeline
-
-
-@pytest.fixture
-def moldau(clusters: Callable[[str], Target]) -> Target:
-    return clusters("moldau")
-
-
-@pytest.fixture
-def topics(moldau: Target) -> NewTopicFactory:
-    """Records of tests are old."""
-    return partial(topic_factory(moldau.bootstrap), retention_ms=-1)
 
 
 @pytest.fixture

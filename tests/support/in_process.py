@@ -13,13 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.broker_parts import BrokerParts
 from tests.support.process import NO_RETENTION
 from tests.support.wire import WireClient
 
 from moldau.broker.app import BrokerServer
-from moldau.broker.broker import Broker
 from moldau.broker.ports import Ports
-from moldau.broker.router import Router
 from moldau.config.values.broker import BrokerConfig
 from moldau.machine import Disk, Machine
 from moldau.machine.real import real_machine
@@ -28,7 +27,7 @@ from moldau.replication import Partition
 TIMEOUT_S = 120.0
 
 
-class InProcessBroker:
+class InProcessBroker(BrokerParts):
     """``async with InProcessBroker(tmp_path, {...}) as broker``"""
 
     def __init__(
@@ -49,17 +48,6 @@ class InProcessBroker:
     @property
     def address(self) -> str:
         return self.server.addresses[0]
-
-    @property
-    def router(self) -> Router:
-        router = self.server._listeners[0]._handler
-        assert isinstance(router, Router)
-        return router
-
-    @property
-    def parts(self) -> Broker:
-        """The parts of the running broker."""
-        return self.router._broker
 
     @property
     def connections(self) -> int:

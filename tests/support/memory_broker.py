@@ -19,13 +19,13 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, get_type_hints
 
 import msgspec
+from tests.support.broker_parts import BrokerParts
 from tests.support.machines import LoopThreads
 from tests.support.memory_network import LoopTransport, MemoryNetwork
 from tests.support.process import NO_RETENTION
 from tests.support.wire import WireClient
 
 from moldau.broker.app import BrokerServer
-from moldau.broker.broker import Broker
 from moldau.broker.controller_port import ControllerClient
 from moldau.broker.ports import Ports
 from moldau.broker.router import Router
@@ -109,7 +109,7 @@ class MemoryWriter:
     async def wait_closed(self) -> None: ...
 
 
-class MemoryBroker:
+class MemoryBroker(BrokerParts):
     def __init__(
         self, settings: Mapping[str, str] | None = None, *, disk: MemoryDisk | None = None
     ) -> None:
@@ -159,17 +159,6 @@ class MemoryBroker:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-    @property
-    def router(self) -> Router:
-        router = self.server._listeners[0]._handler
-        assert isinstance(router, Router)
-        return router
-
-    @property
-    def parts(self) -> Broker:
-        """The parts of the running broker."""
-        return self.router._broker
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.parts.partition(*TopicPartition(topic, index))

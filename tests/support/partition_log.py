@@ -113,16 +113,20 @@ def fill(log: PartitionLog, batches: int, *, count: int = 1, size: int = 50) -> 
         log.append_as_leader(make_batch(count, size=size), 0, NOW_MS)
 
 
-def read_batches(log: PartitionLog, offset: int | None = None) -> bytes:
-    """All whole batches from ``offset`` (the start) to the end."""
+def read_batches(
+    log: PartitionLog, offset: int | None = None, *, max_bytes: int = 1 << 20
+) -> bytes:
+    """All whole batches from ``offset`` (the start) to the end, in fetches of ``max_bytes``."""
     parts = []
     next_offset = log.log_start_offset if offset is None else offset
-    while (found := log.read(next_offset, 1 << 20, log.log_end_offset)) is not None:
+    while (found := log.read(next_offset, max_bytes, log.log_end_offset)) is not None:
         data = found.read()
         end = 0
         for position, header in iter_headers(data):
             end = position + header.size
+            assert header.next_offset > next_offset
             next_offset = header.next_offset
+        assert end > 0, f"no batch at offset {next_offset}"
         parts.append(data[:end])
     return b"".join(parts)
 

@@ -117,6 +117,29 @@ class Team:
     def wait_until_all_is_seen(self) -> None:
         self.wait_for(lambda: self.seen.keys() >= self.written, "all records consumed")
 
+    def check_giving_way(
+        self,
+        first: Member,
+        second: Member,
+        stop: Callable[[], object],
+        resume: Callable[[], object],
+    ) -> None:
+        """The second member stops what keeps it in the group: the first has everything until the
+        second resumes, and no record is lost.
+        """
+        stop()
+        try:
+            self.wait_for(lambda: first.owned == self.everything, "the first takes over")
+            self.write(5)
+            self.wait_until_all_is_seen()
+            self.wait_until_committed(first)
+        finally:
+            resume()
+        self.wait_until_shared(first, second)
+        self.write(5)
+        self.wait_until_all_is_seen()
+        assert self.seen.keys() == self.written
+
     def wait_until_committed(self, *members: Member) -> None:
         """Until each of these members has committed what it consumed."""
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
+from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.schema import FieldSpec, fields_of
 
 few_examples = settings(
@@ -70,3 +71,14 @@ def with_frame(response: Any, correlation_id: int) -> bytes:
     tagged = response.__header_schema__.__version__ == 1
     header = correlation_id.to_bytes(4, "big") + (b"\x00" if tagged else b"")
     return (len(header) + len(body)).to_bytes(4, "big") + header + body
+
+
+def topic_id_of(topic: Any) -> Any:
+    return (topic.topic_id or NO_TOPIC_ID) if hasattr(topic, "topic_id") else None
+
+
+def endpoints_of(message: Any) -> list[Node]:
+    return [
+        Node(node.node_id, node.host, node.port, node.rack)
+        for node in getattr(message, "node_endpoints", ())
+    ]

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.wire.kio_strategies import few_examples, kio_bytes, messages, with_frame
+from tests.unit.wire.kio_strategies import (
+    endpoints_of,
+    few_examples,
+    kio_bytes,
+    messages,
+    topic_id_of,
+    with_frame,
+)
 
 from moldau.errors import ErrorCode
 from moldau.machine.disk import FileSlice
 from moldau.machine.network import Part
-from moldau.model import NO_TOPIC_ID, Node
+from moldau.model import NO_TOPIC_ID
 from moldau.testing.disk import MemoryDisk
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
@@ -35,10 +42,6 @@ from moldau.wire.schema import message_class
 
 VERSIONS = range(OLDEST, NEWEST + 1)
 NO_KRAFT_TAGS = {"replica_directory_id": None, "high_watermark": 2**63 - 1}
-
-
-def topic_id_of(topic: Any) -> Any:
-    return (topic.topic_id or NO_TOPIC_ID) if hasattr(topic, "topic_id") else None
 
 
 def request_of(message: Any) -> FetchRequest:
@@ -124,13 +127,6 @@ def answers_of(message: Any) -> list[Any]:
             [answer_of(part) for part in topic.partitions],
         )
         for topic in message.responses
-    ]
-
-
-def endpoints_of(message: Any) -> list[Node]:
-    return [
-        Node(node.node_id, node.host, node.port, node.rack)
-        for node in getattr(message, "node_endpoints", ())
     ]
 
 

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader
-from tests.unit.wire.kio_strategies import few_examples, kio_bytes, messages, with_frame
+from tests.unit.wire.kio_strategies import (
+    endpoints_of,
+    few_examples,
+    kio_bytes,
+    messages,
+    topic_id_of,
+    with_frame,
+)
 
 from moldau.errors import ErrorCode
-from moldau.model import NO_TOPIC_ID, Node
+from moldau.model import NO_TOPIC_ID
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 from moldau.wire.headers import read_request_header
@@ -37,7 +44,7 @@ def request_parts(message: Any) -> list[Any]:
     return [
         (
             getattr(topic, "name", None),
-            (topic.topic_id or NO_TOPIC_ID) if hasattr(topic, "topic_id") else None,
+            topic_id_of(topic),
             [(partition.index, partition.records) for partition in topic.partition_data],
         )
         for topic in message.topic_data
@@ -67,17 +74,10 @@ def response_parts(message: Any) -> list[Any]:
     return [
         (
             getattr(topic, "name", None),
-            (topic.topic_id or NO_TOPIC_ID) if hasattr(topic, "topic_id") else None,
+            topic_id_of(topic),
             [result_of(partition) for partition in topic.partition_responses],
         )
         for topic in message.responses
-    ]
-
-
-def endpoints_of(message: Any) -> list[Node]:
-    return [
-        Node(node.node_id, node.host, node.port, node.rack)
-        for node in getattr(message, "node_endpoints", ())
     ]
 
 
