@@ -167,6 +167,8 @@ class FinalLog(NamedTuple):
     start_offset: int
     end_offset: int
     records: list[tuple[int, RecordId | None]]
+    read_at: float = float("inf")
+    """When the end was known. What a producer had given up may be stored even later."""
 
 
 @dataclass(slots=True)

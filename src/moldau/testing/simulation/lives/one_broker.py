@@ -215,7 +215,9 @@ class OneBrokerLife:
             starts = await consumer.beginning_offsets(self.partitions)
             ends = await consumer.end_offsets(self.partitions)
             logs = self.history.final_logs = {
-                partition: FinalLog(partition, starts[partition], ends[partition], [])
+                partition: FinalLog(
+                    partition, starts[partition], ends[partition], [], self.simulation.time
+                )
                 for partition in self.partitions
             }
             consumer.assign(self.partitions)
