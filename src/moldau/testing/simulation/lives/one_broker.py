@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from moldau.broker.ports import open_embedded
 from moldau.client.admin import AsyncAdmin, NewTopic
@@ -39,6 +39,13 @@ from moldau.testing.simulation.simulation import Simulation
 STUCK: Final = "no progress although nothing is wrong any more"
 
 TOPIC: Final = "orders"
+CLASSIC_SETTINGS: Final[dict[str, Any]] = {
+    "session_timeout_ms": 4_000,
+    "heartbeat_interval_ms": 1_000,
+    # So long, and five seconds more, a member waits for the answer to its JoinGroup: it does not
+    # learn that a broker which had to answer it has lost its power.
+    "max_poll_interval_ms": 20_000,
+}
 PATIENCE: Final = 120.0
 """Virtual seconds within which everything must have come right after the last trouble."""
 RETENTION_PATIENCE: Final = 5.0
@@ -143,8 +150,7 @@ class OneBrokerLife:
                     group=role.value,
                     topic=TOPIC,
                     ack_mode=self.plan.ack_mode,
-                    session_timeout_ms=4_000,
-                    heartbeat_interval_ms=1_000,
+                    **CLASSIC_SETTINGS,
                 )
             ]
         settings: dict[str, object] = {"group_protocol": "consumer"}
@@ -152,8 +158,7 @@ class OneBrokerLife:
             settings = {
                 "group_protocol": "classic",
                 "partition_assignment_strategy": self.plan.strategy,
-                "session_timeout_ms": 4_000,
-                "heartbeat_interval_ms": 1_000,
+                **CLASSIC_SETTINGS,
             }
         return [
             MemberActor(
