@@ -208,8 +208,12 @@ class History:
         return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
 
     def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether somebody may have deleted a record because it was old."""
-        return self.retention or any(
+        """Whether a record may have been deleted because it was old."""
+        return self.retention or self.was_asked_to_go(partition, offset)
+
+    def was_asked_to_go(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether somebody asked for a record to be deleted."""
+        return any(
             deletion.partition == partition and offset < deletion.offset
             for deletion in self.deletions
         )
@@ -229,4 +233,5 @@ class History:
         """Returns the offsets of the records that whoever reads later must still be given."""
         if self.is_compacted(log.partition):
             return sorted(self.last_offsets(log).values())
-        return [offset for offset, _ in log.records]
+        partition = log.partition
+        return [offset for offset, _ in log.records if not self.was_asked_to_go(partition, offset)]
