@@ -15,14 +15,6 @@ async def register(store: CoordinationStore, path: str, data: bytes, *, patience
     Who was killed and comes back finds what its earlier life has registered, until that session is
     over. A node that another session has for longer than the patience lasts: NodeExistsError.
     """
-    try:
-        async with asyncio.timeout(patience_s):
-            return await _register(store, path, data)
-    except TimeoutError:
-        raise NodeExistsError(path) from None
-
-
-async def _register(store: CoordinationStore, path: str, data: bytes) -> Stat:
     while True:
         changed = asyncio.Event()
         stat = await store.exists(path, _setting(changed))
@@ -32,7 +24,10 @@ async def _register(store: CoordinationStore, path: str, data: bytes) -> Stat:
         elif stat.ephemeral_owner == store.session_id:
             return stat
         else:
-            await changed.wait()
+            try:
+                await asyncio.wait_for(changed.wait(), patience_s)
+            except TimeoutError:
+                raise NodeExistsError(path) from None
 
 
 def _setting(event: asyncio.Event) -> Watch:

@@ -62,7 +62,7 @@ def live(seed: int) -> Outcome:
         return Outcome(seed, [_failure(error)], digest="", seconds=0.0, acknowledged=0, crashes=0)
     finally:
         # What is left of a life goes round in circles, and was not collected while it lasted.
-        gc.collect()
+        gc.collect(1)
 
 
 def _failure(error: Exception) -> Violation:

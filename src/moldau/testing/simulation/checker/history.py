@@ -167,6 +167,8 @@ class FinalLog(NamedTuple):
     start_offset: int
     end_offset: int
     records: list[tuple[int, RecordId | None]]
+    read_at: float = float("inf")
+    """When the end was known. What a producer had given up may be stored even later."""
 
 
 @dataclass(slots=True)
@@ -206,8 +208,12 @@ class History:
         return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
 
     def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether somebody may have deleted a record because it was old."""
-        return self.retention or any(
+        """Whether a record may have been deleted because it was old."""
+        return self.retention or self.was_asked_to_go(partition, offset)
+
+    def was_asked_to_go(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether somebody asked for a record to be deleted."""
+        return any(
             deletion.partition == partition and offset < deletion.offset
             for deletion in self.deletions
         )
@@ -227,4 +233,5 @@ class History:
         """Returns the offsets of the records that whoever reads later must still be given."""
         if self.is_compacted(log.partition):
             return sorted(self.last_offsets(log).values())
-        return [offset for offset, _ in log.records]
+        partition = log.partition
+        return [offset for offset, _ in log.records if not self.was_asked_to_go(partition, offset)]

@@ -199,6 +199,8 @@ def _gone(history: History, log: FinalLog, sights: list[Sight]) -> Iterator[Viol
         send = None if sight.id is None else history.sends.get(sight.id)
         if send is None or _is_deleted(history, log, sight.offset):
             continue
+        if sight.offset >= log.end_offset and sight.at >= log.read_at:
+            continue
         if sight.offset not in at and newest.get(send.key, -1) > sight.offset:
             continue
         # It may have been fetched at any time since it was sent.

@@ -206,3 +206,12 @@ def test_a_group_goes_on_behind_what_was_deleted_before_it_was_read() -> None:
     told.commit(1, 4.0, 4.1)
     told.committed(1, 5.0)
     assert told.broken == []
+
+
+def test_what_was_deleted_after_the_end_was_known_need_not_be_given_to_anybody() -> None:
+    told = Told()
+    told.left(told.sent(0, 0, acked=1.0))
+    told.deleted(before=1, at=9.0)
+    told.commit(1, 10.0, 10.1)
+    told.committed(1, 11.0)
+    assert told.broken == []

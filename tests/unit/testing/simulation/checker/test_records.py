@@ -377,6 +377,16 @@ def test_what_was_seen_stays() -> None:
     assert told.broken == [GONE]
 
 
+def test_what_was_stored_after_the_end_was_known_is_not_missed() -> None:
+    told = Told()
+    kept, late = told.sent(0, 0, acked=2.0), told.sent(1)
+    told.seen(late, 1, at=8.0)
+    told.left(kept, read_at=7.0)
+    assert told.broken == []
+    told.seen(late, 1, at=6.0)
+    assert told.broken == [GONE]
+
+
 def test_what_was_seen_stays_in_its_place() -> None:
     told = Told()
     first, second = told.sent(0), told.sent(1)

@@ -66,13 +66,17 @@ class Told:
         return record
 
     def left(
-        self, *records: RecordId | None, start: int = 0, offsets: list[int] | None = None
+        self,
+        *records: RecordId | None,
+        start: int = 0,
+        offsets: list[int] | None = None,
+        read_at: float = 1000.0,
     ) -> None:
         """What is read at the end."""
         places = list(range(start, start + len(records))) if offsets is None else offsets
         end = places[-1] + 1 if places else start
         self.history.final_logs[PARTITION] = FinalLog(
-            PARTITION, start, end, list(zip(places, records, strict=True))
+            PARTITION, start, end, list(zip(places, records, strict=True)), read_at
         )
 
     def seen(
