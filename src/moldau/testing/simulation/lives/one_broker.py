@@ -37,15 +37,26 @@ LONGEST: Final = 3_600.0
 
 
 class OneBrokerLife:
-    """One world, from its beginning to the verdict."""
+    """One world, from its beginning to the verdict.
 
-    def __init__(self, seed: int, *, keep_events: bool = False) -> None:
+    ``adjust`` makes of the plan that the seed draws the one that is lived.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keep_events: bool = False,
+        adjust: Callable[[Plan], Plan] = lambda plan: plan,
+    ) -> None:
         self.seed = seed
         self.simulation = Simulation(seed, keep_events=keep_events)
         self.simulation.loop.time_limit = LONGEST
-        self.plan: Plan = draw(self.simulation.new_random("plan"), list(Nemesis.TROUBLES))
+        self.plan = adjust(draw(self.simulation.new_random("plan"), list(Nemesis.TROUBLES)))
+        self.simulation.network.quality.longest = self.plan.delay
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
         self.broker = SimulatedBroker(self.simulation, settings=self.plan.broker_settings)
+        self.broker.node.slowest_work = self.plan.disk_delay
         self.partitions = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self._broken: list[Violation] = []
 
@@ -82,6 +93,7 @@ class OneBrokerLife:
             dict.fromkeys(actor.group for actor in readers if not isinstance(actor, ReadingActor))
         )
         await self._ended([*readers, *watchers])
+        await nemesis.end()
 
     # Who takes part ------------------------------------------------------------------------------
 
@@ -115,6 +127,7 @@ class OneBrokerLife:
                     group=role.value,
                     topic=TOPIC,
                     ack_mode=self.plan.ack_mode,
+                    max_poll_records=self.plan.max_poll_records,
                     session_timeout_ms=4_000,
                     heartbeat_interval_ms=1_000,
                 )
@@ -135,6 +148,7 @@ class OneBrokerLife:
                 group=role.value,
                 topics=[TOPIC],
                 commits=role is Role.CLASSIC,
+                max_poll_records=self.plan.max_poll_records,
                 **settings,
             )
             for number in range(2)

@@ -17,6 +17,9 @@ READER_SETTINGS: dict[str, Any] = {
     "auto_offset_reset": "earliest",
     "fetch_max_wait_ms": 200,
     "default_api_timeout_ms": 10_000,
+    "auto_commit_interval_ms": 1_000,
+    # So long a member waits for the answer to its join, be it from a broker that has lost power.
+    "max_poll_interval_ms": 30_000,
 }
 
 
@@ -139,4 +142,4 @@ class ReadingActor(Actor):
             consumer.assign(self._partitions)
             while not self.stopping:
                 for record in (await consumer.poll(timeout=0.5)).records():
-                    self.saw(record, self.name)
+                    self.saw(record, f"{self.name}.{self.lives}")
