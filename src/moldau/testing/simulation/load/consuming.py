@@ -94,6 +94,8 @@ class _Member(RebalanceListener):
         """Behind the last record that was given, of the partitions that are owned."""
         self._actor = actor
         self._consumer = consumer
+        self._looked_at = actor.history.now()
+        """When the member last asked for its generation: what is new came since."""
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         generation = self._consumer.group_metadata().generation_id
@@ -109,6 +111,7 @@ class _Member(RebalanceListener):
         for partition, ownership in tuple(self.owned.items()):
             if ownership.generation != generation:
                 self._note(partition, generation)
+        self._looked_at = self._actor.history.now()
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         now = self._actor.history.now()
@@ -124,7 +127,7 @@ class _Member(RebalanceListener):
         before = self.owned.get(partition)
         if before is not None:
             before.until = now
-        heard_at = self._actor.heard_at
+        heard_at = min(self._actor.heard_at, self._looked_at)
         ownership = Ownership(self._actor.group, self.name, generation, partition, now, heard_at)
         self.owned[partition] = ownership
         history.ownerships.append(ownership)
