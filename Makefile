@@ -159,6 +159,14 @@ bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; 
 soak: test-tools ## The long runs: every crash round, and more examples of every property
 	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/spark $(ARGS)
 
+# Lives on all cores: for MINUTES, or so many as LIVES says. A life that breaks a promise is told by its seed.
+MINUTES ?= 10
+FIRST ?= $(shell date +%s)
+
+.PHONY: simulate
+simulate: install $(VENV)/.compiled ## Lives of a broker in virtual time, seed after seed (MINUTES=10, or LIVES=1000; FIRST=seed)
+	@$(BIN)/python -m moldau.testing.simulation --first $(FIRST) $(if $(LIVES),--lives $(LIVES),--minutes $(MINUTES)) $(ARGS)
+
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages
 	@$(BIN)/python -m moldau.config.docs > docs/configuration.md

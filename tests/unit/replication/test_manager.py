@@ -189,6 +189,20 @@ async def test_the_high_watermark_survives_a_restart() -> None:
     await second.logs.shutdown()
 
 
+async def test_what_a_killed_process_left_in_the_cache_is_served_once_it_is_led_again() -> None:
+    disk = MemoryDisk()
+    for end in (1, 2):
+        broker = Broker(disk)
+        broker.topic_configs["t"] = TopicConfig(flush_messages=1)
+        await broker.start()
+        assert await broker.replicas.apply([state()]) == []
+        partition = broker.replicas.topics["t"][0]
+        assert partition.high_watermark == partition.log.log_end_offset == end - 1
+        append(partition)
+        broker.machine.threads.close()
+        disk.next_life()
+
+
 async def test_very_many_partitions_are_taken_up_with_the_loop_running(broker: Broker) -> None:
     """Slices: other tasks get their turn while very many logs are made."""
     turns = 0

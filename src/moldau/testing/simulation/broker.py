@@ -58,8 +58,10 @@ class SimulatedBroker:
     async def stop(self) -> None:
         """End it as SIGTERM does."""
         if self.server is not None and self.node.is_running:
-            await self.node.run(self.server.stop())
-            self.node.exit()
+            try:
+                await self.node.run(self.server.stop())
+            finally:
+                self.node.exit()
 
     def kill(self) -> None:
         self.node.kill()

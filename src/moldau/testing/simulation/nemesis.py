@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from random import Random
 from typing import ClassVar
 
@@ -36,31 +35,40 @@ class Nemesis:
         self._ensemble = ensemble
         broker.node.on_crash = self._crashed
         self._random: Random = simulation.new_random("nemesis")
-        self._supervisor: asyncio.Task[None] | None = None
+        self._usual_delay = simulation.network.quality.longest
+        self._usual_work = broker.node.slowest_work
+        self._tasks: list[asyncio.Task[None]] = []
 
     TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
     """All that may be done, by name."""
     COORDINATION_TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
     """What may be done besides where the coordination store is elsewhere."""
+    CONDITIONS: ClassVar[frozenset[str]] = frozenset({"slow disk", "cut", "slow network"})
+    """Those that last for a while, so that others may come on top of them."""
 
     async def trouble(self, seconds: float, names: Sequence[str]) -> None:
-        """Make these troubles, one after the other, for so long."""
+        """Make these troubles for so long, one after the other or upon the other."""
         end = self._simulation.time + seconds
         while self._simulation.time < end:
             await asyncio.sleep(self._random.random() * 3)
             name = self._random.choice(names)
             self._simulation.recorder.record("nemesis", "does", name)
-            await (self.TROUBLES | self.COORDINATION_TROUBLES)[name](self)
+            work = (self.TROUBLES | self.COORDINATION_TROUBLES)[name](self)
+            if name in self.CONDITIONS and self._random.random() < 0.7:
+                self._tasks.append(asyncio.ensure_future(work))
+            else:
+                await work
             await self._restart_if_expelled()
 
     async def heal(self) -> None:
         """From now on everything works."""
+        await self.end()
         broker = self._broker
         self._network.heal()
-        self._network.quality.longest = 0.001
+        self._network.quality.longest = self._usual_delay
         if self._ensemble is not None:
             self._ensemble.slowest = 0.001
-        broker.node.slowest_work = 0.005
+        broker.node.slowest_work = self._usual_work
         self._heal_disk()
         if broker.node.process is not None:
             broker.node.process.operations_left = -1
@@ -68,8 +76,15 @@ class Nemesis:
         for actor in self._actors:
             if not actor.node.is_running and not actor.done:
                 actor.start()
-        self._supervisor = asyncio.ensure_future(self._keep_running())
+        self._tasks.append(asyncio.ensure_future(self._keep_running()))
         await self._start_broker()
+
+    async def end(self) -> None:
+        """Do nothing any more, neither harm nor good."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_running(self) -> None:
         """A broker may still be giving up because of what was wrong."""
@@ -125,8 +140,13 @@ class Nemesis:
         await self._start_broker()
 
     async def restart(self) -> None:
-        with suppress(ProcessEnded):
+        try:
             await self._broker.stop()
+        except ProcessEnded:
+            pass
+        except Exception as error:
+            name = self._broker.node.name
+            self._history.errors.append((self._simulation.time, name, f"cannot stop: {error!r}"))
         await asyncio.sleep(self._random.random())
         await self._start_broker()
 
@@ -172,7 +192,7 @@ class Nemesis:
     async def slow_disk(self) -> None:
         self._broker.node.slowest_work = self._random.random() * 3
         await asyncio.sleep(self._random.random() * 5)
-        self._broker.node.slowest_work = 0.005
+        self._broker.node.slowest_work = self._usual_work
 
     async def full_disk(self) -> None:
         disk = self._broker.node.disk
@@ -210,7 +230,7 @@ class Nemesis:
         quality = self._network.quality
         quality.longest = self._random.random() * 2
         await asyncio.sleep(self._random.random() * 5)
-        quality.longest = 0.001
+        quality.longest = self._usual_delay
 
     # Clients -------------------------------------------------------------------------------------
 

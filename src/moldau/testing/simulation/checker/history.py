@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.model import TopicPartition
+
+ATTEMPT: Final = 5.0
+"""Seconds that a client waits for an answer before it asks again."""
 
 
 class RecordId(NamedTuple):
@@ -81,6 +84,11 @@ class Commit:
     heard_at: float = 0.0
     """Since when the answer may have been there."""
 
+    @property
+    def may_come_again(self) -> bool:
+        """Whether it was asked for more than once: the first time may have its effect later."""
+        return self.settled_at - self.at >= ATTEMPT
+
 
 class CommittedOffset(NamedTuple):
     """A committed offset as the broker told it to somebody who asked between two times."""
@@ -131,6 +139,11 @@ class TopicChange:
     at: float
     fate: Fate = Fate.UNKNOWN
     settled_at: float = 0.0
+
+    @property
+    def may_come_again(self) -> bool:
+        """Whether it was asked for more than once: the first time may have its effect later."""
+        return self.settled_at - self.at >= ATTEMPT
 
 
 class TopicSight(NamedTuple):

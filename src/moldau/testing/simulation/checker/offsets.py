@@ -52,7 +52,8 @@ def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> I
     # Whatever was under way when the last one was acknowledged, or later, may hold now.
     possible = {last.offset}
     for commit in asked_for:
-        if commit.fate is Fate.UNKNOWN or commit.settled_at >= last.at:
+        is_over = commit.fate is Fate.DONE and not commit.may_come_again
+        if not is_over or commit.settled_at >= last.at:
             possible.add(commit.offset)
     if told.offset not in possible:
         yield Violation(

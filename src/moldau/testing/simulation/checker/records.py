@@ -1,4 +1,4 @@
-"""Records: none lost, doubled, reordered, torn, or seen and later gone.
+"""Records: none lost, doubled, reordered, torn, left out, or seen and later gone.
 
 What a crash may take is written in docs/operations.md: a killed process loses nothing, a power cut
 only what was not synced, and of each partition only a tail. Compaction takes a record only where a
@@ -28,6 +28,7 @@ REORDERED = "records reordered"
 TORN = "record torn"
 GONE = "record seen and later gone"
 INVENTED = "offset told for another record"
+SKIPPED = "record left out"
 HOLE = "hole in a partition"
 UNREAD = "partition not read at the end"
 
@@ -47,6 +48,7 @@ def check_records(history: History) -> Iterator[Violation]:
         yield from _reordered(history, log)
         yield from _lost(history, log, by_partition[partition])
         yield from _gone(history, log, sights[partition])
+        yield from _skipped(log, sights[partition])
     for partition, sends in by_partition.items():
         if partition not in history.final_logs and any(s.fate is Fate.DONE for s in sends):
             yield Violation(UNREAD, f"nobody knows what is left of {partition}", partition)
@@ -223,6 +225,25 @@ def _is_deleted(history: History, log: FinalLog, offset: int) -> bool:
 def _newest(history: History, log: FinalLog) -> dict[bytes | None, int]:
     """Returns the last offset of every key, before which compaction may have taken records."""
     return history.last_offsets(log) if history.is_compacted(log.partition) else {}
+
+
+def _skipped(log: FinalLog, sights: list[Sight]) -> Iterator[Violation]:
+    """Who reads by itself, without a group, is given all that lies before what it was given."""
+    given: dict[str, set[tuple[int, RecordId | None]]] = defaultdict(set)
+    for sight in sights:
+        if not sight.group:
+            given[sight.reader].add((sight.offset, sight.id))
+    for reader, records in given.items():
+        there = [record in records for record in log.records]
+        last = max((index for index, has_it in enumerate(there) if has_it), default=0)
+        if not all(there[:last]):
+            offset, record = log.records[there.index(False)]
+            yield Violation(
+                SKIPPED,
+                f"{reader} was given offset {log.records[last][0]} of {log.partition}, but never "
+                f"{record} at offset {offset}",
+                log.partition,
+            )
 
 
 def _may_have_gone(history: History, log: FinalLog, offset: int, heard_at: float) -> bool:

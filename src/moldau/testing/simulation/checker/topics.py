@@ -86,10 +86,13 @@ def _last_done(sight: TopicSight, changes: list[TopicChange]) -> TopicChange | N
 
 def _may_hold(change: TopicChange, sight: TopicSight, last: TopicChange | None) -> bool:
     """Whether what a client was told may be the work of a change: not of one that was over before
-    the last one was begun, unless nobody knows what became of it.
+    the last one was begun, unless nobody knows what became of it, or what is still to come of it.
     """
     return change.at <= sight.told_at and (
-        last is None or change.settled_at >= last.at or change.fate is Fate.UNKNOWN
+        last is None
+        or change.settled_at >= last.at
+        or change.fate is Fate.UNKNOWN
+        or change.may_come_again
     )
 
 

@@ -42,9 +42,6 @@ TOPIC: Final = "orders"
 CLASSIC_SETTINGS: Final[dict[str, Any]] = {
     "session_timeout_ms": 4_000,
     "heartbeat_interval_ms": 1_000,
-    # So long, and five seconds more, a member waits for the answer to its JoinGroup: it does not
-    # learn that a broker which had to answer it has lost its power.
-    "max_poll_interval_ms": 20_000,
 }
 PATIENCE: Final = 120.0
 """Virtual seconds within which everything must have come right after the last trouble."""
@@ -54,17 +51,28 @@ LONGEST: Final = 3_600.0
 
 
 class OneBrokerLife:
-    """One world, from its beginning to the verdict."""
+    """One world, from its beginning to the verdict.
 
-    def __init__(self, seed: int, *, keep_events: bool = False) -> None:
+    ``adjust`` makes of the plan that the seed draws the one that is lived.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keep_events: bool = False,
+        adjust: Callable[[Plan], Plan] = lambda plan: plan,
+    ) -> None:
         self.seed = seed
         self.simulation = Simulation(seed, keep_events=keep_events)
         self.simulation.loop.time_limit = LONGEST
-        self.plan: Plan = draw(
+        plan = draw(
             self.simulation.new_random("plan"),
             list(Nemesis.TROUBLES),
             list(Nemesis.COORDINATION_TROUBLES),
         )
+        self.plan = adjust(plan)
+        self.simulation.network.quality.longest = self.plan.delay
         self.history = History(self.simulation.loop.time, synced_always=self.plan.synced)
         self.history.retention = self.plan.retention
         if self.plan.compacted:
@@ -77,6 +85,7 @@ class OneBrokerLife:
             settings=self.plan.broker_settings,
             open_coordination=open_embedded if self.ensemble is None else self.ensemble.open,
         )
+        self.broker.node.slowest_work = self.plan.disk_delay
         self.partitions = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self._broken: list[Violation] = []
 
@@ -102,21 +111,24 @@ class OneBrokerLife:
         await self.broker.start()
         await self._on_probe(self._create_topic)
         producers, readers = self._producers(), self._readers()
-        watchers = [self._administrator()]
-        actors: list[Actor] = [*producers, *readers, *watchers]
+        administrator = self._administrator()
+        actors: list[Actor] = [*producers, *readers, administrator]
         for actor in actors:
             actor.start()
         nemesis = Nemesis(self.simulation, self.history, self.broker, actors, self.ensemble)
         await nemesis.trouble(self.plan.seconds, self.plan.troubles)
         await nemesis.heal()
         await self._ended(producers)
+        administrator.only_looks = True
+        await self._until(lambda: administrator.is_changing, "an administrator's work")
         if self.plan.retention:
             await asyncio.sleep(RETENTION_PATIENCE)
         await self._on_probe(self._read_all)
         await self._caught_up(
             dict.fromkeys(actor.group for actor in readers if not isinstance(actor, ReadingActor))
         )
-        await self._ended([*readers, *watchers])
+        await self._ended([*readers, administrator])
+        await nemesis.end()
 
     # Who takes part ------------------------------------------------------------------------------
 
@@ -150,6 +162,7 @@ class OneBrokerLife:
                     group=role.value,
                     topic=TOPIC,
                     ack_mode=self.plan.ack_mode,
+                    max_poll_records=self.plan.max_poll_records,
                     **CLASSIC_SETTINGS,
                 )
             ]
@@ -168,6 +181,7 @@ class OneBrokerLife:
                 group=role.value,
                 topics=[TOPIC],
                 commits=role is Role.CLASSIC,
+                max_poll_records=self.plan.max_poll_records,
                 **settings,
             )
             for number in range(2)

@@ -35,12 +35,17 @@ class Plan:
     seconds: float
     """How long there is trouble."""
     partitions: int
+    delay: float
+    """Seconds that most packets take at most."""
+    disk_delay: float
+    """Seconds that a sync takes at most."""
     synced: bool
     """Whether the broker syncs before it acknowledges."""
     broker_settings: dict[str, object]
     topic_settings: dict[str, str]
     producers: list[dict[str, Any]]
     roles: list[Role]
+    max_poll_records: int
     strategy: str
     """How classic groups divide their partitions."""
     ack_mode: AckMode
@@ -89,6 +94,8 @@ def _draw(random: Random, troubles: list[str]) -> Plan:
     return Plan(
         seconds=5 + random.random() * 15,
         partitions=random.randrange(1, 4),
+        delay=random.choice([0.001, 0.02, 0.2]),
+        disk_delay=random.choice([0.005, 0.2]),
         synced=synced,
         broker_settings={
             "auto.create.topics.enable": "false",
@@ -113,6 +120,7 @@ def _draw(random: Random, troubles: list[str]) -> Plan:
         },
         producers=[_producer(random) for _ in range(random.randrange(1, 3))],
         roles=random.sample(list(Role), 2),
+        max_poll_records=random.choice([5, 500]),
         strategy=random.choice(["range", "roundrobin", "sticky", "cooperative-sticky"]),
         ack_mode=random.choice([AckMode.RECORD, AckMode.BATCH]),
         administrates=random.random() < 0.5,

@@ -12,7 +12,7 @@ from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
-from moldau.testing.simulation.checker.history import History, Sight
+from moldau.testing.simulation.checker.history import ATTEMPT, History, Sight
 from moldau.testing.simulation.load.values import decode
 from moldau.testing.simulation.node import Node
 from moldau.testing.simulation.simulation import Simulation
@@ -29,7 +29,7 @@ class Actor(ABC):
         self.common: dict[str, Any] = {
             "bootstrap_servers": bootstrap,
             "client_id": name,
-            "request_timeout_ms": 5_000,
+            "request_timeout_ms": int(ATTEMPT * 1000),
             "reconnect_backoff_max_ms": 1_000,
         }
         self.lives = 0

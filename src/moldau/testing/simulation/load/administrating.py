@@ -60,21 +60,32 @@ class AdministratingActor(Actor):
         self._tuned = tuned
         self._deletes = deletes
         self._sizes: dict[str, int] = {tp.topic: len(main) for tp in main}
+        self.only_looks = False
+        """Set this, and nothing more is changed."""
+        self.is_changing = False
 
     async def run(self, machine: Machine) -> None:
         async with AsyncAdmin(machine=machine, **self.common) as admin:
             while not self.stopping:
                 await asyncio.sleep(self.random.random() * 1.5)
-                if self._topics and self.random.random() < 0.6:
-                    await self._change_topic(admin)
+                self.is_changing = not self.only_looks
+                if self.is_changing:
+                    await self._change_something(admin)
+                    self.is_changing = False
                 if self._topics:
                     await self._look_at_topic(admin, self.random.choice(self._topics))
                 if self._tuned:
-                    await self._change_main(admin)
-                if self._deletes:
-                    await self._delete_records(admin)
+                    await self._look_at_topic(admin, self._main[0].topic)
                 for group in self._groups:
                     await self._look_at_group(admin, group)
+
+    async def _change_something(self, admin: AsyncAdmin) -> None:
+        if self._topics and self.random.random() < 0.6:
+            await self._change_topic(admin)
+        if self._tuned:
+            await self._change_main(admin)
+        if self._deletes:
+            await self._delete_records(admin)
 
     async def _change_main(self, admin: AsyncAdmin) -> None:
         """Now and then the topic grows, or one of its settings changes."""
@@ -87,7 +98,6 @@ class AdministratingActor(Actor):
             change = ConfigChange(name, self.random.choice(TUNED[name]))
             with suppress(KafkaError):
                 await admin.alter_configs({ConfigResource(ResourceType.TOPIC, topic): [change]})
-        await self._look_at_topic(admin, topic)
 
     async def _delete_records(self, admin: AsyncAdmin) -> None:
         """Now and then somebody needs nothing any more of what came before some record."""

@@ -17,6 +17,9 @@ READER_SETTINGS: dict[str, Any] = {
     "auto_offset_reset": "earliest",
     "fetch_max_wait_ms": 200,
     "default_api_timeout_ms": 10_000,
+    "auto_commit_interval_ms": 1_000,
+    # So long a member waits for the answer to its join, be it from a broker that has lost power.
+    "max_poll_interval_ms": 30_000,
 }
 
 
@@ -91,6 +94,8 @@ class _Member(RebalanceListener):
         """Behind the last record that was given, of the partitions that are owned."""
         self._actor = actor
         self._consumer = consumer
+        self._looked_at = actor.history.now()
+        """When the member last asked for its generation: what is new came since."""
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         generation = self._consumer.group_metadata().generation_id
@@ -106,6 +111,7 @@ class _Member(RebalanceListener):
         for partition, ownership in tuple(self.owned.items()):
             if ownership.generation != generation:
                 self._note(partition, generation)
+        self._looked_at = self._actor.history.now()
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         now = self._actor.history.now()
@@ -121,7 +127,7 @@ class _Member(RebalanceListener):
         before = self.owned.get(partition)
         if before is not None:
             before.until = now
-        heard_at = self._actor.heard_at
+        heard_at = min(self._actor.heard_at, self._looked_at)
         ownership = Ownership(self._actor.group, self.name, generation, partition, now, heard_at)
         self.owned[partition] = ownership
         history.ownerships.append(ownership)
@@ -139,4 +145,4 @@ class ReadingActor(Actor):
             consumer.assign(self._partitions)
             while not self.stopping:
                 for record in (await consumer.poll(timeout=0.5)).records():
-                    self.saw(record, self.name)
+                    self.saw(record, f"{self.name}.{self.lives}")

@@ -80,6 +80,16 @@ def test_a_commit_of_unknown_fate_may_hold_at_any_time_or_never(told: Told) -> N
     assert told.broken == []
 
 
+@pytest.mark.parametrize(("done", "allowed"), [(7.9, False), (8.0, True)])
+def test_a_commit_that_was_asked_for_twice_may_come_again(
+    told: Told, done: float, allowed: bool
+) -> None:
+    told.commit(3, 3.0, done)
+    told.commit(5, 9.0, 10.0)
+    told.committed(3, 11.0)
+    assert told.broken == ([] if allowed else [WENT_BACK])
+
+
 def test_a_kill_takes_no_commit(told: Told) -> None:
     told.commit(3, 3.0, 4.0)
     told.crash(5.0, power=False)

@@ -17,6 +17,7 @@ from moldau.testing.simulation.checker.records import (
     INVENTED,
     LOST,
     REORDERED,
+    SKIPPED,
     TORN,
     UNREAD,
 )
@@ -422,6 +423,49 @@ def test_what_was_seen_does_not_go_alone() -> None:
     told.crash(3.0)
     told.left(behind, offsets=[1])
     assert told.broken == [HOLE, GONE]
+
+
+# Left out ----------------------------------------------------------------------------------------
+
+
+def test_who_reads_alone_is_given_everything() -> None:
+    told = Told()
+    records = [told.sent(number, number, acked=2.0) for number in range(4)]
+    told.left(*records)
+    for offset in (0, 1, 2):  # what it has not come to yet does not count
+        told.seen(records[offset], offset, group="")
+    assert told.broken == []
+
+
+def test_who_reads_alone_leaves_nothing_out() -> None:
+    told = Told()
+    records = [told.sent(number, number, acked=2.0) for number in range(4)]
+    told.left(*records)
+    for offset in (0, 2):
+        told.seen(records[offset], offset, group="")
+    assert told.broken == [SKIPPED]
+
+
+def test_what_took_the_place_of_a_lost_tail_is_not_left_out() -> None:
+    told = Told()
+    lost = told.sent(0, at=1.0)
+    told.crash(3.0)
+    instead, behind = told.sent(1, 0, at=4.0, acked=4.0), told.sent(2, 1, at=4.0, acked=4.0)
+    told.left(instead, behind)
+    told.seen(lost, 0, at=2.0, group="")
+    assert told.broken == []
+    told.seen(behind, 1, group="")
+    assert told.broken == [SKIPPED]
+    told.seen(instead, 0, group="")
+    assert told.broken == []
+
+
+def test_another_member_of_the_group_may_be_given_what_lies_between() -> None:
+    told = Told()
+    records = [told.sent(number, number, acked=2.0) for number in range(2)]
+    told.left(*records)
+    told.seen(records[1], 1)
+    assert told.broken == []
 
 
 # A broker that keeps its promises ----------------------------------------------------------------

@@ -80,6 +80,16 @@ def test_a_change_of_unknown_fate_leaves_it_open(told: Told) -> None:
     assert told.broken == []
 
 
+@pytest.mark.parametrize(("done", "allowed"), [(7.9, False), (8.0, True)])
+def test_a_change_that_was_asked_for_twice_may_come_again(
+    told: Told, done: float, allowed: bool
+) -> None:
+    told.change(DELETE, 0, 3.0, done)
+    told.change(CREATE, 3, 9.0, 10.0)
+    told.topic(0, 11.0)
+    assert told.broken == ([] if allowed else [UNTRUE])
+
+
 def test_of_changes_at_once_either_may_be_the_last() -> None:
     told = Told()
     told.change(CREATE, 3, 1.0, 5.0)

@@ -1,0 +1,116 @@
+"""What lives are about: plans that are bent so that a few seeds meet what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from moldau.testing.simulation.lives.plan import Plan, Role
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    name: str
+    adjust: Callable[[Plan], Plan]
+
+
+def _flushing(plan: Plan, messages: int) -> dict[str, Any]:
+    flush = {
+        "log.flush.interval.messages": messages,
+        # A log whose recovery point was never written down keeps the gaps that a power cut leaves.
+        "log.flush.offset.checkpoint.interval.ms": 500,
+    }
+    return {
+        "synced": messages == 1,
+        "tuned": [name for name in plan.tuned if name != "flush.messages"],
+        "broker_settings": {**plan.broker_settings, **flush},
+        "disk_delay": 0.5,
+        "seconds": 20,
+    }
+
+
+def _segments(plan: Plan) -> dict[str, str]:
+    return {**plan.topic_settings, "internal.segment.bytes": "2000"}
+
+
+def _crashes(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        seconds=20,
+        topic_settings=_segments(plan),
+        administrates=True,
+        troubles=["kill", "power cut", "crash at an operation", "clean restart", "slow disk"],
+    )
+
+
+def _losses(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        **_flushing(plan, 2**63 - 1),
+        topic_settings=_segments(plan),
+        roles=[Role.CLASSIC, Role.READER],
+        troubles=["power cut", "pause a client", "cut"],
+    )
+
+
+def _synced(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        **_flushing(plan, 1),
+        partitions=1,
+        producers=[plan.producers[0], plan.producers[0]],
+        roles=[Role.CLASSIC, Role.READER],
+        administrates=True,
+        troubles=["power cut", "crash at an operation"],
+    )
+
+
+def _in_flight(plan: Plan, troubles: list[str]) -> Plan:
+    producer = {
+        **plan.producers[0],
+        "enable_idempotence": True,
+        "acks": -1,
+        "max_in_flight_requests_per_connection": 5,
+        "linger_ms": 0,
+        "batch_size": 500,
+    }
+    return replace(
+        plan,
+        **_flushing(plan, 1),
+        partitions=1,
+        delay=0.2,
+        producers=[producer, producer],
+        roles=[Role.READER],
+        administrates=False,
+        troubles=troubles,
+    )
+
+
+def _groups(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        partitions=3,
+        roles=[Role.AUTOMATIC, Role.LISTENER],
+        max_poll_records=5,
+        strategy="range",
+        troubles=["kill a client", "pause a client", "kill"],
+    )
+
+
+ANY: Final = Circumstances("any", lambda plan: plan)
+"""As they are drawn."""
+CRASHES: Final = Circumstances("crashes", _crashes)
+"""All ways to end, and small segments."""
+LOSSES: Final = Circumstances("losses", _losses)
+"""Power cuts that take what was not synced, from under readers that are away."""
+SYNCED: Final = Circumstances("synced", _synced)
+"""Power cuts that must take nothing: ``flush.messages=1`` on a slow disk."""
+KILLS: Final = Circumstances("kills", lambda plan: _in_flight(plan, ["kill", "cut", "cut"]))
+"""Kills while producers wait for answers."""
+FULL_DISKS: Final = Circumstances(
+    "full disks", lambda plan: _in_flight(plan, ["full disk", "cut", "reset", "slow network"])
+)
+"""Appends that fail while later ones are under way."""
+GROUPS: Final = Circumstances("groups", _groups)
+"""Members that come and go."""

@@ -1,0 +1,254 @@
+"""Faults of a broker or a client, planted one at a time to see whether the checker finds them.
+
+Each is one change to the product's own code, by a function that patches it for as long as a test
+lasts. ``caught_by`` names the invariants that tell of it, one of which must within so many seeds of
+its circumstances; ``test_lives_*.py`` live ten times as many of them without any fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from tests.simulation.circumstances import (
+    CRASHES,
+    FULL_DISKS,
+    GROUPS,
+    KILLS,
+    LOSSES,
+    SYNCED,
+    Circumstances,
+)
+
+from moldau.client.consumer.assignors.base import Layout, MemberSubscription
+from moldau.client.consumer.assignors.base import Plan as Assignment
+from moldau.client.consumer.assignors.range import RangeAssignor
+from moldau.client.consumer.handover import Handover
+from moldau.client.consumer.partition_state import PartitionState
+from moldau.client.consumer.position import Position
+from moldau.client.listener.acks import AckTracker
+from moldau.controller.config_admin import ConfigAdmin
+from moldau.coordination.storage import DiskStorage
+from moldau.coordinators import host
+from moldau.coordinators.commit_queue import CommitQueue
+from moldau.log.directory.log_directory import DirectoryContent, LogDirectory
+from moldau.log.partition import producer_state
+from moldau.log.partition.appending import Appender
+from moldau.log.partition.flush_job import FlushJob
+from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.log.partition.producer_state import AppendOrigin, BatchMetadata, ProducerState
+from moldau.log.partition.results import AppendInfo
+from moldau.log.recovery import crash
+from moldau.log.recovery.crash import CrashRecovery
+from moldau.log.segment.offset_index import OffsetIndex
+from moldau.log.segment.segment import Segment
+from moldau.records.batch import BatchHeader
+from moldau.replication.partition import Partition
+from moldau.testing.simulation.checker import offsets, ownership, records, topics
+from moldau.testing.simulation.lives.one_broker import STUCK
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    plant: Plant
+    circumstances: Circumstances
+    caught_by: frozenset[str]
+    seeds: int
+    """Within so many of them it is caught."""
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+FAULTS: Final[list[Fault]] = []
+
+
+def fault(circumstances: Circumstances, *caught_by: str, seeds: int) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds))
+        return plant
+
+    return register
+
+
+def clean_seeds(circumstances: Circumstances) -> range:
+    """Returns ten times as many seeds as the faults of the circumstances are caught within."""
+    most = max(fault.seeds for fault in FAULTS if fault.circumstances is circumstances)
+    return range(1, 10 * most + 1)
+
+
+# What is durable ---------------------------------------------------------------------------------
+
+
+@fault(SYNCED, records.LOST, seeds=5)
+def produce_is_acknowledged_before_its_flush(patch: pytest.MonkeyPatch) -> None:
+    append = Appender.append_as_leader
+
+    def append_carelessly(self: Appender, *args: Any) -> AppendInfo:
+        return append(self, *args)._replace(flush_due=False)
+
+    patch.setattr(Appender, "append_as_leader", append_carelessly)
+
+
+@fault(SYNCED, records.GONE, seeds=10)
+def records_are_visible_before_their_flush(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "_await_flush", lambda self: None)
+
+
+@fault(SYNCED, records.UNREAD, topics.UNTRUE, STUCK, seeds=5)
+def coordination_store_acknowledges_before_its_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DiskStorage, "append", lambda self, name, data: self._open(name).append(data))
+
+
+@fault(SYNCED, offsets.WENT_BACK, seeds=15)
+def group_is_answered_before_its_record_is_durable(patch: pytest.MonkeyPatch) -> None:
+    def put(self: CommitQueue, _end: int, replies: Sequence[Any], effects: Sequence[Any]) -> None:
+        self._announcer.send(replies)
+        self._announcer.start(effects)
+
+    patch.setattr(CommitQueue, "put", put)
+
+
+@fault(SYNCED, records.LOST, seeds=5)
+def flush_syncs_no_segment(patch: pytest.MonkeyPatch) -> None:
+    run = FlushJob.run
+
+    def run_without_files(self: FlushJob) -> None:
+        self.files = []
+        run(self)
+
+    patch.setattr(FlushJob, "run", run_without_files)
+
+
+# Recovery ----------------------------------------------------------------------------------------
+
+
+@fault(CRASHES, records.LOST, records.HOLE, records.DOUBLED, seeds=12)
+def clean_shutdown_marker_outlives_the_start(patch: pytest.MonkeyPatch) -> None:
+    open_directory = LogDirectory.open
+
+    def open_and_mark(self: LogDirectory) -> DirectoryContent:
+        content = open_directory(self)
+        if content.clean:
+            self.write_clean_marker(1)
+        return content
+
+    patch.setattr(LogDirectory, "open", open_and_mark)
+
+
+@fault(CRASHES, records.HOLE, records.TORN, records.LOST, STUCK, seeds=5)
+def torn_tail_is_not_cut_off(patch: pytest.MonkeyPatch) -> None:
+    scan = CrashRecovery._scan
+
+    def scan_only(self: CrashRecovery, segment: Segment, position: int, expected: int) -> Any:
+        size = segment.size
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(type(segment.file), "truncate", lambda self, size: None)
+            end, intact = scan(self, segment, position, expected)
+        segment.size = size
+        return end, intact
+
+    patch.setattr(CrashRecovery, "_scan", scan_only)
+
+
+@fault(CRASHES, records.HOLE, records.SKIPPED, seeds=5)
+def index_points_behind_what_is_looked_for(patch: pytest.MonkeyPatch) -> None:
+    lookup = OffsetIndex.lookup
+    patch.setattr(OffsetIndex, "lookup", lambda self, offset: lookup(self, offset + 5))
+
+
+@fault(KILLS, records.DOUBLED, seeds=5)
+def producers_are_not_rebuilt_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(crash, "apply_batch", lambda *_: None)
+    patch.setattr(crash, "replay", lambda *_: None)
+
+
+@fault(KILLS, records.DOUBLED, seeds=5)
+def duplicate_is_not_recognised_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    run = CrashRecovery.run
+
+    def run_and_forget(self: CrashRecovery) -> int:
+        end = run(self)
+        for entry in self._content.producers.producers.values():
+            entry.batches.clear()
+        return end
+
+    patch.setattr(CrashRecovery, "run", run_and_forget)
+
+
+@fault(LOSSES, records.SKIPPED, offsets.UNREAD, seeds=6)
+def epoch_start_is_not_noted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderEpochs, "end_offset_for", lambda _self, epoch, end: (epoch, end))
+
+
+@fault(SYNCED, offsets.WENT_BACK, seeds=5)
+def groups_are_not_loaded_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    async def load(*_: object) -> int:
+        return 0
+
+    patch.setattr(host, "load", load)
+
+
+# Appending ---------------------------------------------------------------------------------------
+
+
+@fault(FULL_DISKS, records.REORDERED, records.DOUBLED, seeds=8)
+def sequences_may_have_gaps(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(producer_state, "_check_sequence", lambda *_: None)
+
+
+@fault(KILLS, records.INVENTED, seeds=8)
+def duplicate_is_told_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    check = ProducerState.check
+
+    def check_at_end(
+        self: ProducerState, header: BatchHeader, origin: AppendOrigin
+    ) -> BatchMetadata | None:
+        duplicate = check(self, header, origin)
+        return duplicate and duplicate._replace(last_offset=self.end_offset + 10)
+
+    patch.setattr(ProducerState, "check", check_at_end)
+
+
+# Groups and topics -------------------------------------------------------------------------------
+
+
+@fault(GROUPS, offsets.UNREAD, seeds=8)
+def consumer_commits_what_it_has_only_fetched(patch: pytest.MonkeyPatch) -> None:
+    def reached(_self: Handover, state: PartitionState) -> Position | None:
+        position = state.position
+        return position and position._replace(offset=max(position.offset, state.fetch_from))
+
+    patch.setattr(Handover, "reached", reached)
+
+
+@fault(GROUPS, offsets.UNREAD, seeds=8)
+def listener_commits_what_is_not_handled_yet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AckTracker, "lowest_unfinished", property(lambda self: self._next))
+
+
+@fault(GROUPS, ownership.OWNED_TWICE, seeds=5)
+def partition_is_assigned_to_two_members(patch: pytest.MonkeyPatch) -> None:
+    assign = RangeAssignor.assign
+
+    def assign_twice(
+        self: RangeAssignor, layout: Layout, members: Mapping[str, MemberSubscription]
+    ) -> Assignment:
+        plan = assign(self, layout, members)
+        everything = [partition for share in plan.values() for partition in share]
+        return dict.fromkeys(plan, everything)
+
+    patch.setattr(RangeAssignor, "assign", assign_twice)
+
+
+@fault(CRASHES, topics.UNTRUE, seeds=5)
+def changed_setting_is_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    async def forget(*_: object) -> None:
+        return
+
+    patch.setattr(ConfigAdmin, "_write", forget)
