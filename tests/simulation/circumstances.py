@@ -54,6 +54,15 @@ def _losses(plan: Plan) -> Plan:
     )
 
 
+def _restarts(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        **_flushing(plan, 2**63 - 1) | {"disk_delay": 0.005},
+        topic_settings=_segments(plan),
+        troubles=["clean restart", "power cut"],
+    )
+
+
 def _synced(plan: Plan) -> Plan:
     return replace(
         plan,
@@ -104,6 +113,8 @@ CRASHES: Final = Circumstances("crashes", _crashes)
 """All ways to end, and small segments."""
 LOSSES: Final = Circumstances("losses", _losses)
 """Power cuts that take what was not synced, from under readers that are away."""
+RESTARTS: Final = Circumstances("restarts", _restarts)
+"""Power cuts after starts that had nothing to recover."""
 SYNCED: Final = Circumstances("synced", _synced)
 """Power cuts that must take nothing: ``flush.messages=1`` on a slow disk."""
 KILLS: Final = Circumstances("kills", lambda plan: _in_flight(plan, ["kill", "cut", "cut"]))

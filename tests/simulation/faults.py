@@ -18,6 +18,7 @@ from tests.simulation.circumstances import (
     GROUPS,
     KILLS,
     LOSSES,
+    RESTARTS,
     SYNCED,
     Circumstances,
 )
@@ -105,7 +106,7 @@ def coordination_store_acknowledges_before_its_sync(patch: pytest.MonkeyPatch) -
     patch.setattr(DiskStorage, "append", lambda self, name, data: self._open(name).append(data))
 
 
-@fault(SYNCED, offsets.WENT_BACK, seeds=15)
+@fault(SYNCED, offsets.WENT_BACK, seeds=10)
 def group_is_answered_before_its_record_is_durable(patch: pytest.MonkeyPatch) -> None:
     def put(self: CommitQueue, _end: int, replies: Sequence[Any], effects: Sequence[Any]) -> None:
         self._announcer.send(replies)
@@ -128,7 +129,7 @@ def flush_syncs_no_segment(patch: pytest.MonkeyPatch) -> None:
 # Recovery ----------------------------------------------------------------------------------------
 
 
-@fault(CRASHES, records.LOST, records.HOLE, records.DOUBLED, seeds=12)
+@fault(RESTARTS, records.LOST, records.HOLE, records.DOUBLED, seeds=6)
 def clean_shutdown_marker_outlives_the_start(patch: pytest.MonkeyPatch) -> None:
     open_directory = LogDirectory.open
 
@@ -197,12 +198,12 @@ def groups_are_not_loaded_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 # Appending ---------------------------------------------------------------------------------------
 
 
-@fault(FULL_DISKS, records.REORDERED, records.DOUBLED, seeds=8)
+@fault(FULL_DISKS, records.REORDERED, records.DOUBLED, seeds=10)
 def sequences_may_have_gaps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(producer_state, "_check_sequence", lambda *_: None)
 
 
-@fault(KILLS, records.INVENTED, seeds=8)
+@fault(KILLS, records.INVENTED, seeds=5)
 def duplicate_is_told_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
     check = ProducerState.check
 
