@@ -16,11 +16,7 @@ class Circumstances:
 
 
 def _flushing(plan: Plan, messages: int) -> dict[str, Any]:
-    flush = {
-        "log.flush.interval.messages": messages,
-        # A log whose recovery point was never written down keeps the gaps that a power cut leaves.
-        "log.flush.offset.checkpoint.interval.ms": 500,
-    }
+    flush = {"log.flush.interval.messages": messages}
     return {
         "synced": messages == 1,
         "tuned": [name for name in plan.tuned if name != "flush.messages"],

@@ -49,11 +49,21 @@ class DirectoryContent(NamedTuple):
     futures: list[str]
     """Copies under way that a move between directories had begun."""
     to_delete: list[str]
-    recovery_points: dict[TopicPartition, int]
+    recovery_points: dict[TopicPartition, int | None] | None
+    """None if they were never written down, or are lost."""
     log_start_offsets: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
     replaced: dict[TopicPartition, str]
     """Partitions whose log here replaced one in another directory, if a crash left that there."""
+
+    def recovery_point(self, topic_partition: TopicPartition) -> int | None:
+        """Returns how far a log is durable, None if nobody knows.
+
+        One that is not written down was made after they last were.
+        """
+        return (
+            None if self.recovery_points is None else self.recovery_points.get(topic_partition, 0)
+        )
 
 
 class LoadResult(NamedTuple):
@@ -71,6 +81,8 @@ class LogDirectory:
         """Why the directory is not used any more, if it is not."""
         self.cordoned = False
         """Whether it gets no new partitions (``cordoned.log.dirs``)."""
+        self.unopened: dict[TopicPartition, int] = {}
+        """Recovery points of logs that could not be opened: they stay true for the next start."""
         self._told_full_ms = -_TELL_FULL_EVERY_MS
 
     @property
@@ -102,15 +114,16 @@ class LogDirectory:
             self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}")
             self._disk.sync_dir(self.path)
         partitions, futures, to_delete = self._sort(names)
+        replaced = self._read_replaced()
         return DirectoryContent(
             clean,
             partitions,
             futures,
             to_delete,
-            self._read(RECOVERY_POINT_CHECKPOINT),
-            self._read(LOG_START_OFFSET_CHECKPOINT),
-            self._read(HIGH_WATERMARK_CHECKPOINT),
-            self._read_replaced(),
+            self._read_recovery_points(replaced) if RECOVERY_POINT_CHECKPOINT in names else None,
+            self._read(LOG_START_OFFSET_CHECKPOINT) or {},
+            self._read(HIGH_WATERMARK_CHECKPOINT) or {},
+            replaced,
         )
 
     def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
@@ -130,12 +143,19 @@ class LogDirectory:
                 partitions.append(name)
         return partitions, futures, to_delete
 
-    def _read(self, name: str) -> dict[TopicPartition, int]:
+    def _read(self, name: str) -> dict[TopicPartition, int] | None:
         try:
             return read_offsets(self._disk, f"{self.path}/{name}")
         except CorruptCheckpointError as error:
             _log.warning("%s is ignored: %s", name, error)
-            return {}
+            return None
+
+    def _read_recovery_points(
+        self, replaced: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | None] | None:
+        written = self._read(RECOVERY_POINT_CHECKPOINT)
+        # What was moved here just before the crash is old, and its recovery point not here yet.
+        return None if written is None else {**dict.fromkeys(replaced), **written}
 
     def _read_replaced(self) -> dict[TopicPartition, str]:
         try:
@@ -166,7 +186,7 @@ class LogDirectory:
                     topic_config(topic_partition.topic),
                     now_ms=now_ms,
                     clean=content.clean,
-                    recovery_point=content.recovery_points.get(topic_partition),
+                    recovery_point=content.recovery_point(topic_partition),
                     log_start_offset=content.log_start_offsets.get(topic_partition, 0),
                     producer_expiration_ms=producer_expiration_ms,
                     stats=result.stats,
@@ -174,6 +194,9 @@ class LogDirectory:
             except (OSError, KafkaError) as error:
                 _log.exception("%s cannot be opened", topic_partition)
                 result.failed.append((topic_partition, str(error)))
+                recovery_point = content.recovery_point(topic_partition)
+                if recovery_point is not None:
+                    self.unopened[topic_partition] = recovery_point
             else:
                 result.logs.append(log)
         return result

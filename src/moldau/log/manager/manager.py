@@ -157,6 +157,8 @@ class LogManager:
             raise
         for path, content in contents.items():
             self._removal.finish(self._directories[path], content.to_delete)
+        # From here on a log that is not written down is known to be new.
+        await self._checkpointer.write_recovery_points()
         self._schedule()
         await self._moves.resume(contents, self._directories)
         await self.cleaner.start(
@@ -269,6 +271,8 @@ class LogManager:
         """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
         self._moves.cancel(topic_partition)
         self.offline.pop(topic_partition, None)
+        for directory in self._directories.values():
+            directory.unopened.pop(topic_partition, None)
         log = self.logs.get(topic_partition)
         if log is not None:
             directory = self._placement.home(topic_partition)

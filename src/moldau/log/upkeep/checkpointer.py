@@ -53,14 +53,17 @@ class Checkpointer:
         """Returns whether they are all on disk now."""
         return await self._write(
             RECOVERY_POINT_CHECKPOINT,
-            lambda logs: {log.topic_partition: log.recovery_point for log in logs},
+            lambda directory, logs: {
+                **directory.unopened,
+                **{log.topic_partition: log.recovery_point for log in logs},
+            },
         )
 
     async def write_log_start_offsets(self) -> None:
         """Only those that cannot be told from the first segment's name."""
         await self._write(
             LOG_START_OFFSET_CHECKPOINT,
-            lambda logs: {
+            lambda _, logs: {
                 log.topic_partition: log.log_start_offset
                 for log in logs
                 if log.log_start_offset > log.segments[0].base_offset
@@ -73,14 +76,16 @@ class Checkpointer:
         known = self.high_watermarks()
         await self._write(
             HIGH_WATERMARK_CHECKPOINT,
-            lambda logs: {
+            lambda _, logs: {
                 log.topic_partition: known[log.topic_partition]
                 for log in logs
                 if log.topic_partition in known
             },
         )
 
-    async def _write(self, name: str, offsets_of: Callable[[list[PartitionLog]], Offsets]) -> bool:
+    async def _write(
+        self, name: str, offsets_of: Callable[[LogDirectory, list[PartitionLog]], Offsets]
+    ) -> bool:
         """Returns whether all could be written. A full disk has to wait: what is older stays
         true.
         """
@@ -90,7 +95,7 @@ class Checkpointer:
             for directory in self._directories:
                 if not directory.is_online:
                     continue
-                offsets = offsets_of(logs[directory.path])
+                offsets = offsets_of(directory, logs[directory.path])
                 if self._written.get((directory.path, name)) == offsets:
                     continue
                 try:

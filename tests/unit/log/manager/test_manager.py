@@ -16,6 +16,8 @@ from tests.support.partition_log import NOW_MS, fill, make_batch, read_batches
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
+from moldau.log import PartitionLog
+from moldau.log.directory import log_directory
 from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
@@ -65,22 +67,79 @@ async def test_after_a_crash_logs_are_checked_past_their_recovery_point(broker: 
     assert 0 < manager.recovery.bytes_scanned < 1000 < again.size
 
 
-@pytest.mark.parametrize(("lost", "end"), [(True, 11), (False, 1)])
-async def test_gaps_end_a_log_only_past_a_recovery_point_that_is_known(
-    broker: Broker, lost: bool, end: int
+async def crash_with_a_gap(broker: Broker, *, written: bool) -> None:
+    """A log with records at 0 and 10; ``written``: its recovery point, 0, is written down."""
+    manager = await broker.start()
+    log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
+    for base_offset in (0, 10):
+        log.append_as_follower(make_batch(base_offset=base_offset), NOW_MS)
+    if written:
+        await manager.checkpoint()
+    assert isinstance(broker.disk, MemoryDisk)
+    broker.disk.locks.clear()
+
+
+async def end_after_a_start(broker: Broker) -> int:
+    log = (await broker.start()).get(A0)
+    assert log is not None
+    return log.log_end_offset
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_gap_past_the_recovery_point_ends_a_log_also_a_new_one(
+    broker: Broker, written: bool
+) -> None:
+    await crash_with_a_gap(broker, written=written)
+    assert await end_after_a_start(broker) == 1
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+async def test_gaps_are_kept_where_all_recovery_points_are_lost(
+    broker: Broker, damaged: bool
+) -> None:
+    await crash_with_a_gap(broker, written=True)
+    if damaged:
+        broker.disk.write_atomic("/d1/recovery-point-offset-checkpoint", b"0\nmany\n")
+    else:
+        broker.disk.remove("/d1/recovery-point-offset-checkpoint")
+    assert await end_after_a_start(broker) == 11
+
+
+async def test_the_recovery_point_of_a_log_that_cannot_be_opened_is_kept(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = await broker.start()
     log = manager.get_or_create(A0, TOPIC_ID, CONFIG)
     for base_offset in (0, 10):
         log.append_as_follower(make_batch(base_offset=base_offset), NOW_MS)
+    await manager.flush(log)
     await manager.checkpoint()
-    if lost:
-        broker.disk.remove("/d1/recovery-point-offset-checkpoint")
-    assert isinstance(broker.disk, MemoryDisk)
-    broker.disk.locks.clear()
-    again = (await broker.start()).get(A0)
-    assert again is not None
-    assert again.log_end_offset == end
+    disk = broker.disk
+    assert isinstance(disk, MemoryDisk)
+    disk.locks.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(log_directory, "load_log", refuse)
+        manager = await broker.start()
+        assert A0 in manager.offline
+        await manager.checkpoint()
+        disk.locks.clear()
+    assert await end_after_a_start(broker) == 11
+
+
+def refuse(*_args: object, **_named: object) -> PartitionLog:
+    raise OSError("the disk has a bad day")
+
+
+async def test_recovery_points_of_deleted_logs_are_forgotten(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await crash_with_a_gap(broker, written=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(log_directory, "load_log", refuse)
+        manager = await broker.start()
+    manager.delete(A0)
+    await manager.checkpoint()
+    assert read_offsets(broker.disk, "/d1/recovery-point-offset-checkpoint") == {}
 
 
 async def test_a_directory_is_used_by_one_broker(tmp_path: Path) -> None:
