@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -11,6 +12,9 @@ from moldau.testing.simulation.recorder import Event
 BEFORE: Final = 3.0
 AFTER: Final = 1.0
 """Seconds around a violation of which everything is shown; of the rest only the milestones."""
+
+OF_EACH: Final = 5
+"""So many violations of an invariant are told."""
 
 BYTES: Final = "→"
 MILESTONES: Final = frozenset(
@@ -24,9 +28,12 @@ def tell(
 ) -> Iterator[str]:
     """Returns the lines of the story, all of them if ``everything``."""
     yield "What was broken:" if violations else "Nothing was broken."
-    for violation in violations:
+    told = violations if everything else list(_first_of_each(violations))
+    for violation in told:
         yield f"  {violation}"
-    moments = [violation.at for violation in violations if violation.at is not None]
+    if len(told) < len(violations):
+        yield f"  … and {len(violations) - len(told)} more of these kinds"
+    moments = [violation.at for violation in told if violation.at is not None]
     yield ""
     yield f"{'seconds':>12}  {'who':<12} {'what':<12}"
     left_out = 0
@@ -40,6 +47,15 @@ def tell(
             left_out += 1
     if left_out:
         yield _omission(left_out)
+
+
+def _first_of_each(violations: list[Violation]) -> Iterator[Violation]:
+    """Where much was lost, the first few say as much as hundreds."""
+    count: Counter[str] = Counter()
+    for violation in violations:
+        count[violation.invariant] += 1
+        if count[violation.invariant] <= OF_EACH:
+            yield violation
 
 
 def _is_worth_telling(event: Event, moments: list[float]) -> bool:

@@ -58,3 +58,13 @@ def test_everything_is_told_on_demand() -> None:
     told = list(tell([], EVENTS, everything=True))
     assert told[0] == "Nothing was broken."
     assert told[3:] == [str(event) for event in EVENTS]
+
+
+def test_of_many_violations_of_a_kind_the_first_are_told() -> None:
+    violations = [Violation("lost", f"record {number} is gone") for number in range(100)]
+    told = words(list(tell([*violations, Violation("torn", "one is torn")], EVENTS)))
+    broken = told[1 : told.index("")]
+    assert broken[:2] == ["lost: record 0 is gone", "lost: record 1 is gone"]
+    assert broken[-2:] == ["torn: one is torn", "… and 95 more of these kinds"]
+    every = words(list(tell(violations, EVENTS, everything=True)))
+    assert "lost: record 99 is gone" in every

@@ -114,13 +114,14 @@ def _doubled(history: History, log: FinalLog) -> Iterator[Violation]:
 def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
     highest: dict[str, RecordId] = {}
     seen: set[RecordId] = set()
+    compacted = history.is_compacted(log.partition)
     for offset, record in log.records:
         # What a plain producer sent twice may stand twice; its first place counts.
         if record is None or record in seen:
             continue
         seen.add(record)
         send = history.sends.get(record)
-        if send is None or not _keeps_its_place(send):
+        if send is None or not _keeps_its_place(send, compacted):
             continue
         before = highest.get(record.producer)
         if before is not None and before.number > record.number:
@@ -134,13 +135,14 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
             highest[record.producer] = record
 
 
-def _keeps_its_place(send: Send) -> bool:
+def _keeps_its_place(send: Send, compacted: bool) -> bool:
     """Whether a record may not come after later ones of its producer.
 
     What a plain producer has given up may still be on an old connection, and be stored when later
-    records already are; a broker refuses that of an idempotent one.
+    records already are; a broker refuses that of an idempotent one. Where it was stored twice,
+    compaction takes the first.
     """
-    return send.ordered and (send.idempotent or send.fate is Fate.DONE)
+    return send.ordered and (send.idempotent or (send.fate is Fate.DONE and not compacted))
 
 
 def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violation]:

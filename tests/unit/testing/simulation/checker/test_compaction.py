@@ -147,3 +147,17 @@ def test_who_has_read_what_is_gone_now_may_have_committed_behind_it(told: Told) 
     told.commit(3, 5.0, 5.1)
     told.committed(3, 6.0)
     assert told.broken == []
+
+
+def test_of_a_record_that_a_plain_producer_sent_twice_the_second_may_be_left(told: Told) -> None:
+    twice = told.sent(0, 2, acked=3.0, key=b"a", idempotent=False)
+    between = told.sent(1, 1, acked=2.0, key=b"b", idempotent=False)
+    told.left(between, twice, offsets=[1, 2])
+    assert told.broken == []
+
+
+def test_records_of_an_idempotent_producer_keep_their_order(told: Told) -> None:
+    first = told.sent(0, 2, acked=3.0, key=b"a")
+    second = told.sent(1, 1, acked=2.0, key=b"b")
+    told.left(second, first, offsets=[1, 2])
+    assert told.broken == [REORDERED]
