@@ -380,8 +380,8 @@ def test_a_stored_pattern_that_is_refused_by_now_stays_as_it_was(
         h.pass_time(30_000)
         assert h.beat("a", h.group.members["a"].epoch).error_code == 0
     assert h.group.regexes["o.*"].timestamp_ms > before, "it is not tried with every heartbeat"
-    refused = h.join("c", regex="x.*").error_code
-    assert refused == error_from(ErrorCode.INVALID_REGULAR_EXPRESSION)
+    refused = error_from(h.join("c", regex="x.*").error_code)
+    assert refused == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_pattern_is_matched_again_from_time_to_time(h: Harness) -> None:
