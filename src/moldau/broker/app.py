@@ -166,8 +166,8 @@ class BrokerServer:
         )
         broker.replicas.on_offline = partial(_report_offline, broker)
         self._undo.push_async_callback(controller.stop)
-        await controller.start()
         self._undo.push_async_callback(broker.tasks.cancel)
+        await controller.start()
         self._undo.push_async_callback(self._close_listeners, broker)
         for listener in self._listeners:
             listener.start()
@@ -276,6 +276,8 @@ class BrokerServer:
                 pool=pool,
             )
             listener.bind()
+            # For a start that fails before the listeners are closed in their turn.
+            self._undo.push_async_callback(listener.close)
             self._listeners.append(listener)
 
     async def _registration(self) -> BrokerRegistration:

@@ -16,21 +16,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from moldau.coordination import ensure, journal
+from moldau.coordination import journal
 from moldau.coordination.errors import (
     CoordinationError,
     SessionExpiredError,
     StoreUnavailableError,
 )
+from moldau.coordination.single_changes import SingleChanges
 from moldau.coordination.storage import Storage
 from moldau.coordination.store import (
-    ANY_VERSION,
     Check,
-    Create,
     Delete,
     Op,
     OpResult,
-    SetData,
     Stat,
     Watch,
 )
@@ -291,7 +289,7 @@ class EmbeddedStore:
         return committed.results
 
 
-class EmbeddedSession:
+class EmbeddedSession(SingleChanges):
     """A session on the embedded store."""
 
     def __init__(self, store: EmbeddedStore, session_id: int) -> None:
@@ -303,13 +301,6 @@ class EmbeddedSession:
     @property
     def session_id(self) -> int:
         return self._session_id
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
-    ) -> str:
-        (made,) = await self.multi([Create(path, data, ephemeral, sequence)])
-        assert isinstance(made, str)
-        return made
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         tree = self._store._tree
@@ -335,14 +326,6 @@ class EmbeddedSession:
             return [(node.data, stat(node)) if node is not None else None for node in found]
 
         return await self._store._run(read, reads_only=True)
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        (stat,) = await self.multi([SetData(path, data, version)])
-        assert isinstance(stat, Stat)
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         tree = self._store._tree
@@ -391,9 +374,6 @@ class EmbeddedSession:
             return answers
 
         return await self._store._run(write)
-
-    async def ensure_path(self, path: str) -> None:
-        await ensure.ensure_path(self, path)
 
     def on_expired(self, callback: Callable[[], object]) -> None:
         self._listeners.append(callback)

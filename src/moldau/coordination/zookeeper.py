@@ -20,7 +20,6 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
 from moldau.config.options.coordination import CoordinationOptions
-from moldau.coordination import ensure
 from moldau.coordination.errors import (
     CoordinationError,
     NoNodeError,
@@ -30,8 +29,8 @@ from moldau.coordination.errors import (
 from moldau.coordination.kazoo_answers import BROKEN, EVENTS, lost, results, stat
 from moldau.coordination.kazoo_handler import LoopHandler
 from moldau.coordination.session_watches import ABSENT, SessionWatches
+from moldau.coordination.single_changes import SingleChanges
 from moldau.coordination.store import (
-    ANY_VERSION,
     Check,
     Create,
     Delete,
@@ -53,7 +52,7 @@ some 270 fill it, and the one after them would block the event loop."""
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 
-class ZooKeeperStore:
+class ZooKeeperStore(SingleChanges):
     """A session; satisfies ``CoordinationStore``. Made by ``open``."""
 
     def __init__(self, connect: str, session_timeout_ms: int) -> None:
@@ -174,21 +173,6 @@ class ZooKeeperStore:
 
     # Changing
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
-    ) -> str:
-        (made,) = await self.multi([Create(path, data, ephemeral, sequence)])
-        assert isinstance(made, str)
-        return made
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        (changed,) = await self.multi([SetData(path, data, version)])
-        assert isinstance(changed, Stat)
-        return changed
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
-
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         (answer,) = await self.multi_many([ops])
         if isinstance(answer, Exception):
@@ -229,9 +213,6 @@ class ZooKeeperStore:
                 case Check(path, version):
                     transaction.check(path, version)
         return transaction.commit_async()
-
-    async def ensure_path(self, path: str) -> None:
-        await ensure.ensure_path(self, path)
 
     # The session
 

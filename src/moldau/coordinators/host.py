@@ -87,8 +87,15 @@ class ShardHost(Generic[S]):
         partition = self.partition
         try:
             count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
-        except (KafkaError, DecodeError, OSError) as error:
-            log.error("cannot load %s: %s", partition.topic_partition, error)
+        except Exception as error:
+            # A fault in one shard must not keep those that are loaded after it from serving.
+            says_why = isinstance(error, KafkaError | DecodeError | OSError)
+            log.error(
+                "cannot load %s: %s",
+                partition.topic_partition,
+                error,
+                exc_info=None if says_why else error,
+            )
             self.close()
             return
         if self._is_loading():

@@ -25,7 +25,7 @@ ACCEPT_PAUSE: Final = 0.5
 # Idle connections are looked for this often, but at least ten times per idle time.
 SWEEP_INTERVAL: Final = 30.0
 
-_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Listener:
             try:
                 incoming = acceptor.accept()
             except OSError as error:
-                if error.errno in _OUT_OF_RESOURCES:
+                if error.errno in OUT_OF_RESOURCES:
                     self._pause_accepting(acceptor, error)
                     return
                 continue  # this one is gone before it was accepted; the next may be fine

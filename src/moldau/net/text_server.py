@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from moldau.machine import Acceptor, Machine, Timer, Transport
+from moldau.net.listener import ACCEPT_PAUSE, OUT_OF_RESOURCES
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +76,17 @@ class TextServer:
                 return
             visit = _Visit(self._answer, self._visits)
             incoming.open(visit)
-        except OSError:
-            return  # whoever came has gone, or cannot be let in now
+        except OSError as error:
+            # Whoever came has gone; or waits on, and the loop would come back here at once.
+            if error.errno in OUT_OF_RESOURCES and self._acceptor is not None:
+                self._acceptor.pause()
+                self._clock.call_later(ACCEPT_PAUSE, self._resume)
+            return
         visit.timer = self._clock.call_later(self._patience_s, visit.transport.abort)
+
+    def _resume(self) -> None:
+        if self._acceptor is not None:
+            self._acceptor.resume()
 
     def _answer(self, header: bytes) -> bytes:
         words = header.split(b"\r\n", 1)[0].decode("latin-1").split(" ")

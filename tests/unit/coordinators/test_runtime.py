@@ -133,6 +133,22 @@ async def test_an_old_log_is_replayed_before_anything_is_served() -> None:
     assert note(coordinator, "a") == ("noted", b"a")
 
 
+async def test_a_shard_that_cannot_be_loaded_keeps_no_other_from_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def replay(key: bytes, value: bytes | None) -> None:
+        raise ValueError("makes no sense to this shard")
+
+    world = World()
+    coordinator = world.register(partitions=2)
+    world.lead(0, records=1)
+    world.lead(1, records=1)
+    world.runtime.leadership_changed({TOPIC})
+    monkeypatch.setattr(next(iter(coordinator.hosts)).shard, "replay", replay)
+    await world.settle()
+    assert [host.state for host in coordinator.hosts] == [HostState.CLOSED, HostState.ACTIVE]
+
+
 async def test_leadership_that_stays_keeps_its_shard_and_a_new_epoch_has_a_new_one() -> None:
     world = World()
     coordinator = world.register(partitions=1)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
+from tests.support.memory_network import MemoryAcceptor, MemoryIncoming, MemoryNetwork
 
 from moldau.machine.real import real_machine
+from moldau.net.listener import ACCEPT_PAUSE
 from moldau.net.text_server import MAX_CONNECTIONS, MAX_HEADER_BYTES, Page, TextServer
+from moldau.testing.clock import ManualClock
 
 Start = Callable[..., Awaitable[TextServer]]
 
@@ -98,3 +103,42 @@ async def test_only_so_many_are_served_at_a_time_and_a_stop_drops_them(start: St
         with pytest.raises((ConnectionError, EOFError)):
             await asyncio.wait_for(reader.readexactly(1), 60)
         writer.transport.abort()
+
+
+class ScarceAcceptor(MemoryAcceptor):
+    """Of a process that has no descriptor left."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.calls: list[str] = []
+
+    def accept(self) -> MemoryIncoming | None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+
+class ScarceNetwork(MemoryNetwork):
+    def bind(self, host: str, port: int, **_buffers: int) -> ScarceAcceptor:
+        acceptor = self.acceptors[port] = ScarceAcceptor(port)
+        return acceptor
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_without_descriptors_it_waits_for_some(closed: bool) -> None:
+    clock, network = ManualClock(), ScarceNetwork()
+    server = TextServer(replace(real_machine(), network=network, clock=clock), "", 9, PAGES)
+    server.start()
+    acceptor = network.acceptors[9]
+    assert isinstance(acceptor, ScarceAcceptor)
+    with pytest.raises(ConnectionRefusedError):
+        acceptor.connect()
+    assert acceptor.calls == ["pause"]
+    if closed:
+        server.close()
+    clock.advance(ACCEPT_PAUSE)
+    assert acceptor.calls == (["pause"] if closed else ["pause", "resume"])

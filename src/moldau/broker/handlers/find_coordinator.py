@@ -60,7 +60,8 @@ def error_answer(
 def _find(request: Request[FindCoordinatorRequest], group_id: str) -> Coordinator:
     broker = request.broker
     groups, metadata = broker.groups, broker.metadata
-    state = metadata.topics[groups.topic.name].partitions.get(groups.partition_of(group_id))
+    topic = metadata.topics.get(groups.topic.name)  # may be on its way to this broker, or going
+    state = None if topic is None else topic.partitions.get(groups.partition_of(group_id))
     leader = -1 if state is None else state.leader
     for node in metadata.nodes(request.connection.listener):
         if node.id == leader:

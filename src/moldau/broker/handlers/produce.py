@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -186,8 +187,8 @@ def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> P
     pending = Pending(follower=ApiKey.PRODUCE)
     late: dict[TopicPartition, ErrorCode] = {}
 
-    def answer(codes: list[ErrorCode]) -> None:
-        for (partition, _), code in zip(waits.replicas, codes, strict=True):
+    def answer(codes: list[ErrorCode], awaited: Sequence[tuple[Partition, int]] = ()) -> None:
+        for (partition, _), code in zip(awaited, codes, strict=True):
             if code:
                 late[partition.topic_partition] = code
         settled = [
@@ -197,9 +198,14 @@ def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> P
         pending.complete(request.encode(settled))
 
     def await_replicas() -> None:
-        if waits.replicas:
+        # What its disk has refused is answered: the high watermark may not reach it for long.
+        awaited = [wait for wait in waits.replicas if wait[0].topic_partition not in late]
+        if awaited:
             parked = ParkedProduce(
-                broker.clock, waits.replicas, timeout_ms=timeout_ms, answer=answer
+                broker.clock,
+                awaited,
+                timeout_ms=timeout_ms,
+                answer=partial(answer, awaited=awaited),
             )
             pending.on_abandoned = parked.cancel
         else:

@@ -267,7 +267,7 @@ class ClassicGroups:
             return ErrorCode.NONE
         return ErrorCode.NON_EMPTY_GROUP
 
-    # -- time, loading, unloading --------------------------------------------------------------
+    # -- time and loading ----------------------------------------------------------------------
 
     def on_time(self, now_ms: int, keys: Iterable[ClassicDeadline]) -> Outcome:
         """These deadlines, already taken out of the timeouts, have come."""
@@ -329,14 +329,6 @@ class ClassicGroups:
         group = self._groups.get(group_id)
         if group is not None:
             self._rebalancer.answer_all(group, error, turn)
-        return turn.outcome().replies
-
-    def unload(self, now_ms: int = 0) -> Replies:
-        """Another broker coordinates these groups now; whoever waits has to find it."""
-        turn = Turn(now_ms)
-        for group in [*self._groups.values()]:
-            self._rebalancer.answer_all(group, ErrorCode.NOT_COORDINATOR, turn)
-            self._remove(group, now_ms)
         return turn.outcome().replies
 
 

@@ -248,10 +248,6 @@ class ConsumerGroups:
             return ErrorCode.NON_EMPTY_GROUP, []
         return ErrorCode.NONE, list(journal.no_group(group))
 
-    def is_empty(self, group_id: str) -> bool:
-        group = self._groups.get(group_id)
-        return group is None or not group.members
-
     def is_subscribed(self, group_id: str, topic: str) -> bool:
         """Whether some member of the group subscribes to the topic, by name or by pattern."""
         group = self._groups.get(group_id)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import blake2b
+from typing import Final
 from uuid import UUID
 
+from moldau.errors import KafkaError
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import Member
 from moldau.groups.consumer.patterns import matching
 from moldau.groups.topics import TopicView
+
+logger: Final = logging.getLogger(__name__)
 
 
 def metadata_hash(topics: TopicView, names: Iterable[str]) -> int:
@@ -38,6 +44,19 @@ def resolve(topics: TopicView, regex: str, now_ms: int) -> ResolvedRegex:
     return ResolvedRegex(matching(regex, topics.names()), version=0, timestamp_ms=now_ms)
 
 
+def _resolve_again(
+    topics: TopicView, regex: str, resolved: ResolvedRegex, now_ms: int
+) -> ResolvedRegex:
+    """The same for a pattern that is stored. Another release, or Kafka, may have taken one that is
+    refused here: as with Kafka it stays as it was, and no other member suffers for it.
+    """
+    try:
+        return resolve(topics, regex, now_ms)
+    except KafkaError as error:
+        logger.error("a stored pattern is not matched again: %s", error.message)
+        return replace(resolved, timestamp_ms=now_ms)
+
+
 def resolve_changes(
     topics: TopicView,
     group: ConsumerGroup,
@@ -62,7 +81,7 @@ def resolve_changes(
     for regex, resolved in group.regexes.items():
         due = resolved.timestamp_ms < oldest_ms
         if regex not in changes and (refresh or due):
-            again = resolve(topics, regex, now_ms)
+            again = _resolve_again(topics, regex, resolved, now_ms)
             if due or again.topics != resolved.topics:
                 changes[regex] = again
     return changes

@@ -93,7 +93,6 @@ class Compaction:
         """Map the keys of a segment; returns False if the map got full."""
         start = self._task.first_dirty_offset
         for header, batch in self._batches(segment):
-            self.stats.map_bytes_read += header.size
             yield header.size
             if header.last_offset < start:
                 continue

@@ -66,7 +66,6 @@ class GroupCleaned(msgspec.Struct, frozen=True, tag=True):
 class CleanStats(msgspec.Struct):
     """What a cleaning read and wrote."""
 
-    map_bytes_read: int = 0
     keys: int = 0
     buffer_utilization: float = 0.0
     bytes_read: int = 0

@@ -13,16 +13,16 @@ from moldau.machine.real.limits import OsLimits
 from moldau.machine.real.processes import OsProcesses
 from moldau.machine.real.signals import OsSignals
 from moldau.machine.real.sockets.network import SocketNetwork
-from moldau.machine.real.threads import WorkerThreads
+from moldau.machine.real.threads import WORKERS, WorkerThreads
 
 
-def real_machine() -> Machine:
+def real_machine(workers: int = WORKERS) -> Machine:
     """Returns the real clock, disk, network and so on, with worker threads of their own."""
     return Machine(
         clock=SystemClock(),
         random=Random(),  # noqa: S311 - spreads load; secrets come from the other one
         secrets=SystemRandom(),
-        threads=WorkerThreads(),
+        threads=WorkerThreads(workers),
         disk=OsDisk(),
         processes=OsProcesses(),
         network=SocketNetwork(),
@@ -33,8 +33,10 @@ def real_machine() -> Machine:
 
 @cache
 def this_machine() -> Machine:
-    """Returns the real machine that the clients of this process share."""
-    return real_machine()
+    """Returns the real machine that the clients of this process share: with as many threads for
+    what users' functions wait for (stores of large values, tokens) as ``asyncio.to_thread`` has.
+    """
+    return real_machine(min(32, (os.cpu_count() or 1) + 4))
 
 
 # A child process has neither the parent's threads nor, if it shall not repeat it, its chance.

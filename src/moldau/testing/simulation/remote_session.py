@@ -16,7 +16,6 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from moldau.coordination import ensure
 from moldau.coordination.embedded import EmbeddedSession
 from moldau.coordination.errors import (
     ConnectionLostError,
@@ -25,13 +24,10 @@ from moldau.coordination.errors import (
     SessionExpiredError,
 )
 from moldau.coordination.session_watches import ABSENT, SessionWatches
+from moldau.coordination.single_changes import SingleChanges
 from moldau.coordination.store import (
-    ANY_VERSION,
-    Create,
-    Delete,
     Op,
     OpResult,
-    SetData,
     Stat,
     Watch,
     WatchEvent,
@@ -89,7 +85,7 @@ class _Wire:
         return self._loop.call_at(self._arrives_at, callback, *args, context=self._context)
 
 
-class RemoteSession:
+class RemoteSession(SingleChanges):
     """A session of the process that makes it; satisfies ``CoordinationStore``."""
 
     def __init__(self, ensemble: SimulatedEnsemble, loop: SimulatedLoop) -> None:
@@ -184,21 +180,6 @@ class RemoteSession:
 
     # Changing ------------------------------------------------------------------------------------
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
-    ) -> str:
-        (made,) = await self.multi([Create(path, data, ephemeral, sequence)])
-        assert isinstance(made, str)
-        return made
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        (changed,) = await self.multi([SetData(path, data, version)])
-        assert isinstance(changed, Stat)
-        return changed
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
-
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         (answer,) = await self.multi_many([ops])
         if isinstance(answer, Exception):
@@ -222,9 +203,6 @@ class RemoteSession:
             except CoordinationError as error:
                 answers.append(error)
         return answers
-
-    async def ensure_path(self, path: str) -> None:
-        await ensure.ensure_path(self, path)
 
     # The end of the session ----------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
 
+from moldau.controller import CreateTopicResult, NewTopic
 from moldau.coordinators import HostState
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
@@ -87,6 +89,21 @@ async def test_coordinators_of_other_kinds_are_refused(
     (coordinator,) = answer.coordinators
     assert (coordinator.error_code, coordinator.node_id) == (code, -1)
     assert coordinator.error_message
+
+
+async def test_an_offsets_topic_that_this_broker_does_not_know_yet_is_not_available(
+    broker: MemoryBroker, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is being deleted, or another broker is just being told of it."""
+
+    async def create(topics: Sequence[NewTopic]) -> list[CreateTopicResult]:
+        exists = ErrorCode.TOPIC_ALREADY_EXISTS
+        return [CreateTopicResult(name=topic.name, error=exists) for topic in topics]
+
+    monkeypatch.setattr(broker.parts.controller, "create_topics", create)
+    answer = await client.call(ApiKey.FIND_COORDINATOR, coordinator_keys=["g"])
+    (coordinator,) = answer.coordinators
+    assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_no_keys_create_nothing(broker: MemoryBroker, client: WireClient) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
 from moldau.errors import ErrorCode
+from moldau.log import PartitionLog, StorageError
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchPartition
 
@@ -141,6 +144,19 @@ async def test_where_every_message_is_flushed_the_answer_waits_for_the_disk(
     result = await client.produce(topic, one_batch(b"v"))
     assert (result.error_code, result.base_offset) == (0, 0)
     assert broker.partition(topic).log.recovery_point == 1
+
+
+@pytest.mark.parametrize("broker", [{"log.flush.interval.messages": "1"}], indirect=True)
+async def test_a_flush_that_fails_for_lack_of_room_is_answered_without_waiting_for_more(
+    broker: MemoryBroker, client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def flush(_log: PartitionLog) -> None:
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(broker.parts.logs, "flush", flush)
+    monkeypatch.setattr(PartitionLog, "request_flush", lambda _log: None)
+    result = await asyncio.wait_for(client.produce(topic, one_batch(b"v"), acks=-1), 60)
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 # Fetch -------------------------------------------------------------------------------------------

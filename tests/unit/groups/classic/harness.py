@@ -92,8 +92,9 @@ class Broker:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """Lose everything but the log."""
-        self.send(self.groups.unload(self.now_ms))
+        """Lose everything but the log; whoever waits is sent away."""
+        for listing in self.groups.list():
+            self.send(self.groups.release(listing.group_id, ErrorCode.NOT_COORDINATOR, self.now_ms))
         self.groups = self._fresh()
         for record in self.log:
             replay(self.groups, record)

@@ -399,18 +399,7 @@ def test_what_is_not_there_cannot_be_described(broker: Broker) -> None:
     assert not broker.groups.is_subscribed(GROUP, "topic")
 
 
-# -- loading and unloading ------------------------------------------------------------------------
-
-
-def test_unloading_answers_everything_that_waits(broker: Broker) -> None:
-    _, follower = broker.completing(2)
-    syncing = broker.sync(follower, 1)
-    joining = [broker.join(group_id="other", version=3) for _ in range(2)]
-    broker.send(broker.groups.unload(broker.now_ms))
-    tokens = [syncing, *joining]
-    assert {broker.error(token) for token in tokens} == {ErrorCode.NOT_COORDINATOR}
-    assert len(broker.groups) == 0
-    assert len(broker.timeouts) == 0
+# -- loading -------------------------------------------------------------------------------------
 
 
 def test_a_loaded_group_is_stable_and_its_members_have_one_session(broker: Broker) -> None:

@@ -10,6 +10,7 @@ from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitio
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
+from moldau.groups.consumer import patterns
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.consumer.member import MemberState
 from moldau.groups.settings import GroupSettings
@@ -362,6 +363,25 @@ def test_a_pattern_that_nobody_uses_is_forgotten(h: Harness) -> None:
     h.beat("b", h.group.members["b"].epoch, regex="")
     assert not h.group.regexes
     assert not h.groups.is_subscribed(GROUP, "orders")
+
+
+def test_a_stored_pattern_that_is_refused_by_now_stays_as_it_was(
+    h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another release, or Kafka, took it: nobody in the group is to suffer for that."""
+    h.join("a", regex="o.*")
+    monkeypatch.setattr(patterns, "_MAX_WEIGHT", 2)
+    h.reload()
+    h.topic("other", 1)
+    assert h.beat("a", 2).error_code == 0
+    assert h.group.regexes["o.*"].topics == {"orders"}
+    before = h.group.regexes["o.*"].timestamp_ms
+    for _ in range(21):
+        h.pass_time(30_000)
+        assert h.beat("a", h.group.members["a"].epoch).error_code == 0
+    assert h.group.regexes["o.*"].timestamp_ms > before, "it is not tried with every heartbeat"
+    refused = error_from(h.join("c", regex="x.*").error_code)
+    assert refused == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_pattern_is_matched_again_from_time_to_time(h: Harness) -> None:

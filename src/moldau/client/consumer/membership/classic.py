@@ -78,7 +78,6 @@ class ClassicMember(Member):
         self._generation = NO_GENERATION
         self._assignor = ""
         self._owned: frozenset[TopicPartition] = frozenset()
-        self._share: frozenset[TopicPartition] = frozenset()
         self._lost = False
         """What we own may be somebody else's: to be given up as lost before anything else."""
         self._rejoin = ""
@@ -99,10 +98,6 @@ class ClassicMember(Member):
     @property
     def identity(self) -> Identity:
         return Identity(self._member_id, self._generation)
-
-    @property
-    def rebalancing(self) -> bool:
-        return self.state not in (ClassicState.STABLE, ClassicState.LEFT, ClassicState.FAILED)
 
     @property
     def is_content(self) -> bool:
@@ -272,7 +267,6 @@ class ClassicMember(Member):
             return
         self._next_beat = min(self._next_beat, now + self._options.heartbeat_interval)
         self._become(ClassicState.COMPLETING)
-        self._share = share
         taken_away = self._owned - share
         if taken_away:
             self._call_back(CallbackKind.REVOKED, taken_away)

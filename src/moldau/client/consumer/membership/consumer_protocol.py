@@ -96,14 +96,6 @@ class ConsumerProtocolMember(Member):
         return Identity(self._options.member_id, self._epoch)
 
     @property
-    def rebalancing(self) -> bool:
-        return self.state not in (
-            ConsumerState.STABLE,
-            ConsumerState.LEFT,
-            ConsumerState.FAILED,
-        )
-
-    @property
     def is_content(self) -> bool:
         return self.state is ConsumerState.STABLE
 

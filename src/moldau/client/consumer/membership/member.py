@@ -51,11 +51,6 @@ class Member(ABC):
 
     @property
     @abstractmethod
-    def rebalancing(self) -> bool:
-        """Whether partitions are about to change hands."""
-
-    @property
-    @abstractmethod
     def is_content(self) -> bool:
         """Whether nothing about the membership needs the user's poll."""
 
