@@ -132,7 +132,7 @@ async def test_a_second_member_makes_everybody_join_again(
 
 
 @FAST
-async def test_requests_behind_a_parked_join_are_executed_but_answered_after_it(
+async def test_requests_behind_a_parked_join_wait_for_its_answer(
     broker: InProcessBroker, client: WireClient
 ) -> None:
     first = await lone_member(client)
