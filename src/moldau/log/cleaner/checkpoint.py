@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from moldau.log.errors import CorruptCheckpointError
+from moldau.log.errors import CorruptCheckpointError, is_full, is_passing
 from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.log.files.names import CLEANER_OFFSET_CHECKPOINT
 from moldau.machine import RunInThread
@@ -72,4 +72,8 @@ class CleanerCheckpoints:
             try:
                 await self._run_in_thread(write_offsets, self._disk, path, offsets)
             except OSError as error:
-                self._fail_directory(directory, f"cannot write {path}: {error}")
+                if is_full(error) or is_passing(error):
+                    # What is older stays true: some of it is cleaned once more.
+                    _log.warning("cannot write %s for now: %s", path, error)
+                else:
+                    self._fail_directory(directory, f"cannot write {path}: {error}")

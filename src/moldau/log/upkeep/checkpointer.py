@@ -7,11 +7,12 @@ can never replace a newer one, and those who wait for each other share a write.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from moldau.log.directory.log_directory import LogDirectory
-from moldau.log.errors import is_full
+from moldau.log.errors import is_full, is_passing
 from moldau.log.files.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -21,6 +22,8 @@ from moldau.log.partition.log import PartitionLog
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
 from moldau.model import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
 
@@ -86,8 +89,8 @@ class Checkpointer:
     async def _write(
         self, name: str, offsets_of: Callable[[LogDirectory, list[PartitionLog]], Offsets]
     ) -> bool:
-        """Returns whether all could be written. A full disk has to wait: what is older stays
-        true.
+        """Returns whether all could be written. A full disk, or a process without descriptors, has
+        to wait: what is older stays true.
         """
         complete = True
         async with self._writing:
@@ -105,6 +108,8 @@ class Checkpointer:
                     problem = f"cannot write {name}: {error}"
                     if is_full(error):
                         directory.tell_full(problem, self._clock.now_ms())
+                    elif is_passing(error):
+                        _log.warning("%s: %s for now", directory.path, problem)
                     else:
                         self._fail_directory(directory.path, problem)
                 else:

@@ -161,3 +161,15 @@ def test_records_of_an_idempotent_producer_keep_their_order(told: Told) -> None:
     second = told.sent(1, 1, acked=2.0, key=b"b")
     told.left(second, first, offsets=[1, 2])
     assert told.broken == [REORDERED]
+
+
+def test_a_plain_producer_may_be_told_the_place_that_compaction_takes(told: Told) -> None:
+    twice = told.sent(0, 0, acked=2.0, key=b"a", idempotent=False)
+    told.left(twice, offsets=[1])
+    assert told.broken == []
+
+
+def test_an_idempotent_producer_is_told_where_its_record_is(told: Told) -> None:
+    record = told.sent(0, 0, acked=2.0, key=b"a")
+    told.left(record, offsets=[1])
+    assert told.broken == [INVENTED]
