@@ -2,9 +2,10 @@
 
 Nothing here knows about sockets: any ``Transport`` drives it, also one that lives in memory.
 
-- Requests are executed as they come. The handler answers at once (parts), later (``Pending``) or
-  never (None, for ``acks=0``). An answer that is ready waits for those before it; the requests
-  behind a parked one are executed.
+- Requests are executed one after another. The handler answers at once (parts), later (``Pending``)
+  or never (None, for ``acks=0``). The requests behind one that is not answered yet wait their turn,
+  since they could see its effect: a client may rely on that what it asked for last is true last.
+  Only appends follow appends, and an answer that is ready waits for those before it.
 - What was pipelined is answered together, with one write.
 - Reading stops while the peer does not take its answers, while too many requests are unanswered, or
   while too many bytes wait behind a parked one. So memory per connection is bounded whatever the
@@ -19,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from struct import Struct
 from typing import Final, TypeAlias
 
 from moldau.config.options.network import NetworkOptions
@@ -71,6 +73,8 @@ class Blocked(IntFlag):
     """It is the other connections' turn."""
     CLOSING = 8
     """No further request is executed."""
+    BEHIND = 16
+    """A request that must not be overtaken is not answered yet."""
 
 
 # Plain integers: the arithmetic of IntFlag costs a microsecond each time.
@@ -79,6 +83,9 @@ _WRITING: Final = int(Blocked.WRITING)
 _FULL: Final = int(Blocked.FULL)
 _TURN: Final = int(Blocked.TURN)
 _CLOSING: Final = int(Blocked.CLOSING)
+_BEHIND: Final = int(Blocked.BEHIND)
+
+_API_KEY: Final = Struct(">h")
 
 
 class Pending:
@@ -86,9 +93,11 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_parts", "done", "on_abandoned")
+    __slots__ = ("_connection", "_parts", "done", "follower", "on_abandoned")
 
-    def __init__(self) -> None:
+    def __init__(self, follower: int | None = None) -> None:
+        self.follower = follower
+        """The key of the API whose requests may be executed before this answer has come."""
         self.done = False
         self.on_abandoned: Callable[[], object] | None = None
         """Called if the connection ends before the answer came: nobody waits for it any more."""
@@ -263,7 +272,7 @@ class ServerConnection:
         try:
             while not self._blocked:
                 frame = next_frame()
-                if frame is None:
+                if frame is None or (waiting and self._holds_back(frame)):
                     break
                 answer = handler(self, frame)
                 if answer is None:
@@ -292,13 +301,22 @@ class ServerConnection:
         if waiting and waiting[0].done:
             self._answer()
 
+    def _holds_back(self, frame: memoryview) -> bool:
+        """Returns whether a request has to wait for the answers to those before it."""
+        follower = self._waiting[-1].follower
+        if len(frame) >= _API_KEY.size and _API_KEY.unpack_from(frame)[0] == follower:
+            return False
+        self._reader.put_back(frame)
+        self._block(_BEHIND)
+        return True
+
     def _wait(self, answer: Sequence[Part] | Pending) -> None:
         """Put an answer behind those that come before it."""
         if isinstance(answer, Pending):
             pending = answer
             pending._connection = self
         else:
-            pending = Pending()
+            pending = Pending(self._waiting[-1].follower)
             pending.complete(answer)
         self._waiting.append(pending)
         self._waiting_bytes += _size_in_memory(pending._parts)
@@ -368,9 +386,10 @@ class ServerConnection:
         if parts:
             self.active = True
             self._write(parts)
-        if self._blocked & _FULL and not self._is_full():
+        over = (0 if self._is_full() else _FULL) | (0 if waiting else _BEHIND)
+        if self._blocked & over:
             self._yield_turn()  # not right here: executing may end here again, and again
-            self._unblock(_FULL)
+            self._unblock(over)
         self._close_if_done()
 
     def _write(self, parts: Sequence[Part]) -> None:

@@ -159,6 +159,10 @@ class FrameReader:
             self._set_aside(start, end, 0)
         return None
 
+    def put_back(self, frame: memoryview) -> None:
+        """Take back the frame that was handed out last: it is the next one again."""
+        self._start -= _SIZE_PREFIX + len(frame)
+
     def park(self) -> None:
         """Copy what is unread out of the scratch buffer, which others read into from now on."""
         start, end = self._start, self._end

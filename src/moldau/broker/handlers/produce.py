@@ -38,6 +38,7 @@ from moldau.records.batch import (
 )
 from moldau.records.compression import Compression
 from moldau.replication import ParkedProduce, Partition
+from moldau.wire.api import ApiKey
 from moldau.wire.produce import (
     PartitionProduceResult,
     ProduceRequest,
@@ -182,7 +183,7 @@ def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> P
     """Answer later; the appends are settled, only disks and replicas are awaited."""
     broker, timeout_ms = request.broker, request.body.timeout_ms
     del request.body  # the records in it are views of memory that others read into from now on
-    pending = Pending()
+    pending = Pending(follower=ApiKey.PRODUCE)
     late: dict[TopicPartition, ErrorCode] = {}
 
     def answer(codes: list[ErrorCode]) -> None:

@@ -126,7 +126,7 @@ async def test_a_client_that_leaves_takes_its_parked_requests_along(
 ) -> None:
     partition = await replicated(broker)
     client.send_produce({"r": {0: one_batch(b"v")}})
-    client.send_fetch({"r": {0: 0}}, max_wait_ms=60_000)
+    client.send_produce({"r": {0: one_batch(b"w")}})
     await broker.settle()
     assert partition.parked == 2
     await client.close()
