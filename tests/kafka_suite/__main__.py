@@ -23,6 +23,7 @@ def main() -> int:
         security=arguments.security,
         zookeeper=arguments.zookeeper,
         jobs=arguments.jobs,
+        retries=arguments.retries,
         class_timeout_s=arguments.class_timeout,
         test_timeout_s=arguments.test_timeout,
         broker_output=arguments.broker_output,
@@ -37,6 +38,9 @@ def main() -> int:
         arguments.out.write_text("".join(_row(result) for result in results))
     verdict = judge(results, () if options.control else read_gaps())
     print()
+    for result in verdict.passed:
+        if result.message:
+            print(f"passed   {result.test}: {result.message}")
     for result, gap in verdict.known:
         print(f"known    {result.test}: gap {gap.number}, {gap.title}")
     for result, gap in verdict.closed:
@@ -64,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, help="write a line per test: name, outcome, seconds, message"
     )
     parser.add_argument("--jobs", type=int, default=1, help="classes at a time")
+    parser.add_argument("--retries", type=int, default=0, help="of tests that fail")
     parser.add_argument(
         "--fold", action="store_true", help="one broker for tests that want several"
     )

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.kafka_suite.selection import Selection
@@ -62,6 +62,9 @@ class Options:
     zookeeper: str | None = None
     """Start several brokers, which find each other here."""
     jobs: int = 1
+    retries: int = 0
+    """How often a test that fails is tried again, alone, as in Kafka's own builds: some wait for a
+    time and not for a condition, which a busy machine does not bear."""
     class_timeout_s: float = 900.0
     test_timeout_s: int = 180
     broker_output: bool = False
@@ -93,6 +96,27 @@ Progress = Callable[[str, Sequence[Result]], None]
 
 def run(selection: Selection, options: Options, progress: Progress | None = None) -> list[Result]:
     """Runs the tests and returns a result for each, also for those that did not even start."""
+    results = _run_once(selection, options, progress)
+    for _ in range(options.retries):
+        results = retried(results, options, progress)
+    return results
+
+
+def retried(
+    results: Sequence[Result], options: Options, progress: Progress | None = None
+) -> list[Result]:
+    """The results, with those of failed tests replaced by what another attempt comes to."""
+    failed = frozenset(result.test for result in results if result.outcome == "fail")
+    again = _run_once(Selection(tests=failed), replace(options, jobs=1), progress)
+    passed = {
+        result.test: replace(result, message="not at the first attempt")
+        for result in again
+        if result.passed
+    }
+    return [passed.get(result.test, result) for result in results]
+
+
+def _run_once(selection: Selection, options: Options, progress: Progress | None) -> list[Result]:
     class_path = _class_path(options)
     results: list[Result] = []
     with ThreadPoolExecutor(options.jobs) as pool:
