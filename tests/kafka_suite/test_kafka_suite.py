@@ -21,18 +21,15 @@ QUICK = frozenset(
         "kafka.server.ApiVersionsRequestTest",
         "kafka.server.ConsumerGroupDescribeRequestTest",
         "kafka.server.ConsumerGroupHeartbeatRequestTest",
-        "kafka.server.DeleteGroupsRequestTest",
-        "kafka.server.DescribeGroupsRequestTest",
         "kafka.server.OffsetCommitRequestTest",
-        "kafka.server.OffsetDeleteRequestTest",
         "org.apache.kafka.clients.admin.DynamicGroupConfigIntegrationTest",
         "org.apache.kafka.clients.admin.StaticBrokerConfigTest",
         "org.apache.kafka.clients.consumer.PlaintextConsumerTest",
-        "org.apache.kafka.clients.producer.ProducerCompressionTest",
         "org.apache.kafka.clients.producer.ProducerIntegrationTest",
         "org.apache.kafka.server.log.LogAppendTimeTest",
         "org.apache.kafka.tools.ConfigCommandIntegrationTest",
-        "org.apache.kafka.tools.DeleteRecordsCommandTest",
+        "org.apache.kafka.tools.LogDirsCommandTest",
+        "org.apache.kafka.tools.TopicCommandTest",
     }
 )
 TESTS = [test for test in read_list("core") if SOAK or class_of(test) in QUICK]
@@ -54,4 +51,4 @@ def test_kafkas_own(test: str, results: Mapping[str, Result]) -> None:
     if gap is None:
         assert result.passed, f"{result.outcome}: {result.message}"
     else:
-        assert not result.passed, f"gap {gap.number} is closed: take {test} out of gaps.toml"
+        assert gap.expects(result), f"gap {gap.number} is closed: take {test} out of gaps.toml"

@@ -59,6 +59,9 @@ def test_a_failure_is_known_or_new_and_a_pass_may_be_one_too_many() -> None:
     assert [result.test for result, _ in verdict.closed] == ["a#closed"]
     assert [result.test for result in verdict.failed] == ["a#bad", "a#elsewhere"]
     assert not verdict.as_expected
+    depends = Gap(2, "speed", "a busy machine", ("a#timed",), sometimes=True)
+    for outcome in ("pass", "fail"):
+        assert judge([Result("a#timed", outcome)], [depends]).as_expected
 
 
 def test_a_test_that_began_and_never_ended_has_failed() -> None:
