@@ -11,6 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' tests/java/pom.xml)
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
+SUITE_JARS := .cache/kafka-suite-$(KAFKA_VERSION)
 ZOOKEEPER_VERSION := $(shell sed -n 's:.*<zookeeper.version>\(.*\)</zookeeper.version>.*:\1:p' tests/java/zookeeper/pom.xml)
 ZOOKEEPER_JARS := .cache/zookeeper-$(ZOOKEEPER_VERSION)
 CONNECTOR_VERSION := $(shell sed -n 's:.*<connector.version>\(.*\)</connector.version>.*:\1:p' tests/java/spark/pom.xml)
@@ -78,7 +79,7 @@ define copy_jars
 	@rm -rf $(1) && mkdir -p .cache
 	@mvn --quiet --batch-mode --file $(2) \
 	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
-	    -DoutputDirectory="$(CURDIR)/$(1)" -DincludeScope=runtime \
+	    -DoutputDirectory="$(CURDIR)/$(1)" -DincludeScope=runtime -Dkafka.version=$(KAFKA_VERSION) \
 	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
 	@touch $@
 endef
@@ -88,6 +89,12 @@ kafka: $(KAFKA_JARS)/.complete ## Copy Apache Kafka's jars into .cache, for test
 
 $(KAFKA_JARS)/.complete: tests/java/pom.xml
 	$(call copy_jars,$(KAFKA_JARS),tests/java/pom.xml)
+
+.PHONY: kafka-suite-jars
+kafka-suite-jars: $(SUITE_JARS)/.complete ## Copy Apache Kafka's own integration tests into .cache
+
+$(SUITE_JARS)/.complete: tests/kafka_suite/pom.xml tests/java/pom.xml
+	$(call copy_jars,$(SUITE_JARS),tests/kafka_suite/pom.xml)
 
 .PHONY: zookeeper
 zookeeper: $(ZOOKEEPER_JARS)/.complete ## Copy Apache ZooKeeper's jars into .cache, for tests
@@ -123,7 +130,7 @@ $(KAFKAJS): tests/node/package.json
 	@touch $@
 
 .PHONY: test-tools
-test-tools: install $(VENV)/.compiled kafka zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
+test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
 	@tools/system-packages java node kcat postgresql openssl
 
 # --- Checking --------------------------------------------------------------------------------------------------------
@@ -155,9 +162,16 @@ format: install ## Rewrite the sources in the project's format
 bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
 	@$(BIN)/python -m bench $(ARGS)
 
+# Lists of tests/kafka_suite/lists, or classes and methods of Kafka's tests.
+LISTS ?= core
+
+.PHONY: kafka-suite
+kafka-suite: install $(VENV)/.compiled kafka-suite-jars ## Apache Kafka's own integration tests on Moldau (LISTS="core streams"; ARGS="--control": on Kafka)
+	@$(BIN)/python -m tests.kafka_suite $(ARGS) $(LISTS)
+
 .PHONY: soak
-soak: test-tools ## The long runs: every crash round, and more examples of every property
-	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/spark $(ARGS)
+soak: test-tools ## The long runs: every crash round, all of Kafka's tests that can run, more examples of every property
+	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/kafka_suite tests/spark $(ARGS)
 
 # Lives on all cores: for MINUTES, or so many as LIVES says. A life that breaks a promise is told by its seed.
 MINUTES ?= 10

@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-SLOWEST_FIRST = ("spark", "client", "cluster", "compat", "simulation", "unit")
+SLOWEST_FIRST = ("spark", "kafka_suite", "client", "cluster", "compat", "simulation", "unit")
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,6 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.kafka_suite import figures as suite  # noqa: E402
+
 PAGE = ROOT / "docs/compatibility.md"
 README = ROOT / "README.md"
 BEGIN = "<!-- compatibility: written by make docs -->"
@@ -115,6 +119,8 @@ def page(clients: Mapping[str, str], results: Results) -> str:
         "## Protocol and storage",
         "",
         *other_lines(results),
+        "",
+        suite.section(),
     ]
     return "\n".join(lines) + "\n"
 

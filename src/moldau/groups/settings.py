@@ -46,9 +46,6 @@ class GroupSettings:
     group_max_session_timeout_ms: int = Options.group_max_session_timeout_ms.default
     group_initial_rebalance_delay_ms: int = Options.group_initial_rebalance_delay_ms.default
     group_max_size: int = Options.group_max_size.default
-    group_coordinator_rebalance_protocols: tuple[str, ...] = (
-        Options.group_coordinator_rebalance_protocols.default
-    )
 
     group_consumer_session_timeout_ms: int = Options.group_consumer_session_timeout_ms.default
     group_consumer_heartbeat_interval_ms: int = Options.group_consumer_heartbeat_interval_ms.default

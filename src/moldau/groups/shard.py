@@ -134,8 +134,6 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
-        if "consumer" not in self._settings.group_coordinator_rebalance_protocols:
-            return Outcome.reply(token, messages.error_response(ErrorCode.UNSUPPORTED_VERSION))
         group = self._classic.get(request.group_id)
         if group is None or request.member_epoch != 0:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
@@ -256,7 +254,8 @@ class GroupShard:
 
     def consumer_group_describe(self, group_id: str, token: object) -> Outcome:
         """One group's part of a ConsumerGroupDescribe."""
-        return Outcome.reply(token, self._consumer.describe([group_id])[0])
+        reason = "is not a consumer group" if group_id in self._classic else "not found"
+        return Outcome.reply(token, self._consumer.describe([group_id], reason)[0])
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()

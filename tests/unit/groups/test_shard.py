@@ -253,14 +253,6 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
     assert runner.kinds()["g"][0] == "classic"
 
 
-def test_the_consumer_protocol_may_be_switched_off() -> None:
-    runner = Runner()
-    settings = GroupSettings(group_coordinator_rebalance_protocols=("classic",))
-    runner.shard = GroupShard(settings, runner.topics, uuids().__next__)
-    runner.shard.on_loaded(0)
-    assert runner.consumer_join().error_code is ErrorCode.UNSUPPORTED_VERSION
-
-
 def test_groups_are_listed_by_state_and_type() -> None:
     runner = Runner()
     runner.commit(group="offsets")

@@ -1,8 +1,9 @@
 """ConsumerGroupDescribe (key 69, versions 0-1): state and members of groups under the new consumer
 protocol (KIP-848).
 
-Behaviour: each group succeeds or fails alone; GROUP_ID_NOT_FOUND for any other kind of group.
-Known deviations: none.
+Behaviour: each group succeeds or fails alone; GROUP_ID_NOT_FOUND for any other kind of group. Where
+the protocol is switched off, UNSUPPORTED_VERSION for all, before anybody looks for a coordinator.
+Known deviations: members come in the order in which they joined, in Kafka in that of a hash map.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from moldau.wire.make import make
 
 
 def handle(request: Request[ConsumerGroupDescribeRequest]) -> Answer:
+    if not request.broker.config.serves_consumer_protocol:
+        unsupported = ErrorCode.UNSUPPORTED_VERSION
+        return _response(_failed(group_id, unsupported) for group_id in request.body.group_ids)
     wants_operations = request.body.include_authorized_operations
     operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
@@ -44,24 +48,28 @@ def handle(request: Request[ConsumerGroupDescribeRequest]) -> Answer:
 def error_answer(
     request: Request[ConsumerGroupDescribeRequest], error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
-    return _response(_failed(group_id, error) for group_id in request.body.group_ids)
+    return _response(_refused(group_id, error) for group_id in request.body.group_ids)
 
 
 def _describe(broker: Broker, group_id: str) -> Answer:
     if not group_id:
-        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return _refused(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
     return broker.groups.submit(
         group_id,
         lambda shard, token, _now_ms: shard.consumer_group_describe(group_id, token),
-        partial(_failed, group_id),
+        partial(_refused, group_id),
     )
 
 
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
+    return _failed(group_id, error.code, error.message)
+
+
+def _failed(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
     return make(
         DescribedGroup,
-        error_code=error.code,
-        error_message=error.message,
+        error_code=code,
+        error_message=message,
         group_id=group_id,
         group_state="",
         group_epoch=0,

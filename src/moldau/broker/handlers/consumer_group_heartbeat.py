@@ -3,7 +3,9 @@ consumer protocol (KIP-848).
 
 Behaviour: the coordinator assigns partitions; the answer carries the member's epoch and, when it
 changed, its assignment. Version 1 has subscriptions by pattern and member ids made by the client.
-Known deviations: none.
+Where the protocol is switched off, UNSUPPORTED_VERSION, before anybody looks for a coordinator.
+Known deviations: a pattern is resolved within the heartbeat that brings it, and the answer has the
+partitions; Kafka resolves it in the background, and the member hears of them with its next one.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbe
 
 from moldau.broker.request import Request
 from moldau.coordinators import Answer
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
 def handle(request: Request[ConsumerGroupHeartbeatRequest]) -> Answer:
+    if not request.broker.config.serves_consumer_protocol:
+        return _failed(ErrorCode.UNSUPPORTED_VERSION, None)
     return request.broker.groups.submit(
         request.body.group_id,
         lambda shard, token, now_ms: shard.consumer_group_heartbeat(
@@ -32,10 +36,14 @@ def handle(request: Request[ConsumerGroupHeartbeatRequest]) -> Answer:
 def error_answer(
     _request: Request[ConsumerGroupHeartbeatRequest], error: KafkaError
 ) -> ConsumerGroupHeartbeatResponse:
+    return _failed(error.code, error.message)
+
+
+def _failed(code: ErrorCode, message: str | None) -> ConsumerGroupHeartbeatResponse:
     return make(
         ConsumerGroupHeartbeatResponse,
-        error_code=error.code,
-        error_message=error.message,
+        error_code=code,
+        error_message=message,
         member_id=None,
         member_epoch=0,
         heartbeat_interval=0,

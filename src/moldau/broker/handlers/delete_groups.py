@@ -1,6 +1,7 @@
 """DeleteGroups (key 42, versions 0-2): remove groups without members, and their offsets (KIP-229).
 
-Behaviour: each group succeeds or fails alone: NON_EMPTY_GROUP while it has members.
+Behaviour: each group succeeds or fails alone: NON_EMPTY_GROUP while it has members. The empty group
+id is one like any other: old clients commit offsets with it.
 Known deviations: none.
 """
 
@@ -15,7 +16,7 @@ from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGro
 from moldau.broker.broker import Broker
 from moldau.broker.request import Request
 from moldau.coordinators import Answer, gathered
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
@@ -34,8 +35,6 @@ def _group_ids(body: DeleteGroupsRequest) -> Iterable[str]:
 
 
 def _delete(broker: Broker, group_id: str) -> Answer:
-    if not group_id:
-        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
     return broker.groups.submit(
         group_id,
         lambda shard, token, now_ms: shard.delete_group(group_id, token, now_ms),

@@ -1,7 +1,7 @@
 """DescribeGroups (key 15, versions 0-6): state and members of classic groups.
 
 Behaviour: each group succeeds or fails alone. A group that does not exist is answered as dead, from
-version 6 on with GROUP_ID_NOT_FOUND as well.
+version 6 on with GROUP_ID_NOT_FOUND as well. The empty group id is one like any other.
 Known deviations: none.
 """
 
@@ -18,7 +18,7 @@ from kio.schema.describe_groups.v6.response import DescribedGroup, DescribeGroup
 from moldau.broker.acls import GROUP_OPERATIONS, NOT_REQUESTED
 from moldau.broker.request import Request
 from moldau.coordinators import Answer, gathered
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
@@ -42,8 +42,6 @@ def error_answer(
 
 
 def _describe(request: Request[DescribeGroupsRequest], group_id: str) -> Answer:
-    if not group_id:
-        return _failed(group_id, KafkaError(ErrorCode.INVALID_GROUP_ID))
     return request.broker.groups.submit(
         group_id,
         lambda shard, token, _now_ms: shard.describe_group(group_id, token, request.version),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from moldau.config.option import ConfigError, Update, invalid_value
 from moldau.config.options.broker import BrokerOptions
@@ -12,6 +14,12 @@ from moldau.config.options.topic import TopicOptions
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.group import broker_value, value_or_default
 from moldau.errors import ErrorCode, KafkaError
+
+_LISTENER_CONFIG: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_ALL_BROKERS: Final = frozenset(
+    {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+)
+"""What of a listener may be the same on all brokers. The rest (keys, logins) is a broker's own."""
 
 
 def validate_broker_update(
@@ -24,13 +32,13 @@ def validate_broker_update(
     """
     fixed = [name for name in settings if _is_fixed(name)]
     if fixed:
-        raise _invalid_request(f"Cannot update these configs dynamically: {', '.join(fixed)}")
+        raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     if not per_broker:
         local = [name for name in settings if _is_local(name)]
         if local:
             raise _invalid_request(
-                "Cannot update these configs for all brokers at once, a broker id must be given: "
-                f"{', '.join(local)}"
+                "Cannot update these configs at default cluster level, broker id must be "
+                f"specified: [{', '.join(local)}]"
             )
     try:
         if per_broker:
@@ -94,6 +102,9 @@ def _is_fixed(name: str) -> bool:
 
 
 def _is_local(name: str) -> bool:
+    listener_config = _LISTENER_CONFIG.fullmatch(name)
+    if listener_config is not None:
+        return listener_config[1] not in _OF_ALL_BROKERS
     option = BrokerOptions.table.get(name)
     return option is not None and option.update is Update.PER_BROKER
 

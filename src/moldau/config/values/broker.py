@@ -164,6 +164,11 @@ class BrokerConfig(BrokerOptions):
         """The name of the listener through which other brokers reach this one."""
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether groups may use the consumer protocol (KIP-848)."""
+        return "consumer" in self.group_coordinator_rebalance_protocols
+
     def max_connections_by_ip(self) -> dict[str, int]:
         """``max.connections.per.ip.overrides``: limits for single addresses."""
         limits: dict[str, int] = {}

@@ -39,11 +39,11 @@ def describe(group: ConsumerGroup, topics: TopicView, assignors: Sequence[str]) 
     )
 
 
-def describe_missing(group_id: str) -> DescribedGroup:
+def describe_missing(group_id: str, missing_because: str) -> DescribedGroup:
     return make(
         DescribedGroup,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"There is no consumer group {group_id}.",
+        error_message=f"Group {group_id} {missing_because}.",
         group_id=group_id,
         group_state="",
         group_epoch=0,

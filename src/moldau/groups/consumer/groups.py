@@ -111,7 +111,8 @@ class ConsumerGroups:
         group = self._groups.get(group_id)
         if group is None:
             if request.member_epoch != 0:
-                raise _no_group(group_id)
+                message = f"Consumer group {group_id} not found."
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
             group = _made_of(group_id, upgrade)  # replaying the records is what adds it
             for member in group.members.values():
                 self.timers.heard(group_id, member, now_ms)
@@ -157,13 +158,14 @@ class ConsumerGroups:
         if len(group.members) >= limit:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"Group {group.group_id} has {limit} members, which is as many as it may have.",
+                f"The consumer group has reached its maximum capacity of {limit} members.",
             )
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, token: object, now_ms: int) -> Outcome:
         group = self._groups.get(request.group_id)
         if group is None:
-            raise _no_group(request.group_id)
+            message = f"Group {request.group_id} not found."
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
         if request.instance_id is None:
             member = group.members.get(request.member_id)
             if member is None:
@@ -230,10 +232,12 @@ class ConsumerGroups:
 
     # Administration
 
-    def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+    def describe(
+        self, group_ids: Iterable[str], missing_because: str = "not found"
+    ) -> list[DescribedGroup]:
         """ConsumerGroupDescribe: one entry for each id, in their order."""
         return [
-            describe_missing(group_id)
+            describe_missing(group_id, missing_because)
             if (group := self._groups.get(group_id)) is None
             else describe(group, self._topics, self._settings.group_consumer_assignors)
             for group_id in group_ids
@@ -351,7 +355,3 @@ def _made_of(group_id: str, records: Sequence[Record]) -> ConsumerGroup:
         assert decoded is not None
         journal.replay(group, *decoded)
     return group
-
-
-def _no_group(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")

@@ -280,7 +280,8 @@ def find_member(
     if existing.epoch != STATIC_LEAVE_EPOCH and not existing.uses_classic_protocol:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"The instance id {instance_id} still belongs to member {existing.member_id}.",
+            f"Static member {member_id} with instance id {instance_id} cannot join the group "
+            f"because the instance id is owned by {existing.member_id} member.",
         )
     return replace_static(group, existing, member_id, records), existing.member_id
 
@@ -327,12 +328,13 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Mem
     if member is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Group {group.group_id} has no member with the instance id {instance_id}.",
+            f"Instance id {instance_id} is unknown.",
         )
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"The instance id {instance_id} belongs to member {member.member_id} by now.",
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}.",
         )
     return member
 
@@ -350,13 +352,16 @@ def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"Member {member.member_id} has the epoch {member.epoch} and not {epoch}. It has to give "
-        "up its partitions and join again.",
+        f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} "
+        f"member epoch ({epoch}) than the one known by the group coordinator ({member.epoch}). "
+        "The member must abandon all its partitions and rejoin.",
     )
 
 
 def unknown_member(group_id: str, member_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} has no member {member_id}.")
+    return KafkaError(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
+    )
 
 
 def _updated(member: Member, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> Member:

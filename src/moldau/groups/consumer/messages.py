@@ -29,31 +29,35 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Seque
     if not request.member_id and (
         version >= _MEMBER_ID_IS_REQUIRED or epoch > 0 or epoch == LEAVE_EPOCH
     ):
-        raise _invalid("MemberId must not be empty.")
+        raise _invalid("MemberId can't be empty.")
     for name in ("group_id", "instance_id", "rack_id"):
         if getattr(request, name) == "":
-            raise _invalid(f"{name.title().replace('_', '')} must not be empty.")
+            raise _invalid(f"{name.title().replace('_', '')} can't be empty.")
     if epoch == 0:
         _check_join(request)
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise _invalid("A static member that leaves for a while must give its InstanceId.")
+        raise _invalid("InstanceId can't be null.")
     elif epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid(f"There is no MemberEpoch {epoch}.")
+        raise _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
     assignor = request.server_assignor
     if assignor is not None and assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"There is no server assignor {assignor!r}; there are {', '.join(assignors)}.",
+            f"ServerAssignor {assignor} is not supported. "
+            f"Supported assignors: {', '.join(assignors)}.",
         )
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if milliseconds(request.rebalance_timeout) == -1:
-        raise _invalid("A member that joins must give its RebalanceTimeoutMs.")
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("A member that joins must own no TopicPartitions.")
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("A member that joins must say what it subscribes to.")
+        raise _invalid(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null "
+            "when (re-)joining."
+        )
 
 
 def _invalid(message: str) -> KafkaError:

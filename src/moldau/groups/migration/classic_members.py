@@ -81,7 +81,8 @@ class ClassicMembers:
         if self.settings.group_consumer_migration_policy is MigrationPolicy.DISABLED:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"Group {group.group_id} takes no classic members: migration is disabled.",
+                f"Cannot join the consumer group {group.group_id} with the classic protocol "
+                "because the group migration is disabled.",
             )
         member_id = joiner.member_id or self.groups.new_member_id()
         if member_id not in group.members:

@@ -40,16 +40,20 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: TopicView) -> 
     if not settings.group_consumer_migration_policy.allows_upgrade:
         raise _refused(group, "online upgrade is disabled")
     if not group.uses_consumer_protocol:
-        raise _refused(group, "its members do not use the consumer embedded protocol")
+        raise _refused(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > settings.group_consumer_max_size:
-        raise _refused(group, "it is larger than a consumer group may be")
+        raise _refused(group, "the group size exceeds the consumer group maximum size")
     try:
         subscriptions = _subscriptions(group)
         assignments = {key: decode_assignment(m.assignment) for key, m in group.members.items()}
     except DecodeError as error:
         raise _refused(group, "the embedded consumer protocol is malformed") from error
     if any(assignment.user_data for assignment in assignments.values()):
-        raise _refused(group, "an unsupported custom assignor is in use")
+        raise _refused(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+            "to a default assignor before re-attempting the upgrade",
+        )
     held = _held(subscriptions, assignments, topics)
     members = [
         _member(group, member, subscriptions[member_id], held[member_id])
@@ -147,5 +151,5 @@ def _records(group: ClassicGroup, members: list[Member], topics: TopicView) -> l
 def _refused(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Classic group {group.group_id} cannot become a consumer group because {reason}.",
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",
     )

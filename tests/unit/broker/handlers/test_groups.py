@@ -173,7 +173,9 @@ async def test_a_broker_that_coordinates_nothing_sends_everybody_away(
         assert codes(answer) == [ErrorCode.NOT_COORDINATOR], key.name
     for key, fields in SEVERAL.items():
         answer = await client.call(key, **fields)
-        assert codes(answer) == [ErrorCode.NOT_COORDINATOR, ErrorCode.INVALID_GROUP_ID], key.name
+        refuses_empty = key is ApiKey.CONSUMER_GROUP_DESCRIBE
+        empty = ErrorCode.INVALID_GROUP_ID if refuses_empty else ErrorCode.NOT_COORDINATOR
+        assert codes(answer) == [ErrorCode.NOT_COORDINATOR, empty], key.name
     commit = await client.call(ApiKey.OFFSET_COMMIT, 9, **COMMIT)
     assert codes(commit) == [ErrorCode.NOT_COORDINATOR]
     groups = [{"group_id": "g", "topics": None}]
@@ -203,6 +205,57 @@ async def test_an_empty_group_id_is_none(ready: WireClient) -> None:
     fields = ONE_GROUP[ApiKey.SYNC_GROUP] | {"protocol_name": None}
     answer = await ready.call(ApiKey.SYNC_GROUP, **fields)
     assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    heartbeat = ONE_GROUP[ApiKey.CONSUMER_GROUP_HEARTBEAT] | {"group_id": ""}
+    answer = await ready.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **heartbeat)
+    assert answer.error_message == "GroupId can't be empty."
+
+
+async def test_the_empty_group_id_may_have_offsets_and_is_described_and_deleted(
+    ready: WireClient,
+) -> None:
+    async def deleted() -> ErrorCode:
+        answer = await ready.call(ApiKey.DELETE_GROUPS, groups_names=[""])
+        code: ErrorCode = answer.results[0].error_code
+        return code
+
+    assert await deleted() is ErrorCode.GROUP_ID_NOT_FOUND
+    for version, code in ((5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)):
+        (group,) = (await ready.call(ApiKey.DESCRIBE_GROUPS, version, groups=[""])).groups
+        assert (group.error_code, group.group_state) == (code, "Dead")
+    await ready.call(ApiKey.OFFSET_COMMIT, 9, **(COMMIT | {"group_id": ""}))
+    (group,) = (await ready.call(ApiKey.DESCRIBE_GROUPS, groups=[""])).groups
+    assert (group.error_code, group.group_state) == (ErrorCode.NONE, "Empty")
+    assert await deleted() is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "broker", [{"group.coordinator.rebalance.protocols": "classic"}], indirect=True
+)
+async def test_without_the_consumer_protocol_nobody_looks_for_its_coordinator(
+    client: WireClient,
+) -> None:
+    answer = await client.call(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, **ONE_GROUP[ApiKey.CONSUMER_GROUP_HEARTBEAT]
+    )
+    assert (answer.error_code, answer.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+    described = await client.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["g", "h"])
+    assert [
+        (group.group_id, group.error_code, group.error_message) for group in described.groups
+    ] == [
+        ("g", ErrorCode.UNSUPPORTED_VERSION, None),
+        ("h", ErrorCode.UNSUPPORTED_VERSION, None),
+    ]
+
+
+async def test_a_group_of_the_other_kind_is_said_to_be_that(
+    broker: MemoryBroker, ready: WireClient
+) -> None:
+    await joined(broker, ready, "classic")
+    described = await ready.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["classic", "none"])
+    assert [group.error_message for group in described.groups] == [
+        "Group classic is not a consumer group.",
+        "Group none not found.",
+    ]
 
 
 # Members -----------------------------------------------------------------------------------------

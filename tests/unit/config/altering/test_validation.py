@@ -34,8 +34,8 @@ def refused(
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"num.partitions": "5"}, "Cannot update these configs dynamically: num.partitions"),
-        ({"node.id": "3"}, "Cannot update these configs dynamically: node.id"),
+        ({"num.partitions": "5"}, "Cannot update these configs dynamically: [num.partitions]"),
+        ({"node.id": "3"}, "Cannot update these configs dynamically: [node.id]"),
         ({"log.retention.hours": "1"}, "Cannot update these configs dynamically"),
         ({"ssl.keystore.location": "x"}, "Cannot update these configs dynamically"),
         ({"log.segment.bytes": "10"}, "log.segment.bytes: must be at least 1048576"),
@@ -68,11 +68,14 @@ def test_updates_that_kafka_takes_too(settings: dict[str, str], per_broker: bool
     validate_broker_update(BrokerConfig.load(), settings, per_broker=per_broker)
 
 
-def test_a_per_broker_setting_cannot_be_set_for_all() -> None:
-    settings = {"cordoned.log.dirs": "/a"}
-
+@pytest.mark.parametrize(
+    "settings",
+    [{"cordoned.log.dirs": "/a"}, {"listener.name.internal.ssl.keystore.location": "/tmp/k.jks"}],
+)
+def test_a_per_broker_setting_cannot_be_set_for_all(settings: dict[str, str]) -> None:
     validate_broker_update(BrokerConfig.load({"log.dirs": "/a"}), settings, per_broker=True)
-    assert "a broker id must be given: cordoned.log.dirs" in refused(settings, per_broker=False)
+    sentence = "Cannot update these configs at default cluster level, broker id must be specified: "
+    assert refused(settings, per_broker=False) == sentence + f"[{', '.join(settings)}]"
 
 
 def test_an_update_is_held_against_the_other_layer() -> None:

@@ -137,24 +137,50 @@ def test_the_rebalance_timeout_ends_when_partitions_are_given_up(h: Harness) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "error"),
+    ("fields", "error", "message"),
     [
-        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
-        ({"owned": None}, ErrorCode.INVALID_REQUEST),
-        ({"topics": None}, ErrorCode.INVALID_REQUEST),
-        ({"epoch": -3}, ErrorCode.INVALID_REQUEST),
-        ({"epoch": -2}, ErrorCode.INVALID_REQUEST),
-        ({"epoch": 7}, ErrorCode.GROUP_ID_NOT_FOUND),
-        ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
-        ({"assignor": "sticky"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
-        ({"topics": None, "regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST, "MemberId can't be empty."),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST, "GroupId can't be empty."),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST, "InstanceId can't be empty."),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST, "RackId can't be empty."),
+        (
+            {"rebalance_timeout_ms": -1},
+            ErrorCode.INVALID_REQUEST,
+            "RebalanceTimeoutMs must be provided in first request.",
+        ),
+        (
+            {"owned": None},
+            ErrorCode.INVALID_REQUEST,
+            "TopicPartitions must be empty when (re-)joining.",
+        ),
+        (
+            {"topics": None},
+            ErrorCode.INVALID_REQUEST,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null",
+        ),
+        (
+            {"epoch": -3},
+            ErrorCode.INVALID_REQUEST,
+            "MemberEpoch is -3, but must be greater than or equal to -2.",
+        ),
+        ({"epoch": -2}, ErrorCode.INVALID_REQUEST, "InstanceId can't be null."),
+        ({"epoch": 7}, ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {GROUP} not found."),
+        ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found."),
+        (
+            {"assignor": "sticky"},
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            "ServerAssignor sticky is not supported. Supported assignors: uniform, range.",
+        ),
+        (
+            {"topics": None, "regex": "("},
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            "SubscribedTopicRegex `(` is not a valid regular expression: ",
+        ),
     ],
 )
-def test_what_is_refused(h: Harness, fields: dict[str, Any], error: ErrorCode) -> None:
+def test_what_is_refused_and_in_the_words_of_kafka(
+    h: Harness, fields: dict[str, Any], error: ErrorCode, message: str
+) -> None:
     request: dict[str, Any] = {
         "member_id": "a",
         "epoch": 0,
@@ -164,7 +190,7 @@ def test_what_is_refused(h: Harness, fields: dict[str, Any], error: ErrorCode) -
     }
     answer = h.beat(**(request | fields))
     assert error_from(answer.error_code) == error
-    assert answer.error_message
+    assert message in (answer.error_message or "")
     assert not h.log
 
 

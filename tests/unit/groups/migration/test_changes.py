@@ -274,6 +274,22 @@ def test_a_silent_classic_member_is_removed_after_its_own_session(rig: Rig) -> N
     assert rig.runner.consumer(G).members.keys() == {"c"}  # type: ignore[union-attr]
 
 
+def test_why_a_group_stays_classic_is_said_in_the_words_of_kafka(rig: Rig) -> None:
+    script = rig.script
+    script.member_of_one("malformed", b"\0", write_assignment(EVERYTHING, 1))
+    with_user_data = write_assignment(EVERYTHING, 1)[:-4] + b"\0\0\0\2ud"
+    script.member_of_one("custom", metadata("t"), with_user_data)
+    custom = (
+        "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
+        "a default assignor before re-attempting the upgrade."
+    )
+    malformed = "the embedded consumer protocol is malformed."
+    for group_id, reason in {"malformed": malformed, "custom": custom}.items():
+        message = script.consumer_join(group_id, "c").get().error_message
+        sentence = f"Cannot upgrade classic group {group_id} to consumer group because {reason}"
+        assert message == sentence
+
+
 def test_groups_that_are_too_large_stay_what_they_are() -> None:
     rig = Rig(group_consumer_max_size=1, group_max_size=1)
     rig.script.eager(G)

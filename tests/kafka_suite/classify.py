@@ -1,0 +1,96 @@
+"""Sorts Kafka's tests into the lists, by what they wanted of a broker and by rules (kinds.toml).
+
+    python -m tests.kafka_suite --control --out kafka.tsv CLASS…
+    python -m tests.kafka_suite --out moldau.tsv CLASS…
+    python -m tests.kafka_suite.classify kafka.tsv moldau.tsv
+
+It is for a new release of Kafka: what does not pass on Kafka here is in no list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tests.kafka_suite.harness import Result
+from tests.kafka_suite.selection import LISTS
+
+KINDS = Path(__file__).parent / "kinds.toml"
+
+
+@dataclass(frozen=True)
+class Rule:
+    list_name: str
+    reason: str
+    patterns: tuple[str, ...]
+
+    def holds_for(self, test: str) -> bool:
+        return any(fnmatchcase(test, pattern) for pattern in self.patterns)
+
+
+def read_kinds() -> dict[str, str]:
+    """What each list is, by its name."""
+    kinds: dict[str, str] = tomllib.loads(KINDS.read_text())["kinds"]
+    return kinds
+
+
+def read_rules() -> tuple[Rule, ...]:
+    rows = tomllib.loads(KINDS.read_text())["rule"]
+    return tuple(Rule(row["list"], row["reason"], tuple(row["tests"])) for row in rows)
+
+
+def lists_of(result: Result, rules: Sequence[Rule]) -> set[str]:
+    """The lists that a test belongs to, by its result on Moldau; none for one without a broker."""
+    if result.outcome in ("no-broker", "skipped"):
+        return set()
+    if result.outcome == "pass":
+        return {"streams" if _of_streams(result) else "core"}
+    lists = set()
+    if result.outcome.startswith("fold-") or result.outcome == "needs-cluster":
+        lists.add("cluster")
+    if result.outcome == "fold-pass":
+        lists.add("folded")
+    rule = next((rule for rule in rules if rule.holds_for(result.test)), None)
+    if rule is not None:
+        lists.add(rule.list_name)
+    elif result.outcome.startswith("needs-"):
+        lists.add(result.outcome.removeprefix("needs-"))
+    elif result.outcome == "fail":
+        lists.add("streams" if _of_streams(result) else "core")
+    return lists
+
+
+def _of_streams(result: Result) -> bool:
+    return result.test.startswith("org.apache.kafka.streams.")
+
+
+def read_results(path: Path) -> dict[str, Result]:
+    rows = (line.split("\t", 3) for line in path.read_text().splitlines())
+    return {
+        test: Result(test, outcome, float(seconds), text) for test, outcome, seconds, text in rows
+    }
+
+
+def write_lists(kafka: Mapping[str, Result], moldau: Mapping[str, Result]) -> None:
+    lists: defaultdict[str, set[str]] = defaultdict(set)
+    rules = read_rules()
+    for test, result in moldau.items():
+        if test in kafka and kafka[test].passed:
+            for name in lists_of(result, rules):
+                lists[name].add(test)
+    for name, tests in lists.items():
+        (LISTS / f"{name}.txt").write_text("".join(f"{test}\n" for test in sorted(tests)))
+        print(name, len(tests))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kafka", type=Path)
+    parser.add_argument("moldau", type=Path)
+    options = parser.parse_args()
+    write_lists(read_results(options.kafka), read_results(options.moldau))

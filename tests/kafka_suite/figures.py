@@ -1,0 +1,110 @@
+"""What Kafka's own tests came to when measured (figures.json), and how the pages tell it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kafka_suite.classify import read_kinds
+from tests.kafka_suite.expectations import read_gaps
+from tests.kafka_suite.harness import Result
+from tests.kafka_suite.selection import read_list
+from tests.support.java import KAFKA_VERSION, ROOT
+
+FIGURES = Path(__file__).parent / "figures.json"
+BEGIN = "<!-- kafka's own tests: written by make kafka-suite ARGS=--record -->"
+END = "<!-- end of kafka's own tests -->"
+PAGE = ROOT / "docs/compatibility.md"
+README = ROOT / "README.md"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How many tests of a list passed, and when that was."""
+
+    passed: int
+    date: str
+
+
+def record(results: Sequence[Result], lists: Sequence[str], target: str, date: str) -> None:
+    """Keeps the figures of a run over whole lists."""
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    passed = {result.test for result in results if result.passed}
+    for name in lists:
+        count = len(passed.intersection(read_list(name)))
+        figures.setdefault(name, {})[target] = {"passed": count, "date": date}
+    FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+
+
+def figure(list_name: str, target: str) -> Figure | None:
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    row = figures.get(list_name, {}).get(target)
+    return None if row is None else Figure(row["passed"], row["date"])
+
+
+def section() -> str:
+    """The section of docs/compatibility.md, with its markers."""
+    lines = [
+        BEGIN,
+        "## Apache Kafka's own integration tests",
+        "",
+        f"The tests that Apache Kafka {KAFKA_VERSION} publishes, unchanged: only the classes that",
+        "start brokers are replaced by ones that start Moldau processes (`tests/kafka_suite`).",
+        "A part of `core` runs in `make test`, the rest in `make soak`; `make kafka-suite` runs",
+        "any list, with `ARGS=--control` on Apache Kafka.",
+        "",
+        "| list | what it needs | tests | Apache Kafka | Moldau | what the rest needs |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    kinds = read_kinds()
+    for name in kinds:
+        if name == "folded":
+            continue
+        cells = [name, kinds[name], str(len(read_list(name))), _cell(name, "kafka")]
+        lines.append("| " + " | ".join([*cells, _cell(name, "moldau"), _rest(name)]) + " |")
+    lines += ["", "– not measured yet. Dates are those of the runs.", END]
+    return "\n".join(lines)
+
+
+def _cell(list_name: str, target: str) -> str:
+    found = figure(list_name, target)
+    return "–" if found is None else f"{found.passed} ({found.date})"
+
+
+def _rest(list_name: str) -> str:
+    if figure(list_name, "moldau") is None:
+        return ""
+    tests = set(read_list(list_name))
+    counts = Counter({gap.title: len(tests.intersection(gap.tests)) for gap in read_gaps()})
+    return "; ".join(f"{title} ({count})" for title, count in counts.items() if count)
+
+
+def readme_line() -> str:
+    """The line of the README, with its markers."""
+    moldau, kafka = figure("core", "moldau"), figure("core", "kafka")
+    if moldau is None:
+        return f"{BEGIN}\n{END}"
+    control = "" if kafka is None else f" (on Apache Kafka {kafka.passed})"
+    count = len(read_list("core"))
+    text = (
+        f"Apache Kafka's own integration tests for one broker pass unchanged: "
+        f"**{moldau.passed} of {count}**{control}, "
+        "[and what the rest needs](docs/compatibility.md#apache-kafkas-own-integration-tests)."
+    )
+    return f"{BEGIN}\n{text}\n{END}"
+
+
+def write_pages() -> None:
+    for path, text in ((PAGE, section()), (README, readme_line())):
+        path.write_text(replaced(path.read_text(), text))
+
+
+def replaced(page: str, text: str) -> str:
+    before, _, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"no markers: {BEGIN}")
+    return before + text + after

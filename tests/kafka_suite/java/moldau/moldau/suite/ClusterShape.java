@@ -1,0 +1,45 @@
+package moldau.suite;
+
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/**
+ * The cluster that a test asks for.
+ *
+ * @param asked how many brokers the test wants
+ * @param common settings of all brokers
+ * @param perBroker settings by broker id, which win
+ */
+public record ClusterShape(int asked, int disks, String listener, String protocol, String controllerListener, Map<String, String> common,
+                           Map<Integer, Map<String, String>> perBroker) {
+    /** Where brokers find each other; without it there is one. */
+    static final String ZOOKEEPER = System.getProperty("suite.zookeeper");
+    /** Whether brokers are to be given listeners with TLS or logins, and authorizers. */
+    static final boolean SECURITY = Boolean.getBoolean("suite.security");
+    /** A test that asks for several brokers gets one: a rehearsal. */
+    private static final boolean FOLD = Boolean.getBoolean("suite.fold");
+
+    public static Map<String, String> asText(Map<?, ?> settings) {
+        Map<String, String> text = new TreeMap<>();
+        settings.forEach((name, value) -> text.put(String.valueOf(name),
+            value instanceof List<?> list ? list.stream().map(String::valueOf).collect(Collectors.joining(",")) : String.valueOf(value)));
+        return text;
+    }
+
+    boolean folded() {
+        return FOLD && asked > 1;
+    }
+
+    int size() {
+        return folded() ? 1 : asked;
+    }
+
+    void check() {
+        if (asked == 0)
+            throw MissingFeature.kraft("controllers without brokers");
+        if (size() > 1 && ZOOKEEPER == null)
+            throw new MissingFeature("cluster", asked + " brokers");
+    }
+}
