@@ -15,16 +15,13 @@ from tests.kafka_suite.selection import Selection, class_of, read_list
 
 SOAK = "MOLDAU_SOAK" in os.environ
 
-# Quick ones, some for each kind of client: admin, consumer, producer, group protocols, tools.
+# Quick ones that a busy machine bears: nothing in them has to be done within a second.
 QUICK = frozenset(
     {
         "kafka.server.ApiVersionsRequestTest",
-        "kafka.server.ConsumerGroupHeartbeatRequestTest",
         "kafka.server.OffsetCommitRequestTest",
         "org.apache.kafka.clients.admin.DynamicGroupConfigIntegrationTest",
         "org.apache.kafka.clients.admin.StaticBrokerConfigTest",
-        "org.apache.kafka.clients.consumer.PlaintextConsumerTest",
-        "org.apache.kafka.clients.producer.ProducerIntegrationTest",
         "org.apache.kafka.tools.ConfigCommandIntegrationTest",
         "org.apache.kafka.tools.LogDirsCommandTest",
         "org.apache.kafka.tools.TopicCommandTest",
