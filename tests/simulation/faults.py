@@ -129,7 +129,7 @@ def flush_syncs_no_segment(patch: pytest.MonkeyPatch) -> None:
 # Recovery ----------------------------------------------------------------------------------------
 
 
-@fault(RESTARTS, records.LOST, records.HOLE, records.DOUBLED, seeds=6)
+@fault(RESTARTS, records.LOST, records.HOLE, records.DOUBLED, seeds=12)
 def clean_shutdown_marker_outlives_the_start(patch: pytest.MonkeyPatch) -> None:
     open_directory = LogDirectory.open
 

@@ -261,12 +261,12 @@ async def test_a_peer_that_disappears_while_it_is_written_to_is_just_lost(
     pending: list[Pending] = []
 
     def handler(_connection: ServerConnection, _request: memoryview) -> Pending:
-        pending.append(Pending())
+        pending.append(Pending(follower=int.from_bytes(b"pr", "big")))
         return pending[-1]
 
     async with serving(kind, handler) as server:
         peer = await Peer.connect(server.port)
-        await peer.send(frame(b"1") + frame(b"2"))
+        await peer.send(frame(b"produce 1") + frame(b"produce 2"))
         await until(lambda: len(pending) == 2)
         peer.reset()
         assert (await server.closed.get()).closed
