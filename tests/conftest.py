@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from pathlib import Path
 from typing import cast
@@ -11,10 +10,10 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.support.soak import SOAK
 
 # Examples are the same in every run, so that a change is judged by itself and not by its luck; the
 # long run (``make soak``) looks for new ones. No example is too slow: that would test the machine.
-SOAK = "MOLDAU_SOAK" in os.environ
 settings.register_profile(
     "moldau",
     deadline=None,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.test_broker_versions import requests
 from tests.support.in_process import InProcessBroker, eventually
+from tests.support.soak import SOAK
 from tests.support.wire import (
     ConnectionClosedError,
     WireClient,
@@ -268,7 +269,7 @@ async def test_thousands_of_mutated_requests_harm_nobody(
     broker: InProcessBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     # The same mutations in every run, as with the property tests; the long run looks for new ones.
-    fresh = random.randrange(2**32) if "MOLDAU_SOAK" in os.environ else 1
+    fresh = random.randrange(2**32) if SOAK else 1
     seed = int(os.environ.get("MOLDAU_SEED", fresh))
     print(f"MOLDAU_SEED={seed}")
     rng = random.Random(seed)

@@ -19,6 +19,7 @@ from tests.support.clients.confluent import QUIET, ConfluentKafka
 from tests.support.drain import drain
 from tests.support.process import free_port
 from tests.support.samples import incompressible
+from tests.support.soak import SOAK
 
 from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
@@ -32,7 +33,7 @@ COMPACTED = {
     "segment.bytes": str(SEGMENT_BYTES),
 }
 DEADLINE_S = 150.0
-KILLS = 50 if os.environ.get("MOLDAU_SOAK") else 5
+KILLS = 50 if SOAK else 5
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

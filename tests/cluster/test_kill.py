@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from tests.support.process import free_port
+from tests.support.soak import SOAK
 
 from moldau.testing.broker import MoldauProcess
 
-ROUNDS = 100 if os.environ.get("MOLDAU_SOAK") else 20
+ROUNDS = 100 if SOAK else 20
 PARTITIONS = 3
 SEGMENT_BYTES = 48 * 1024
 VALUE_PADDING = b"." * 600

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
@@ -21,6 +20,7 @@ from tests.support.members.kinds import (
 )
 from tests.support.members.process import Member
 from tests.support.members.team import Team, create_topic
+from tests.support.soak import SOAK
 from tests.support.target import Target
 from tests.support.wire import build
 from tests.unit.groups.classic.scenario import Answer
@@ -31,7 +31,7 @@ from moldau.wire.messages import newest_class
 
 # The script waits for timeouts in real time; unit tests run it for every policy in no time.
 KILL_SESSION_MS = 3000
-POLICIES = scenario.POLICIES if "MOLDAU_SOAK" in os.environ else scenario.POLICIES[:1]
+POLICIES = scenario.POLICIES if SOAK else scenario.POLICIES[:1]
 
 
 @pytest.fixture

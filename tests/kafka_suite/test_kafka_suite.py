@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import pytest
 from tests.kafka_suite.expectations import Gap, read_gaps
 from tests.kafka_suite.harness import Options, Result, run
 from tests.kafka_suite.selection import Selection, class_of, read_list
-
-SOAK = "MOLDAU_SOAK" in os.environ
+from tests.support.soak import SOAK
 
 # Quick ones that a busy machine bears: nothing in them has to be done within a second.
 QUICK = frozenset(

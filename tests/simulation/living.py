@@ -18,7 +18,7 @@ def live(seed: int, circumstances: Circumstances) -> Outcome:
         return OneBrokerLife(seed, adjust=circumstances.adjust).run()
     finally:
         # What is left of a life goes round in circles, and was not collected while it lasted.
-        gc.collect()
+        gc.collect(1)
 
 
 def check_life(seed: int, circumstances: Circumstances, test: str) -> None:

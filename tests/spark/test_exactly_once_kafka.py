@@ -31,6 +31,7 @@ from tests.spark.exactly_once_faults import (
 from tests.spark.processes import is_stopped
 from tests.spark.records import wait_for_markers
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.soak import SOAK
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
@@ -45,7 +46,7 @@ processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
 
 Killed = bool
 PARTITIONS = 2
-KILLS = 100 if os.environ.get("MOLDAU_SOAK") else 8
+KILLS = 100 if SOAK else 8
 
 
 class StoppedError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from pathlib import Path
@@ -22,9 +21,9 @@ from tests.spark.exactly_once_faults import (
     start_copy,
 )
 from tests.spark.records import committed_rows, produce
+from tests.support.soak import SOAK
 from tests.support.target import Target
 
-SOAK = bool(os.environ.get("MOLDAU_SOAK"))
 SEED = 7
 PARTITIONS = 2
 IN_TASKS = ("task {} before", "task {} sending", "task {} after")

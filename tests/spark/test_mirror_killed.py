@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from functools import partial
@@ -15,10 +14,10 @@ from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.processes import of_session
 from tests.spark.records import committed_rows, consume, produce
 from tests.support.cli import CommandLine
+from tests.support.soak import SOAK
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
-SOAK = bool(os.environ.get("MOLDAU_SOAK"))
 KILLS = 12 if SOAK else 2
 
 

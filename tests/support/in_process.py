@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.support.broker_parts import BrokerParts
@@ -22,7 +21,6 @@ from moldau.broker.ports import Ports
 from moldau.config.values.broker import BrokerConfig
 from moldau.machine import Disk, Machine
 from moldau.machine.real import real_machine
-from moldau.replication import Partition
 
 TIMEOUT_S = 120.0
 
@@ -53,9 +51,6 @@ class InProcessBroker(BrokerParts):
     def connections(self) -> int:
         return sum(listener.connections for listener in self.server._listeners)
 
-    def partition(self, topic: str, index: int = 0) -> Partition:
-        return self.parts.partition(topic, index)
-
     async def start(self) -> Self:
         config = BrokerConfig.load(self.settings)
         self.server = BrokerServer(config, Ports(self._machine()))
@@ -73,26 +68,11 @@ class InProcessBroker(BrokerParts):
         self._clients.clear()
         await self.server.stop()
 
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
-
     async def connect(self) -> WireClient:
         """A client that is closed with the broker at the latest."""
         client = await WireClient.connect(self.address)
         self._clients.append(client)
         return client
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
 
 async def eventually(condition: Callable[[], object], what: str = "it") -> None:

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, get_type_hints
 
 import msgspec
@@ -33,8 +32,6 @@ from moldau.broker.routes import Route
 from moldau.config.values.broker import BrokerConfig
 from moldau.machine import Machine
 from moldau.machine.processes import ChildProcess
-from moldau.model import TopicPartition
-from moldau.replication import Partition
 from moldau.testing.clock import ManualClock, ManualTimer
 from moldau.testing.disk import MemoryDisk
 from moldau.wire.api import ApiKey
@@ -144,24 +141,6 @@ class MemoryBroker(BrokerParts):
 
     async def stop(self) -> None:
         await self.server.stop()
-
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-    def partition(self, topic: str, index: int = 0) -> Partition:
-        return self.parts.partition(*TopicPartition(topic, index))
 
     async def connect(self) -> WireClient:
         transport = self.network.acceptors[PORT].connect()

@@ -20,13 +20,21 @@ from moldau.coordination.tree import check_path
 
 
 class SingleChanges(ABC):
-    """The part of a ``CoordinationStore`` that follows from ``multi`` and ``exists``."""
+    """The part of a ``CoordinationStore`` that follows from ``multi_many`` and ``exists``."""
 
     @abstractmethod
-    async def multi(self, ops: Sequence[Op]) -> list[OpResult]: ...
+    async def multi_many(
+        self, batches: Sequence[Sequence[Op]]
+    ) -> list[list[OpResult] | Exception]: ...
 
     @abstractmethod
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None: ...
+
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        (answer,) = await self.multi_many([ops])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False

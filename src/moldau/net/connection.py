@@ -386,10 +386,11 @@ class ServerConnection:
         if parts:
             self.active = True
             self._write(parts)
-        over = (0 if self._is_full() else _FULL) | (0 if waiting else _BEHIND)
-        if self._blocked & over:
-            self._yield_turn()  # not right here: executing may end here again, and again
-            self._unblock(over)
+        if self._blocked & (_FULL | _BEHIND):
+            over = (0 if self._is_full() else _FULL) | (0 if waiting else _BEHIND)
+            if self._blocked & over:
+                self._yield_turn()  # not right here: executing may end here again, and again
+                self._unblock(over)
         self._close_if_done()
 
     def _write(self, parts: Sequence[Part]) -> None:

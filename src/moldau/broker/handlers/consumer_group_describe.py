@@ -24,13 +24,14 @@ from moldau.broker.broker import Broker
 from moldau.broker.request import Request
 from moldau.coordinators import Answer, gathered
 from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.consumer.describe import not_described
 from moldau.wire.make import make
 
 
 def handle(request: Request[ConsumerGroupDescribeRequest]) -> Answer:
     if not request.broker.config.serves_consumer_protocol:
         unsupported = ErrorCode.UNSUPPORTED_VERSION
-        return _response(_failed(group_id, unsupported) for group_id in request.body.group_ids)
+        return _response(not_described(name, unsupported) for name in request.body.group_ids)
     wants_operations = request.body.include_authorized_operations
     operations: Any = GROUP_OPERATIONS if wants_operations else NOT_REQUESTED
 
@@ -62,22 +63,7 @@ def _describe(broker: Broker, group_id: str) -> Answer:
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
-    return _failed(group_id, error.code, error.message)
-
-
-def _failed(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
-    return make(
-        DescribedGroup,
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=(),
-        authorized_operations=NOT_REQUESTED,
-    )
+    return not_described(group_id, error.code, error.message)
 
 
 def _response(groups: Iterable[DescribedGroup]) -> ConsumerGroupDescribeResponse:

@@ -17,6 +17,7 @@ from kio.schema.offset_delete.v0.request import (
 
 from moldau.client.admin.calls import Caller
 from moldau.client.admin.types import Outcome
+from moldau.client.group_offsets import committed_offset, topics_to_commit
 from moldau.client.routing import by_topic
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.request_errors import check, error_of
@@ -24,8 +25,6 @@ from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
@@ -49,11 +48,7 @@ async def fetch(caller: Caller, group: str) -> dict[TopicPartition, OffsetAndMet
         for p in topic.partitions:
             if name is not None and p.committed_offset >= 0:
                 check(p.error_code)
-                offsets[TopicPartition(name, p.partition_index)] = OffsetAndMetadata(
-                    p.committed_offset,
-                    p.metadata or "",
-                    None if p.committed_leader_epoch < 0 else p.committed_leader_epoch,
-                )
+                offsets[TopicPartition(name, p.partition_index)] = committed_offset(p)
     return dict(sorted(offsets.items()))
 
 
@@ -62,33 +57,13 @@ async def commit(
 ) -> list[Outcome[int]]:
     names = await _names_by_id(caller)
     ids = {name: topic_id for topic_id, name in names.items()}
-    topics = tuple(
-        make(
-            OffsetCommitRequestTopic,
-            name=topic,
-            topic_id=ids.get(topic),
-            partitions=tuple(
-                make(
-                    OffsetCommitRequestPartition,
-                    partition_index=partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=(
-                        -1 if offset.leader_epoch is None else offset.leader_epoch
-                    ),
-                    committed_metadata=offset.metadata,
-                )
-                for partition, offset in partitions.items()
-            ),
-        )
-        for topic, partitions in by_topic(offsets).items()
-    )
     request = make(
         OffsetCommitRequest,
         group_id=group,
         generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
-        topics=topics,
+        topics=topics_to_commit(offsets, ids),
     )
     answer = await caller.coordinator(group, ApiKey.OFFSET_COMMIT, request, _partition_codes)
     codes = {

@@ -10,6 +10,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.consumer.membership.actions import Identity
 from moldau.client.coordinators import Coordinator
 from moldau.client.errors import UnknownTopicError
+from moldau.client.group_offsets import committed_offset, topics_to_commit
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
@@ -18,8 +19,6 @@ from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -47,26 +46,7 @@ async def commit_offsets(
         generation_id_or_member_epoch=identity.generation,
         member_id=identity.member_id,
         group_instance_id=None if identity is NO_MEMBER else instance_id,
-        topics=tuple(
-            make(
-                OffsetCommitRequestTopic,
-                name=topic,
-                topic_id=ids.get(topic, NO_TOPIC_ID),
-                partitions=tuple(
-                    make(
-                        OffsetCommitRequestPartition,
-                        partition_index=number,
-                        committed_offset=offset.offset,
-                        committed_leader_epoch=(
-                            -1 if offset.leader_epoch is None else offset.leader_epoch
-                        ),
-                        committed_metadata=offset.metadata,
-                    )
-                    for number, offset in numbers.items()
-                ),
-            )
-            for topic, numbers in by_topic(offsets).items()
-        ),
+        topics=topics_to_commit(offsets, ids),
     )
     by_name = any(partition.topic not in ids for partition in offsets)
     answer = await _ask(coordinator, ApiKey.OFFSET_COMMIT, request, by_name=by_name)
@@ -120,11 +100,7 @@ async def fetch_committed(
         coordinator.check(p.error_code)
         if p.committed_offset >= 0:
             name = topic.name or names[topic.topic_id]
-            offsets[TopicPartition(name, p.partition_index)] = OffsetAndMetadata(
-                p.committed_offset,
-                p.metadata or "",
-                None if p.committed_leader_epoch < 0 else p.committed_leader_epoch,
-            )
+            offsets[TopicPartition(name, p.partition_index)] = committed_offset(p)
     return offsets
 
 

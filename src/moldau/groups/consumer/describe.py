@@ -40,10 +40,16 @@ def describe(group: ConsumerGroup, topics: TopicView, assignors: Sequence[str]) 
 
 
 def describe_missing(group_id: str, missing_because: str) -> DescribedGroup:
+    message = f"Group {group_id} {missing_because}."
+    return not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def not_described(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+    """Returns the answer for a group of which there is nothing but an error to tell."""
     return make(
         DescribedGroup,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} {missing_because}.",
+        error_code=code,
+        error_message=message,
         group_id=group_id,
         group_state="",
         group_epoch=0,

@@ -157,6 +157,7 @@ class LogManager:
             raise
         for path, content in contents.items():
             self._removal.finish(self._directories[path], content.to_delete)
+            self._checkpointer.found(self._directories[path], content.recovery_points)
         # From here on a log that is not written down is known to be new.
         await self._checkpointer.write_recovery_points()
         self._schedule()

@@ -80,6 +80,13 @@ class ProducerEntry:
         not among ``batches``.
         """
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Nothing of an older epoch counts any more."""
+        self.epoch = epoch
+        self.last_sequence = -1
+        self.batches = []
+        self.restored = False
+
     def to_snapshot(self) -> SnapshotEntry:
         last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, 0, -1)
         return SnapshotEntry(
@@ -212,9 +219,7 @@ class ProducerState:
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
         if entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches = []
-            entry.restored = False
+            entry.begin_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         sequence = header.base_sequence
         last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else sequence
@@ -238,9 +243,7 @@ class ProducerState:
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
         if entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches = []
-            entry.last_sequence = -1
+            entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
         first_offset = entry.txn_first_offset

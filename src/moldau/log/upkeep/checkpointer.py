@@ -47,6 +47,17 @@ class Checkpointer:
         self.high_watermarks: Callable[[], Offsets] | None = None
         """Where the high watermarks come from; replication sets it."""
 
+    def found(
+        self, directory: LogDirectory, recovery_points: Mapping[TopicPartition, int | None] | None
+    ) -> None:
+        """What the start has read need not be written again; None: it was not there."""
+        if recovery_points is not None:
+            self._written[directory.path, RECOVERY_POINT_CHECKPOINT] = {
+                partition: point
+                for partition, point in recovery_points.items()
+                if point is not None
+            }
+
     async def write_all(self) -> None:
         await self.write_recovery_points()
         await self.write_log_start_offsets()

@@ -180,12 +180,6 @@ class RemoteSession(SingleChanges):
 
     # Changing ------------------------------------------------------------------------------------
 
-    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        (answer,) = await self.multi_many([ops])
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
     async def multi_many(self, batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
         for ops in batches:
             for op in ops:

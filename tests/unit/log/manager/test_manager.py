@@ -85,6 +85,32 @@ async def end_after_a_start(broker: Broker) -> int:
     return log.log_end_offset
 
 
+async def test_recovery_points_that_are_there_already_are_not_written_again_by_a_start(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(
+        log_directory.LogDirectory,
+        "write_checkpoint",
+        lambda _, name, offsets: written.append(name),
+    )
+    await broker.start()
+    assert written == ["recovery-point-offset-checkpoint"], "a new directory has none"
+    monkeypatch.undo()
+    assert isinstance(broker.disk, MemoryDisk)
+    broker.disk.locks.clear()
+    fill((await broker.start()).get_or_create(A0, TOPIC_ID, CONFIG), 3)
+    await broker.manager.shutdown()
+    monkeypatch.setattr(
+        log_directory.LogDirectory,
+        "write_checkpoint",
+        lambda _, name, offsets: written.append(name),
+    )
+    written.clear()
+    await broker.start()
+    assert written == []
+
+
 @pytest.mark.parametrize("written", [True, False])
 async def test_a_gap_past_the_recovery_point_ends_a_log_also_a_new_one(
     broker: Broker, written: bool

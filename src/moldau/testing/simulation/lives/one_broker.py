@@ -280,9 +280,6 @@ class OneBrokerLife:
                 if sight.group in missing:
                     missing[sight.group].discard((sight.partition, sight.offset))
             looked_at = len(self.history.sights)
-            for records in missing.values():
-                # An administrator may still be at work.
-                records -= {place for place in records if self.history.was_asked_to_go(*place)}
             return {group: len(records) for group, records in missing.items() if records}
 
         await self._until(lacking, "records are not given to groups")
