@@ -125,6 +125,23 @@ async def test_a_session_and_its_nodes_survive_a_broken_connection(
     assert (data, stat.ephemeral_owner) == (b"y", session_id)
 
 
+async def test_a_server_that_takes_a_connection_and_says_nothing_does_not_cost_the_session(
+    server: ZooKeeper,
+) -> None:
+    way = await CuttableWay("127.0.0.1", server.port).start()
+    store = await ZooKeeperStore.open(way.address, session_timeout_ms=20_000)
+    await store.create("/spared", ephemeral=True)
+    session_id = store.session_id
+    way.cut()
+    await suspended(store)
+    way.mend(silences=1)
+    stat = await store.exists("/spared")
+    assert stat is not None
+    assert stat.ephemeral_owner == store.session_id == session_id
+    await store.close()
+    await way.close()
+
+
 async def test_watches_hear_of_what_happened_while_the_connection_was_broken(
     cluster: ZooKeeperCluster, store: ZooKeeperStore, other: ZooKeeperStore
 ) -> None:

@@ -17,6 +17,7 @@ class CuttableWay:
         self._tasks: set[asyncio.Task[None]] = set()
         self._whole = True
         self._cuts = 0
+        self._silences = 0
 
     @property
     def address(self) -> str:
@@ -34,8 +35,10 @@ class CuttableWay:
         for writer in self._writers:
             writer.transport.abort()
 
-    def mend(self) -> None:
+    def mend(self, *, silences: int = 0) -> None:
+        """The next ``silences`` connections are taken and led nowhere."""
         self._whole = True
+        self._silences = silences
 
     async def close(self) -> None:
         assert self._server is not None
@@ -48,6 +51,10 @@ class CuttableWay:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._whole:
             writer.transport.abort()
+            return
+        if self._silences:
+            self._silences -= 1
+            self._writers.add(writer)
             return
         cuts = self._cuts
         try:

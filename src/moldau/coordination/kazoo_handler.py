@@ -29,12 +29,29 @@ class _LoopQueue:
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    """``patience_s`` is how long one connection may keep a session waiting.
+
+    Kazoo gives a handshake with the only server all the time that the session has. A server that
+    accepts and says nothing would cost the session; given up in time, another try may save it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
         super().__init__()
+        self._patience_s = patience_s
         queue: Any = _LoopQueue(loop)
         self.callback_queue = queue
         self.completion_queue = queue
         self._running = True
+
+    def select(self, *args: Any) -> Any:
+        readers, writers, failing, timeout = args
+        return super().select(readers, writers, failing, self._bounded(timeout))
+
+    def create_connection(self, *args: Any, timeout: float, **options: Any) -> Any:
+        return super().create_connection(*args, timeout=self._bounded(timeout), **options)
+
+    def _bounded(self, timeout: float) -> float:
+        return min(timeout, self._patience_s)
 
     def start(self) -> None:
         """There are no threads to start."""

@@ -49,6 +49,8 @@ SESSION_TIMEOUT_MS = CoordinationOptions.zookeeper_session_timeout_ms.default
 IN_FLIGHT = 128
 """How many requests may be under way. Kazoo wakes its thread with a byte in a socket pair for each;
 some 270 fill it, and the one after them would block the event loop."""
+TRIES_IN_A_SESSION = 3
+"""How many connections that stay silent a session can survive, and one."""
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 
@@ -60,7 +62,7 @@ class ZooKeeperStore(SingleChanges):
         self._client = KazooClient(
             connect,
             timeout=session_timeout_ms / 1000,
-            handler=LoopHandler(self._loop),
+            handler=LoopHandler(self._loop, session_timeout_ms / 1000 / TRIES_IN_A_SESSION),
             connection_retry=dict(RECONNECT),
         )
         self._client.add_listener(self._tell_state)
