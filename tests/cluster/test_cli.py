@@ -122,6 +122,31 @@ def test_settings_of_brokers(moldau: CommandLine, moldau_broker: MoldauProcess) 
     moldau("config", "describe", "broker", "one", code=2)
 
 
+def test_levels_of_loggers(moldau: CommandLine) -> None:
+    def level(logger: str) -> str:
+        rows = moldau("config", "describe", "broker-logger", "1", logger).rows
+        return str(rows[0][1])
+
+    moldau("config", "alter", "broker-logger", "1", "moldau.net=ERROR")
+    assert level("moldau.net.connection") == "ERROR"
+    moldau("config", "alter", "broker-logger", "1", "--delete", "moldau.net")
+    assert level("moldau.net.connection") == level("root")
+    assert (
+        "moldau.net"
+        in moldau("config", "alter", "broker-logger", "1", "moldu.net=INFO", code=1).err
+    )
+    moldau("config", "describe", "broker-logger", "default", code=2)
+
+
+def test_subscriptions_to_client_metrics(moldau: CommandLine) -> None:
+    subscription = name()
+    moldau("config", "alter", "client-metrics", subscription, "metrics=a,b", "interval.ms=500")
+    rows = moldau("config", "describe", "client-metrics").rows
+    assert [subscription, "metrics", "a,b", "client metrics"] in rows
+    moldau("config", "alter", "client-metrics", subscription, "-d", "metrics", "-d", "interval.ms")
+    assert not moldau("config", "describe", "client-metrics").rows
+
+
 def test_settings_of_all_there_are(moldau: CommandLine) -> None:
     topic, group, setting = name(), name(), "consumer.session.timeout.ms"
     moldau("topic", "create", topic, "--config", "retention.ms=7")

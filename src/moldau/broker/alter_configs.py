@@ -1,24 +1,30 @@
-"""Changing settings of topics, brokers and groups: what both ways of altering have in common.
+"""Changing settings: what both ways of altering have in common.
 
 The controller decides. A broker's own settings are checked here first, by the one that knows what
-its file says.
+its file says; its loggers are its own business altogether.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_broker_name
+from moldau.broker.config_resources import check_altered_loggers, check_broker_name
+from moldau.broker.loggers import alter_loggers
 from moldau.config.altering.validation import validate_broker_update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.types import ResourceType
 from moldau.controller import ConfigAlteration, ConfigResult
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 A = TypeVar("A")
+
+_REPEATED = ConfigResult(
+    error=ErrorCode.INVALID_REQUEST, message="Each resource must appear at most once."
+)
 
 
 class Resource(Protocol):
@@ -34,29 +40,47 @@ async def alter_configs(
     broker: Broker, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> list[ConfigResult]:
     """Returns one result per alteration, in order."""
-    refusals = [_refuse(broker, alteration) for alteration in alterations]
-    accepted = [
-        alteration
-        for alteration, refusal in zip(alterations, refusals, strict=True)
-        if refusal is None
+    mentions = Counter(map(_resource, alterations))
+    local = [
+        _REPEATED
+        if mentions[_resource(alteration)] > 1
+        else _decide_here(broker, alteration, validate_only)
+        for alteration in alterations
     ]
-    decided = iter(await broker.controller.alter_configs(accepted, validate_only=validate_only))
-    return [next(decided) if refusal is None else refusal for refusal in refusals]
+    forwarded = [
+        alteration for alteration, result in zip(alterations, local, strict=True) if result is None
+    ]
+    decided = iter(await broker.controller.alter_configs(forwarded, validate_only=validate_only))
+    return [next(decided) if result is None else result for result in local]
 
 
-def _refuse(broker: Broker, alteration: ConfigAlteration) -> ConfigResult | None:
-    if alteration.resource_type != ResourceType.BROKER:
-        return None
-    name, config = alteration.resource_name, broker.config
+def _resource(alteration: ConfigAlteration) -> tuple[int, str]:
+    return alteration.resource_type, alteration.resource_name
+
+
+def _decide_here(
+    broker: Broker, alteration: ConfigAlteration, validate_only: bool
+) -> ConfigResult | None:
+    """Returns what this broker decides; None leaves it to the controller."""
     try:
-        if name:
-            check_broker_name(broker.node_id, name)
-        stored = config.broker_dynamic if name else config.cluster_dynamic
-        settings = alteration.apply(BrokerOptions.table, stored)
-        validate_broker_update(config, settings, per_broker=bool(name))
+        if alteration.resource_type == ResourceType.BROKER:
+            _check_broker_settings(broker, alteration)
+        elif alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all:
+            check_altered_loggers(broker.node_id, alteration.resource_name)
+            alter_loggers(alteration.changes, validate_only=validate_only)
+            return ConfigResult()
     except KafkaError as error:
         return ConfigResult(error=error.code, message=error.message)
     return None
+
+
+def _check_broker_settings(broker: Broker, alteration: ConfigAlteration) -> None:
+    name, config = alteration.resource_name, broker.config
+    if name:
+        check_broker_name(broker.node_id, name)
+    stored = config.broker_dynamic if name else config.cluster_dynamic
+    settings = alteration.apply(BrokerOptions.table, stored)
+    validate_broker_update(config, settings, per_broker=bool(name))
 
 
 def resource_results(

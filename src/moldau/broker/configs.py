@@ -1,4 +1,5 @@
-"""The settings in force: the broker's file, what was set at run time, each topic's and group's own.
+"""The settings in force: the broker's file, what was set at run time, each topic's and group's own,
+and those of subscriptions to clients' metrics.
 
 The controller feeds run-time values and overrides; everything that needs a setting asks here
 at the moment it needs it, so that a change takes effect without a restart.
@@ -30,6 +31,8 @@ class Configs:
         self._group_overrides: dict[str, dict[str, str]] = {}
         self._group_configs: dict[str, GroupConfig] = {}
         self._group_defaults: GroupConfig | None = None
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        """The settings of each subscription to clients' metrics."""
         self.on_broker_change: list[Callable[[BrokerConfig], object]] = []
         """Called with the broker's new settings: for those who keep something made of them."""
 
@@ -63,12 +66,9 @@ class Configs:
         """Take over new settings; returns the topics whose effective settings may have changed,
         None for all of them.
         """
-        for name, overrides in topic_configs.items():
+        for name in topic_configs:
             self._topic_configs.pop(name, None)
-            if overrides:
-                self._topic_overrides[name] = overrides
-            else:
-                self._topic_overrides.pop(name, None)
+        _take_over(self._topic_overrides, topic_configs)
         mine = {EVERY_BROKER, self._node} & broker_configs.keys()
         if not mine:
             return list(topic_configs)
@@ -116,15 +116,28 @@ class Configs:
     def update_groups(self, configs: Mapping[str, dict[str, str]], *, full: bool) -> None:
         """Take over settings of groups; ``full``: no other group has any."""
         if full:
-            self._group_overrides.clear()
             self._group_configs.clear()
-        for group_id, overrides in configs.items():
+        for group_id in configs:
             self._group_configs.pop(group_id, None)
-            if overrides:
-                self._group_overrides[group_id] = overrides
-            else:
-                self._group_overrides.pop(group_id, None)
+        _take_over(self._group_overrides, configs, full=full)
+
+    def update_client_metrics(self, configs: Mapping[str, dict[str, str]], *, full: bool) -> None:
+        """Take over settings of subscriptions; ``full``: there is no other."""
+        _take_over(self.client_metrics, configs, full=full)
 
     def forget_topic(self, name: str) -> None:
         self._topic_overrides.pop(name, None)
         self._topic_configs.pop(name, None)
+
+
+def _take_over(
+    known: dict[str, dict[str, str]], configs: Mapping[str, dict[str, str]], *, full: bool = False
+) -> None:
+    """Put what was said of some entities over what is known; without settings, one is forgotten."""
+    if full:
+        known.clear()
+    for name, overrides in configs.items():
+        if overrides:
+            known[name] = overrides
+        else:
+            known.pop(name, None)

@@ -87,7 +87,9 @@ class LocalLink:
             self._groups.run(lambda shard, now_ms: shard.on_topics_changed(changed, now_ms))
 
     def _configure(self, update: BrokerUpdate) -> None:
-        self._configs.update_groups(update.group_configs, full=update.metadata.full)
+        full = update.metadata.full
+        self._configs.update_groups(update.group_configs, full=full)
+        self._configs.update_client_metrics(update.client_metrics_configs, full=full)
         changed = self._configs.update(update.topic_configs, update.broker_configs)
         for topic in self._replicas.topics if changed is None else changed:
             self._replicas.reconfigure(topic)

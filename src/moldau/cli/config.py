@@ -1,4 +1,4 @@
-"""``moldau config``: settings of topics, brokers and groups."""
+"""``moldau config``: settings of topics, brokers, groups and more."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from moldau.client.admin import ConfigChange, ConfigEntry, ConfigResource
     from moldau.client.client import Client
 
-app = group_app("Show and change settings of topics, brokers and groups.")
+app = group_app("Show and change settings of topics, brokers, groups, and log levels.")
 
 
 class Kind(StrEnum):
     topic = "topic"
     broker = "broker"
     group = "group"
+    broker_logger = "broker-logger"
+    client_metrics = "client-metrics"
 
 
 EVERY_BROKER = "default"
@@ -38,8 +40,8 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            help="Topic, broker id or group; default: what holds for all brokers; none: all there "
-            "are."
+            help="Topic, broker id, group or subscription; default: what holds for all brokers; "
+            "none: all there are."
         ),
     ] = "",
     settings: Annotated[
@@ -108,7 +110,9 @@ def describe(
 @app.command()
 def alter(
     kind: KindArgument,
-    name: Annotated[str, typer.Argument(help="Topic, broker id or group; default: all brokers.")],
+    name: Annotated[
+        str, typer.Argument(help="Topic, broker id, group or subscription; default: all brokers.")
+    ],
     assignments: Annotated[
         list[str] | None, typer.Argument(metavar="[SETTING=VALUE]...", help="New values.")
     ] = None,
@@ -133,6 +137,8 @@ def alter(
     """Change settings; all of them or, if one is wrong, none.
 
     moldau config alter topic orders retention.ms=86400000 --delete segment.ms
+
+    moldau config alter broker-logger 1 moldau.groups=DEBUG
     """
     from moldau.cli.parsing import parse_pairs
     from moldau.client.admin import AlterOperation, ConfigChange
@@ -186,28 +192,25 @@ async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
     from moldau.client.admin import ConfigResource, ResourceType
 
     if kind is Kind.topic:
-        await existing_topic(client, name)
-        return ConfigResource(ResourceType.TOPIC, name)
-    if kind is Kind.group:
-        return ConfigResource(ResourceType.GROUP, name)  # which need not exist yet
-    if name == EVERY_BROKER:
-        return ConfigResource(ResourceType.BROKER, "")
-    if not name.isdecimal():
+        await existing_topic(client, name)  # groups and subscriptions need not exist yet
+    elif kind is Kind.broker and name == EVERY_BROKER:
+        name = ""
+    elif kind in (Kind.broker, Kind.broker_logger) and not name.isdecimal():
         raise UsageError(f"{name!r} is not a broker id")
-    return ConfigResource(ResourceType.BROKER, name)
+    return ConfigResource(ResourceType[kind.name.upper()], name)
 
 
 async def _resources(client: Client, kind: Kind) -> list[ConfigResource]:
     """Everything of a kind that has settings: all topics, or all brokers and their default, or
-    the groups with settings of their own.
+    what has settings of its own.
     """
     from moldau.client.admin import ConfigResource, ResourceType
 
     if kind is Kind.topic:
         topics = await client.admin.list_topics(internal=True)
         return [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
-    if kind is Kind.group:
-        return await client.admin.list_config_resources([ResourceType.GROUP])
+    if kind is not Kind.broker:
+        return await client.admin.list_config_resources([ResourceType[kind.name.upper()]])
     cluster = await client.admin.describe_cluster()
     return [
         ConfigResource(ResourceType.BROKER, name)

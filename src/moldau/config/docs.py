@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from moldau.config.markdown import Column, option_table
 from moldau.config.option import AnyOption, Options
 from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.client_metrics import ClientMetricsOptions
 from moldau.config.options.group import GroupOptions
 from moldau.config.options.ignored import families, replacements
 from moldau.config.options.topic import TopicOptions
@@ -70,6 +71,7 @@ def _parts() -> Iterator[str]:
         yield _section(section, {"Change": lambda option: option.update.value})
     for options in (TopicOptions, GroupOptions):
         yield _section(options, {"Broker setting": _behind})
+    yield _section(ClientMetricsOptions, {})
     yield "\n## Accepted without effect\n\n"
     yield (
         "These keys load without a warning and change nothing. Keys that begin with\n"

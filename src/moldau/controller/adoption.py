@@ -76,6 +76,7 @@ def plan_adoption(
         next_producer_id = max(next_producer_id, image.next_producer_id)
         _plan_configs(plan, paths.broker_config, image.broker_configs)
         _plan_configs(plan, paths.group_config, image.group_configs)
+        _plan_configs(plan, paths.client_metrics_config, image.client_metrics_configs)
     for name in sorted(by_topic.keys() | known.keys()):
         there = sorted(by_topic.get(name, []), key=lambda partition: partition.partition)
         if image is not None and name not in known:

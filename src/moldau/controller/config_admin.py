@@ -1,4 +1,4 @@
-"""Duties that clients ask for: settings of topics, brokers and groups.
+"""Duties that clients ask for: settings of topics, brokers, groups and client metrics.
 
 A change is read, made and written here, on the controller's queue: two of them can never lose each
 other, wherever they were asked for.
@@ -6,8 +6,9 @@ other, wherever they were asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from moldau.config.altering.validation import validate_client_metrics_configs
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.group import GroupOptions
 from moldau.config.options.topic import TopicOptions
@@ -47,8 +48,10 @@ class ConfigAdmin:
             await self._alter_broker(alteration, validate_only)
         elif kind == ResourceType.GROUP:
             await self._alter_group(alteration, validate_only)
+        elif kind == ResourceType.CLIENT_METRICS:
+            await self._alter_client_metrics(alteration, validate_only)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} is not served")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
     async def _alter_topic(self, alteration: ConfigAlteration, validate_only: bool) -> None:
         context, active = self._context, self._active
@@ -98,26 +101,48 @@ class ConfigAdmin:
             await active.revive()
 
     async def _alter_group(self, alteration: ConfigAlteration, validate_only: bool) -> None:
-        """A group need not exist; without any settings it is forgotten."""
-        context, active = self._context, self._active
-        group = alteration.resource_name
+        """A group need not exist."""
+        active, group = self._active, alteration.resource_name
         if not group:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        stored: Mapping[str, str] = context.group_configs.get(group, {})
-        config = alteration.apply(GroupOptions.table, stored)
+        configs = self._context.group_configs
+        config = alteration.apply(GroupOptions.table, configs.get(group, {}))
         active.settings.validate_group_config(config)
         if validate_only:
             return
-        path = paths.group_config(group)
-        ops = writes.put_or_drop_config(path, config, exists=group in context.group_configs)
-        if not ops:
+        if await self._put_or_drop(configs, group, config, paths.group_config(group)):
+            await active.settle(await active.sender.send(group_configs={group: config}))
+
+    async def _alter_client_metrics(
+        self, alteration: ConfigAlteration, validate_only: bool
+    ) -> None:
+        active, name = self._active, alteration.resource_name
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        configs = self._context.client_metrics_configs
+        # As in Kafka, whose table of types does not have these: none of them counts as a list.
+        config = alteration.apply({}, configs.get(name, {}))
+        validate_client_metrics_configs(config)
+        if validate_only:
             return
+        if await self._put_or_drop(configs, name, config, paths.client_metrics_config(name)):
+            await active.settle(await active.sender.send(client_metrics_configs={name: config}))
+
+    async def _put_or_drop(
+        self, configs: dict[str, dict[str, str]], name: str, config: dict[str, str], path: str
+    ) -> bool:
+        """Store the settings of what is forgotten when it has none; returns whether that changed
+        anything.
+        """
+        ops = writes.put_or_drop_config(path, config, exists=name in configs)
+        if not ops:
+            return False
         await self._write(*ops)
         if config:
-            context.group_configs[group] = config
+            configs[name] = config
         else:
-            del context.group_configs[group]
-        await active.settle(await active.sender.send(group_configs={group: config}))
+            del configs[name]
+        return True
 
     async def _write(self, *ops: Op) -> None:
         batch = [writes.fence(self._context), *ops]

@@ -46,6 +46,7 @@ class ControllerContext:
         self.topic_configs: dict[str, dict[str, str]] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics_configs: dict[str, dict[str, str]] = {}
         self.partition_states = partition_states()
         self.replica_states = replica_states()
         self._collisions: dict[str, set[str]] = {}

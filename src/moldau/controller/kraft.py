@@ -19,6 +19,7 @@ from moldau.wire.stored import metadata_records as r
 
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
+_CLIENT_METRICS_RESOURCE = 16
 _GROUP_RESOURCE = 32
 
 
@@ -108,6 +109,8 @@ def _apply_config(image: MetadataImage, record: r.ConfigRecord) -> None:
         configs = image.topic_configs
     elif record.resource_type == _BROKER_RESOURCE:
         configs = image.broker_configs
+    elif record.resource_type == _CLIENT_METRICS_RESOURCE:
+        configs = image.client_metrics_configs
     elif record.resource_type == _GROUP_RESOURCE:
         configs = image.group_configs
     else:

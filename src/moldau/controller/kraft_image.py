@@ -28,6 +28,7 @@ class MetadataImage:
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     """By broker id; the empty id stands for all brokers."""
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_metrics_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
 
     def topic_named(self, name: str) -> KraftTopic | None:

@@ -82,7 +82,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
 
     Settings come first, so that a log is created with its own; ``topic_configs`` maps a topic to
     all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its,
-    ``group_configs`` a group id.
+    ``group_configs`` a group id, ``client_metrics_configs`` the name of a subscription.
     ``broker_epoch`` says for which life of the broker the message is meant.
     """
 
@@ -92,6 +92,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     topic_configs: dict[str, dict[str, str]] = {}
     broker_configs: dict[str, dict[str, str]] = {}
     group_configs: dict[str, dict[str, str]] = {}
+    client_metrics_configs: dict[str, dict[str, str]] = {}
     stop_replicas: Sequence[StopReplica] = ()
     leader_and_isr: Sequence[LeaderAndIsr] = ()
     metadata: MetadataUpdate = MetadataUpdate()

@@ -39,10 +39,10 @@ async def load_context(
         "" if name == paths.DEFAULT_ENTITY else name: config
         for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
     }
-    context.group_configs = {
-        paths.unescaped(name): config
-        for name, config in (await _load_configs(store, paths.GROUP_CONFIGS)).items()
-    }
+    context.group_configs = await _load_escaped_configs(store, paths.GROUP_CONFIGS)
+    context.client_metrics_configs = await _load_escaped_configs(
+        store, paths.CLIENT_METRICS_CONFIGS
+    )
     names = await store.children(paths.TOPICS)
     for name, node in zip(
         names, await store.get_many([paths.topic(name) for name in names]), strict=True
@@ -62,6 +62,13 @@ async def load_context(
 async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
     """Returns the settings of all topics that have any of their own."""
     return await _load_configs(store, paths.TOPIC_CONFIGS)
+
+
+async def _load_escaped_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:
+    return {
+        paths.unescaped(name): config
+        for name, config in (await _load_configs(store, parent)).items()
+    }
 
 
 async def _load_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:

@@ -54,6 +54,7 @@ class Sender:
             configs,
             context.broker_configs,
             context.group_configs,
+            context.client_metrics_configs,
         )
 
     async def send(
@@ -66,6 +67,7 @@ class Sender:
         topic_configs: dict[str, dict[str, str]] | None = None,
         broker_configs: dict[str, dict[str, str]] | None = None,
         group_configs: dict[str, dict[str, str]] | None = None,
+        client_metrics_configs: dict[str, dict[str, str]] | None = None,
         to: Collection[int] | None = None,
     ) -> Delivery:
         """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
@@ -88,6 +90,7 @@ class Sender:
             topic_configs or {},
             broker_configs or {},
             group_configs or {},
+            client_metrics_configs or {},
         )
 
     async def _deliver(
@@ -98,6 +101,7 @@ class Sender:
         topic_configs: dict[str, dict[str, str]],
         broker_configs: dict[str, dict[str, str]],
         group_configs: dict[str, dict[str, str]],
+        client_metrics_configs: dict[str, dict[str, str]],
     ) -> Delivery:
         context = self._context
         delivery = Delivery()
@@ -112,6 +116,7 @@ class Sender:
                 topic_configs,
                 broker_configs,
                 group_configs,
+                client_metrics_configs,
                 stop,
                 [state for state in states if broker in state.replicas],
                 metadata,

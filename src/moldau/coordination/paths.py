@@ -13,6 +13,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"
@@ -33,6 +34,7 @@ PERSISTENT_PATHS = (
     "/config/users",
     BROKER_CONFIGS,
     GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
     "/config/ips",
     "/cluster",
 )
@@ -74,6 +76,10 @@ def broker_config(entity: str) -> str:
 
 def group_config(group: str) -> str:
     return f"{GROUP_CONFIGS}/{escaped(group)}"
+
+
+def client_metrics_config(subscription: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}/{escaped(subscription)}"
 
 
 def escaped(name: str) -> str:

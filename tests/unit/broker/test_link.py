@@ -82,13 +82,16 @@ async def test_a_controller_that_was_replaced_is_not_obeyed(link: Link) -> None:
 
 async def test_a_full_update_is_all_there_is(link: Link) -> None:
     registration = BrokerRegistration(HERE, (Endpoint("PLAINTEXT", "memory", 9092),), None)
-    await link.update(led(), led("u"), group_configs={"g": {"share.session.timeout.ms": "45000"}})
+    groups, metrics = {"g": {"share.session.timeout.ms": "45000"}}, {"m": {"metrics": "*"}}
+    await link.update(led(), led("u"), group_configs=groups, client_metrics_configs=metrics)
+    assert link.parts.configs.client_metrics == metrics
     states = (led("u"),)
     metadata = MetadataUpdate(brokers=(registration,), partitions=states, full=True)
     await link.update(*states, metadata=metadata)
     assert list(link.parts.metadata.topics) == ["u"]
     assert list(link.parts.metadata.brokers) == [HERE]
     assert list(link.parts.configs.configured_groups) == []
+    assert link.parts.configs.client_metrics == {}
 
 
 async def test_groups_hear_of_topics_in_the_order_of_the_update(

@@ -68,6 +68,7 @@ class Broker:
         self.topic_configs: dict[str, dict[str, str]] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics_configs: dict[str, dict[str, str]] = {}
         self.deleted: list[tuple[str, int]] = []
         self.failing: set[tuple[str, int]] = set()
         self.reachable = True
@@ -80,6 +81,7 @@ class Broker:
         self.topic_configs |= update.topic_configs
         self.broker_configs |= update.broker_configs
         self.group_configs |= update.group_configs
+        self.client_metrics_configs |= update.client_metrics_configs
         errors: list[ReplicaError] = []
         for stop in update.stop_replicas:
             key = (stop.topic, stop.partition)

@@ -431,6 +431,20 @@ async def test_settings_of_groups_go_with_the_last_of_them(
     assert cluster.brokers[1].group_configs == {"a/b": {"x": "2"}}
 
 
+async def test_subscriptions_to_client_metrics_are_kept(
+    cluster: Cluster, controller: Controller
+) -> None:
+    kind = ResourceType.CLIENT_METRICS
+    await set_configs(controller, kind, "a/b", {"metrics": "*"})
+    await set_configs(controller, kind, "gone", {"metrics": "*"})
+    await set_configs(controller, kind, "gone", {})
+    with pytest.raises(KafkaError, match="interval must be between 100 and 3600000"):
+        await set_configs(controller, kind, "a/b", {"interval.ms": "99"})
+    cluster = await cluster.crash()
+    await cluster.start(1)
+    assert cluster.brokers[1].client_metrics_configs == {"a/b": {"metrics": "*"}}
+
+
 async def test_broker_settings_are_kept_per_broker_and_for_all(
     cluster: Cluster, controller: Controller
 ) -> None:

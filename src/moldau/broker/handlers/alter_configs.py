@@ -1,7 +1,8 @@
-"""AlterConfigs (key 33, versions 0-2): replace all settings of a topic, broker or group.
+"""AlterConfigs (key 33, versions 0-2): replace all settings of a resource.
 
-Behaviour: what is not named goes back to its default. IncrementalAlterConfigs is the better way.
-Known deviations: broker loggers and client metrics are not served.
+Behaviour: what is not named goes back to its default. IncrementalAlterConfigs is the better way,
+and the only one for broker loggers.
+Known deviations: none.
 """
 
 from __future__ import annotations

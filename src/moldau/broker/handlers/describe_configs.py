@@ -1,9 +1,9 @@
-"""DescribeConfigs (key 32, versions 1-4): settings of topics, brokers, groups; their sources.
+"""DescribeConfigs (key 32, versions 1-4): settings of topics, brokers, groups and more; sources.
 
 Behaviour: a broker resource is this broker's id, or empty for what was set at run time for all
-brokers. A group has settings whether or not it exists.
-Known deviations: broker loggers and client metrics are not served and answered with
-INVALID_REQUEST.
+brokers. A group or a client metrics subscription has settings whether or not it exists. The loggers
+of this broker are described with the level that holds for each.
+Known deviations: none.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from kio.schema.describe_configs.v4.response import (
 )
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_broker_name
+from moldau.broker.config_resources import check_broker_name, check_described_loggers
+from moldau.broker.loggers import describe_loggers
 from moldau.broker.request import Request
 from moldau.config.describing.broker import describe_broker, describe_cluster_defaults
+from moldau.config.describing.client_metrics import describe_client_metrics
 from moldau.config.describing.entry import ConfigEntry
 from moldau.config.describing.group import describe_group
 from moldau.config.describing.topic import describe_topic
@@ -93,7 +95,16 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(broker.config, broker.configs.group_overrides(name), wanted)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} is not served")
+    if kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        return describe_client_metrics(broker.configs.client_metrics.get(name, {}), wanted)
+    if kind == ResourceType.BROKER_LOGGER:
+        check_described_loggers(broker.node_id, name)
+        return describe_loggers(wanted)
+    raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 def _config(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs (key 44, versions 0-1): change single settings (KIP-339).
 
 Behaviour: set, delete, and append to or subtract from lists. Each resource succeeds or fails as a
-whole; changes take effect without a restart.
-Known deviations: broker loggers and client metrics are not served.
+whole; changes take effect without a restart. Levels of loggers (KIP-412) are not stored.
+Known deviations: an operation that does not exist is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

@@ -36,14 +36,7 @@ def apply_incremental(
     Raises ``KafkaError`` with INVALID_REQUEST for a malformed request, and with INVALID_CONFIG for
     list operations on something that is not a list.
     """
-    _check_names([change.name for change in changes])
-    missing = [
-        change.name
-        for change in changes
-        if change.value is None and change.operation != AlterOperation.DELETE
-    ]
-    if missing:
-        raise _invalid_request(f"Null value not supported for: {', '.join(missing)}")
+    check_alterations(changes)
     settings = dict(current)
     for name, operation, value in changes:
         if operation == AlterOperation.DELETE:
@@ -57,6 +50,18 @@ def apply_incremental(
         else:
             raise _invalid_request(f"Unknown operation {operation} for configuration {name}")
     return settings
+
+
+def check_alterations(changes: Sequence[Alteration]) -> None:
+    """Raise ``KafkaError`` with INVALID_REQUEST for a name given twice or a missing value."""
+    _check_names([change.name for change in changes])
+    missing = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation != AlterOperation.DELETE
+    ]
+    if missing:
+        raise _invalid_request(f"Null value not supported for: {', '.join(missing)}")
 
 
 def apply_replacement(settings: Sequence[tuple[str, str | None]]) -> dict[str, str]:

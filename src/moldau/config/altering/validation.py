@@ -1,4 +1,4 @@
-"""Whether settings may be stored for a broker, a topic or a group."""
+"""Whether settings may be stored: for a broker, a topic, a group, a client metrics subscription."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from moldau.config.option import ConfigError, Update, invalid_value
 from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.client_metrics import ClientMetricsOptions
 from moldau.config.options.group import BOUNDS, GroupOptions
 from moldau.config.options.ignored import ignored_names
 from moldau.config.options.topic import TopicOptions
@@ -20,6 +21,18 @@ _OF_ALL_BROKERS: Final = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 )
 """What of a listener may be the same on all brokers. The rest (keys, logins) is a broker's own."""
+
+_PUSH_INTERVALS_MS: Final = range(100, 3_600_000 + 1)
+_CLIENT_SELECTORS: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
 
 
 def validate_broker_update(
@@ -94,6 +107,36 @@ def validate_group_configs(overrides: Mapping[str, str], broker: BrokerConfig) -
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if values[session] <= values[heartbeat]:
             raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def validate_client_metrics_configs(overrides: Mapping[str, str]) -> None:
+    """Raise ``KafkaError`` unless these may be the settings of a client metrics subscription."""
+    for name in overrides:
+        if name not in ClientMetricsOptions.table:
+            raise _invalid_request(f"Unknown client metrics configuration: {name}")
+    values = {
+        name: ClientMetricsOptions.table[name].parse(text) for name, text in overrides.items()
+    }
+    interval_ms = values.get("interval.ms", ClientMetricsOptions.interval_ms.default)
+    if interval_ms not in _PUSH_INTERVALS_MS:
+        raise _invalid_request(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and "
+            "3600000 (1 hour)"
+        )
+    for pattern in values.get("match", ()):
+        if not _is_client_pattern(pattern):
+            raise ConfigError(f"Illegal client matching pattern: {pattern}")
+
+
+def _is_client_pattern(text: str) -> bool:
+    selector, _, pattern = text.partition("=")
+    if selector.strip() not in _CLIENT_SELECTORS or not pattern or "=" in pattern:
+        return False
+    try:
+        re.compile(pattern.strip())
+    except re.error:
+        return False
+    return True
 
 
 def _is_fixed(name: str) -> bool:

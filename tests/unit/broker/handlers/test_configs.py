@@ -17,6 +17,7 @@ from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+BROKER_LOGGER, CLIENT_METRICS = ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS
 SET, DELETE, APPEND = AlterOperation.SET, AlterOperation.DELETE, AlterOperation.APPEND
 
 
@@ -53,11 +54,14 @@ async def test_settings_of_each_kind_are_changed_and_told(client: WireClient) ->
         resource(BROKER, "1", ("log.retention.ms", SET, "6")),
         resource(BROKER, "", ("log.retention.ms", SET, "7")),
         resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")),
-    ) == [0, 0, 0, 0]
+        resource(CLIENT_METRICS, "m", ("interval.ms", SET, "500")),
+    ) == [0, 0, 0, 0, 0]
     assert await described(client, TOPIC, "t", "retention.ms") == "5"
     assert await described(client, BROKER, "1", "log.retention.ms") == "6"
     assert await described(client, BROKER, "", "log.retention.ms") == "7"
     assert await described(client, GROUP, "g", "consumer.session.timeout.ms") == "50000"
+    assert await described(client, CLIENT_METRICS, "m", "interval.ms") == "500"
+    assert await described(client, CLIENT_METRICS, "m", "metrics") == ""
     assert await alter(client, resource(TOPIC, "t", ("retention.ms", DELETE, None))) == [0]
     assert await described(client, TOPIC, "t", "retention.ms") == "6"
 
@@ -94,16 +98,39 @@ async def test_replacing_forgets_what_is_not_named(
         (resource(BROKER, "1", ("log.dirs", SET, "/x")), ErrorCode.INVALID_REQUEST),
         (resource(GROUP, "", ("consumer.session.timeout.ms", SET, "5")), ErrorCode.INVALID_REQUEST),
         (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "5")), ErrorCode.INVALID_CONFIG),
-        (resource(8, "1", ("root", SET, "INFO")), ErrorCode.INVALID_REQUEST),
+        (resource(CLIENT_METRICS, "", ("metrics", SET, "*")), ErrorCode.INVALID_REQUEST),
+        (resource(CLIENT_METRICS, "m", ("metrics", APPEND, "a")), ErrorCode.INVALID_CONFIG),
+        (resource(3, "m", ("metrics", SET, "*")), ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_a_refused_change_leaves_the_others_alone(
     client: WireClient, changed: dict[str, Any], code: ErrorCode
 ) -> None:
     await client.create_topic("t")
-    good = resource(TOPIC, "t", ("flush.messages", SET, "3"))
+    await client.create_topic("other")
+    good = resource(TOPIC, "other", ("flush.messages", SET, "3"))
     assert await alter(client, changed, good) == [code, 0]
-    assert await described(client, TOPIC, "t", "flush.messages") == "3"
+    assert await described(client, TOPIC, "other", "flush.messages") == "3"
+
+
+async def test_a_resource_named_twice_is_refused_both_times(client: WireClient) -> None:
+    await client.create_topic("t")
+    assert await alter(
+        client,
+        resource(TOPIC, "t", ("retention.ms", SET, "5")),
+        resource(CLIENT_METRICS, "t", ("metrics", SET, "*")),
+        resource(TOPIC, "t", ("flush.messages", SET, "3")),
+    ) == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+async def test_replacing_is_not_for_loggers(client: WireClient) -> None:
+    logger = {"resource_type": BROKER_LOGGER, "resource_name": "1"}
+    answer = await client.call(
+        ApiKey.ALTER_CONFIGS, resources=[{**logger, "configs": [{"name": "root", "value": "INFO"}]}]
+    )
+    (response,) = answer.responses
+    assert response.error_code is ErrorCode.INVALID_REQUEST
+    assert response.error_message == "Unknown resource type 8"
 
 
 async def test_changes_made_at_the_same_time_do_not_lose_each_other(
@@ -139,29 +166,33 @@ async def test_what_cannot_be_described_says_why(client: WireClient) -> None:
         {"resource_type": TOPIC, "resource_name": "..", "configuration_keys": None},
         {"resource_type": BROKER, "resource_name": "7", "configuration_keys": None},
         {"resource_type": GROUP, "resource_name": "", "configuration_keys": None},
-        {"resource_type": 16, "resource_name": "m", "configuration_keys": None},
+        {"resource_type": CLIENT_METRICS, "resource_name": "", "configuration_keys": None},
+        {"resource_type": 3, "resource_name": "m", "configuration_keys": None},
     ]
     answer = await client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources)
     assert [result.error_code for result in answer.results] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_REQUEST,
+        *[ErrorCode.INVALID_REQUEST] * 4,
     ]
 
 
 async def test_resources_with_settings_are_listed(client: WireClient) -> None:
     await client.create_topic("t")
     await alter(client, resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")))
+    await alter(client, resource(CLIENT_METRICS, "m", ("metrics", SET, "*")))
+    await alter(client, resource(CLIENT_METRICS, "gone", ("metrics", SET, "*")))
+    await alter(client, resource(CLIENT_METRICS, "gone", ("metrics", DELETE, None)))
 
     async def listed(version: int, *kinds: int) -> set[tuple[int, str]]:
         answer = await client.call(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
         assert answer.error_code == 0
         return {(found.resource_type, found.resource_name) for found in answer.config_resources}
 
-    assert await listed(1) == {(TOPIC, "t"), (BROKER, "1"), (8, "1"), (GROUP, "g")}
+    metrics = (CLIENT_METRICS, "m")
+    brokers = {(BROKER, "1"), (BROKER_LOGGER, "1")}
+    assert await listed(1) == {(TOPIC, "t"), *brokers, (GROUP, "g"), metrics}
     assert await listed(1, GROUP) == {(GROUP, "g")}
-    assert await listed(0) == set()
+    assert await listed(0) == await listed(1, CLIENT_METRICS) == {metrics}
     unknown = await client.call(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[3])
     assert unknown.error_code is ErrorCode.UNSUPPORTED_VERSION

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moldau.config.altering.validation import (
     validate_broker_update,
+    validate_client_metrics_configs,
     validate_group_configs,
     validate_topic_configs,
 )
@@ -163,3 +166,41 @@ def test_bounds_that_are_otherwise_without_effect_hold_too() -> None:
 def test_a_session_must_outlive_a_heartbeat() -> None:
     with pytest.raises(ConfigError, match=f"{SESSION} must be greater than {HEARTBEAT}"):
         validate_group_configs({SESSION: "5000"}, BrokerConfig(WIDE))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"metrics": ""},
+        {"metrics": "*", "interval.ms": "100"},
+        {"interval.ms": "3600000", "match": "client_id=a.*, client_source_port = 9092"},
+        {"match": "client_software_name=x,client_software_version=[34].*"},
+        {"match": "client_instance_id=b69cc35a,client_source_address=10\\..*"},
+    ],
+)
+def test_a_client_metrics_subscription_may_have_these(settings: dict[str, str]) -> None:
+    validate_client_metrics_configs(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "sentence"),
+    [
+        ({"retention.ms": "1"}, 42, "Unknown client metrics configuration: retention.ms"),
+        ({"interval.ms": "99"}, 42, "Invalid value 99 for interval.ms, interval must be between"),
+        ({"interval.ms": "3600001"}, 42, "between 100 and 3600000 (1 hour)"),
+        ({"interval.ms": "soon"}, 40, "Invalid value soon for configuration interval.ms"),
+        ({"metrics": "a,,b"}, 40, "metrics"),
+        ({"match": "client_id"}, 40, "Illegal client matching pattern: client_id"),
+        ({"match": "client_id="}, 40, "Illegal client matching pattern: client_id="),
+        ({"match": "client_id=a=b"}, 40, "Illegal client matching pattern: client_id=a=b"),
+        ({"match": "client_id=a,who=b"}, 40, "Illegal client matching pattern: who=b"),
+        ({"match": "client_id=("}, 40, "Illegal client matching pattern: client_id=("),
+    ],
+)
+def test_a_client_metrics_subscription_is_refused_as_by_kafka(
+    settings: dict[str, str], code: int, sentence: str
+) -> None:
+    with pytest.raises(KafkaError, match=re.escape(sentence)) as caught:
+        validate_client_metrics_configs(settings)
+    assert caught.value.code == code
