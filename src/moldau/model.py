@@ -1,7 +1,8 @@
-"""Small value types that every layer speaks: partitions, nodes, principals, topic ids."""
+"""Small value types that every layer speaks: partitions, nodes, principals, topic ids and more."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -38,6 +39,15 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
 """Whoever did not say who they are."""
+
+
+class ElectionType(IntEnum):
+    """Which leaders are wanted, numbered as ElectLeaders sends it."""
+
+    PREFERRED = 0
+    """Leadership to the first replica of the assignment, if it is in sync."""
+    UNCLEAN = 1
+    """Leadership to any living replica of a partition that has no leader; may lose records."""
 
 
 class OffsetAndMetadata(NamedTuple):

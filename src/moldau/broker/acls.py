@@ -21,6 +21,7 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
 
 
 class AclResource(IntEnum):
@@ -28,6 +29,8 @@ class AclResource(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class Permission(NamedTuple):
@@ -35,6 +38,10 @@ class Permission(NamedTuple):
 
     operation: AclOperation
     resource: AclResource
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""What Kafka's controller says to whoever wants to change ACLs."""
 
 
 def _bits(*operations: AclOperation) -> int:

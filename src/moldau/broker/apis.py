@@ -93,6 +93,8 @@ _DESCRIBE_GROUP = Permission(AclOperation.DESCRIBE, AclResource.GROUP)
 _CREATE_CLUSTER = Permission(AclOperation.CREATE, AclResource.CLUSTER)
 _ALTER_CLUSTER = Permission(AclOperation.ALTER, AclResource.CLUSTER)
 _DESCRIBE_CLUSTER = Permission(AclOperation.DESCRIBE, AclResource.CLUSTER)
+_DESCRIBE_TOKEN = Permission(AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN)
+_CREATE_TOKENS = Permission(AclOperation.CREATE_TOKENS, AclResource.USER)
 _CLUSTER_ACTION = Permission(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
 _IDEMPOTENT_WRITE = Permission(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER)
 _WRITE_TRANSACTION = Permission(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
@@ -196,6 +198,11 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(PER_ITEM, "a search in the list of epochs for each partition"),
         (_CLUSTER_ACTION, _DESCRIBE_TOPIC),
     ),
+    ApiKey.DESCRIBE_ACLS: Api(
+        "describe_acls", Cost(CHEAP, "there is no authorizer to ask"), (_DESCRIBE_CLUSTER,)
+    ),
+    ApiKey.CREATE_ACLS: Api("create_acls", Cost(PER_ITEM, "a refusal for each"), (_ALTER_CLUSTER,)),
+    ApiKey.DELETE_ACLS: Api("delete_acls", Cost(PER_ITEM, "a refusal for each"), (_ALTER_CLUSTER,)),
     ApiKey.DESCRIBE_CONFIGS: Api(
         "describe_configs",
         Cost(PER_ITEM, "up to some hundred settings for each resource"),
@@ -224,10 +231,25 @@ APIS: Final[dict[ApiKey, Api]] = {
         needs_controller=True,
         has_timeout=True,
     ),
+    ApiKey.CREATE_DELEGATION_TOKEN: Api(
+        "create_delegation_token", Cost(CHEAP, "is refused"), (_CREATE_TOKENS,)
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Api("renew_delegation_token", Cost(CHEAP, "is refused")),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Api("expire_delegation_token", Cost(CHEAP, "is refused")),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Api(
+        "describe_delegation_token", Cost(CHEAP, "is refused"), (_DESCRIBE_TOKEN,)
+    ),
     ApiKey.DELETE_GROUPS: Api(
         "delete_groups",
         Cost(PER_ITEM, "a tombstone for everything that each group has stored"),
         (_DELETE_GROUP,),
+    ),
+    ApiKey.ELECT_LEADERS: Api(
+        "elect_leaders",
+        Cost(HEAVY, "may be for every partition; the controller writes who leads"),
+        (_ALTER_CLUSTER,),
+        needs_controller=True,
+        has_timeout=True,
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(
         "incremental_alter_configs",
@@ -235,10 +257,32 @@ APIS: Final[dict[ApiKey, Api]] = {
         _ALTER_CONFIGS,
         needs_controller=True,
     ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(
+        "alter_partition_reassignments",
+        Cost(PER_ITEM, "the controller checks the replicas of each partition"),
+        (_ALTER_CLUSTER,),
+        needs_controller=True,
+        has_timeout=True,
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Api(
+        "list_partition_reassignments",
+        Cost(HEAVY, "the controller looks at every partition"),
+        (_DESCRIBE_CLUSTER,),
+        needs_controller=True,
+        has_timeout=True,
+    ),
     ApiKey.OFFSET_DELETE: Api(
         "offset_delete",
         Cost(PER_ITEM, "a tombstone for each partition"),
         (_DELETE_GROUP, _READ_TOPIC),
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
+        "describe_user_scram_credentials",
+        Cost(PER_ITEM, "a refusal for each user"),
+        (_DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.UPDATE_FEATURES: Api(
+        "update_features", Cost(CHEAP, "the first of them is refused"), (_ALTER_CLUSTER,)
     ),
     ApiKey.DESCRIBE_CLUSTER: Api(
         "describe_cluster", Cost(CHEAP, "a handful of brokers"), (_DESCRIBE_CLUSTER,)
@@ -247,6 +291,9 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_producers",
         Cost(PER_ITEM, "every producer that each partition remembers"),
         (_READ_TOPIC,),
+    ),
+    ApiKey.UNREGISTER_BROKER: Api(
+        "unregister_broker", Cost(CHEAP, "is refused"), (_ALTER_CLUSTER,)
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Api(
         "consumer_group_heartbeat",

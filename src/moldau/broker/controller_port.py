@@ -13,11 +13,15 @@ from moldau.controller import (
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
+    NewReplicas,
     NewTopic,
+    OngoingReassignment,
+    PartitionResult,
     ProducerIdBlock,
     TopicReference,
     TopicResult,
 )
+from moldau.model import ElectionType, TopicPartition
 
 
 class ControllerClient(Protocol):
@@ -54,6 +58,26 @@ class ControllerClient(Protocol):
         """Changes what is stored, as it is when the controller gets to it; each resource succeeds
         or fails alone, and each has its result, in order.
         """
+        ...
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> list[PartitionResult]:
+        """Elects leaders where they are not those that are wanted; None asks for every partition.
+        Each has its result, in order.
+        """
+        ...
+
+    async def alter_reassignments(
+        self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
+    ) -> list[PartitionResult]:
+        """Moves replicas to other brokers; each partition has its result, in order."""
+        ...
+
+    async def ongoing_reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> list[OngoingReassignment]:
+        """Returns which of these partitions, or of all, are on the move."""
         ...
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:

@@ -265,7 +265,7 @@ class ActiveController:
         context = self.context
         for _ in range(_ELECTION_ATTEMPTS):
             decided, offline = self._decide_leaders(states, restarted)
-            done = await self._update(decided)
+            done = await self.update(decided)
             online = [(state.topic, state.partition) for state in done if state.leader >= 0]
             context.partition_states.move(online, PartitionState.ONLINE)
             context.partition_states.move(offline, PartitionState.OFFLINE)
@@ -308,9 +308,9 @@ class ActiveController:
     async def _shrink(self, states: Iterable[LeaderAndIsr], gone: Collection[int]) -> None:
         epoch = self.context.epoch
         decided = (without_replicas(state, gone, epoch) for state in states)
-        await self._update([state for state in decided if state is not None])
+        await self.update([state for state in decided if state is not None])
 
-    async def _update(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
+    async def update(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
         """Write new states; those that were changed meanwhile are read again and left out."""
         context = self.context
         size = writes.PARTITIONS_PER_BATCH
@@ -369,7 +369,7 @@ class ActiveController:
             if answer is not current:
                 decided.append(answer)
             results.append(_altered(answer))
-        done = await self._update(decided)
+        done = await self.update(decided)
         await self.settle(await self.sender.send(self.take_changed()))
         if len(done) < len(decided):
             written = {(state.topic, state.partition) for state in done}

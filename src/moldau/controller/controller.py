@@ -22,7 +22,9 @@ from moldau.controller import writes
 from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
+from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
+from moldau.controller.reassignments import Reassignments
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionResult,
@@ -31,7 +33,10 @@ from moldau.controller.requests import (
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
+    NewReplicas,
     NewTopic,
+    OngoingReassignment,
+    PartitionResult,
     ProducerIdBlock,
     TopicReference,
     TopicResult,
@@ -54,6 +59,7 @@ from moldau.coordination.registration import register
 from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import ElectionType, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +76,8 @@ class _Office(NamedTuple):
     topics: TopicAdmin
     deletion: TopicDeletion
     configs: ConfigAdmin
+    elections: LeaderElections
+    reassignments: Reassignments
 
 
 class Controller:
@@ -220,7 +228,12 @@ class Controller:
         )
         self.controller_id = self._registration.id
         office = self._office = _Office(
-            active, TopicAdmin(active), TopicDeletion(active), ConfigAdmin(active)
+            active,
+            TopicAdmin(active),
+            TopicDeletion(active),
+            ConfigAdmin(active),
+            LeaderElections(active),
+            Reassignments(active),
         )
         try:
             await active.take_over(self._brokers_changed, self._deletions_changed)
@@ -339,6 +352,34 @@ class Controller:
         return await self._request(
             lambda office: office.configs.alter(alterations, validate_only=validate_only)
         )
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> list[PartitionResult]:
+        """Returns one result per partition, in order; None asks for every partition."""
+        return await self._request(lambda office: office.elections.elect(kind, partitions))
+
+    async def alter_reassignments(
+        self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
+    ) -> list[PartitionResult]:
+        """Returns one result per target, in order."""
+
+        async def alter(office: _Office) -> list[PartitionResult]:
+            return office.reassignments.alter(
+                targets, allow_replication_factor_change=allow_replication_factor_change
+            )
+
+        return await self._request(alter)
+
+    async def ongoing_reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> list[OngoingReassignment]:
+        """Returns which of these partitions, or of all, are on the move."""
+
+        async def ongoing(office: _Office) -> list[OngoingReassignment]:
+            return office.reassignments.ongoing(partitions)
+
+        return await self._request(ongoing)
 
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 from uuid import UUID
 
 import msgspec
 
 from moldau.config.altering.operations import Alteration, apply_incremental, apply_replacement
 from moldau.config.option import AnyOption
-from moldau.errors import ErrorCode
-from moldau.model import NO_TOPIC_ID
+from moldau.errors import ErrorCode, KafkaError
+from moldau.model import NO_TOPIC_ID, TopicPartition
 
 DEFAULT = -1
 """As number of partitions or replication factor: use the broker's setting."""
@@ -114,6 +115,41 @@ class AlterPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
     isr: tuple[int, ...] = ()
     partition_epoch: int = -1
     leader_recovery_state: int = 0
+
+
+class NewReplicas(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition's replicas should be; None for where they were before their present
+    move.
+    """
+
+    topic: str
+    partition: int
+    replicas: Sequence[int] | None
+
+
+class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition on the move: all its replicas, those to come and those to go."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+    @classmethod
+    def of(cls, partition: TopicPartition, error: KafkaError | None) -> Self:
+        """Returns what became of a partition: it failed with this error, or did not."""
+        topic, number = partition
+        if error is None:
+            return cls(topic=topic, partition=number)
+        return cls(topic=topic, partition=number, error=error.code, message=error.message)
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True):

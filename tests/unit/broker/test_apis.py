@@ -13,8 +13,12 @@ from moldau.broker.apis import APIS, Codec
 from moldau.wire.api import SERVED, ApiKey
 
 PROTOCOL_PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
-NOT_AUTHORIZED = {ApiKey.API_VERSIONS}
-"""What comes before anybody could have said who they are."""
+NOT_AUTHORIZED = {
+    ApiKey.API_VERSIONS,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
+"""What comes before anybody could have said who they are, and what the owner of a token may do."""
 
 
 def test_every_api_that_is_served_has_a_row_and_no_other_has() -> None:

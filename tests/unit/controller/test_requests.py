@@ -18,7 +18,10 @@ from moldau.controller import (
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
+    NewReplicas,
     NewTopic,
+    OngoingReassignment,
+    PartitionResult,
     ProducerIdBlock,
     TopicReference,
     TopicResult,
@@ -57,6 +60,10 @@ EXAMPLES = [
     AlterPartition(topic="t", partition=1, leader_epoch=2, partition_epoch=3, new_isr=(1, 2)),
     AlterPartitionResult(topic="t", partition=1, error=ErrorCode.FENCED_LEADER_EPOCH, isr=(1,)),
     ProducerIdBlock(1000, 1000),
+    NewReplicas(topic="t", partition=1, replicas=[1, 2]),
+    NewReplicas(topic="t", partition=1, replicas=None),
+    OngoingReassignment(topic="t", partition=1, replicas=(1, 2), adding=(2,), removing=(1,)),
+    PartitionResult(topic="t", partition=1, **FAILED),
 ]
 
 

@@ -17,7 +17,6 @@ from moldau.client.admin.types import (
     ConfigChange,
     ConfigResource,
     CreatedTopic,
-    ElectionType,
     FeatureLevels,
     FeatureUpgrade,
     LogDir,
@@ -39,7 +38,7 @@ from moldau.client.offsets import OffsetSpec
 from moldau.config.altering.operations import AlterOperation
 from moldau.config.describing.entry import ConfigEntry, ConfigSource
 from moldau.config.types import ConfigType, ResourceType
-from moldau.model import OffsetAndMetadata, OffsetAndTimestamp
+from moldau.model import ElectionType, OffsetAndMetadata, OffsetAndTimestamp
 
 __all__ = [
     "Admin",

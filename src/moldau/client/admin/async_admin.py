@@ -17,7 +17,6 @@ from moldau.client.admin.types import (
     ConfigChange,
     ConfigResource,
     CreatedTopic,
-    ElectionType,
     FeatureLevels,
     FeatureUpgrade,
     LogDir,
@@ -39,7 +38,7 @@ from moldau.client.metadata import TopicInfo
 from moldau.config.describing.entry import ConfigEntry
 from moldau.config.types import ResourceType
 from moldau.machine import Machine
-from moldau.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from moldau.model import ElectionType, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.admin.group_types import (

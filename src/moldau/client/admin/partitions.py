@@ -17,10 +17,10 @@ from kio.schema.list_partition_reassignments.v0.request import (
 )
 
 from moldau.client.admin.calls import Caller
-from moldau.client.admin.types import ElectionType, Outcome, Reassignment
+from moldau.client.admin.types import Outcome, Reassignment
 from moldau.client.routing import by_topic
 from moldau.errors import ErrorCode
-from moldau.model import TopicPartition
+from moldau.model import ElectionType, TopicPartition
 from moldau.request_errors import check, error_of
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make

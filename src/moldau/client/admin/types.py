@@ -108,13 +108,6 @@ class Replica(NamedTuple):
         return f"{self.topic}-{self.partition} on broker {self.node_id}"
 
 
-class ElectionType(IntEnum):
-    PREFERRED = 0
-    """Leadership to the first replica of the assignment, if it is in sync."""
-    UNCLEAN = 1
-    """Leadership to any living replica of a partition that has no leader; may lose records."""
-
-
 class Reassignment(NamedTuple):
     """A partition on the move: all its replicas, those to come and those to go."""
 
