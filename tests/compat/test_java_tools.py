@@ -81,6 +81,46 @@ def test_config_command_describes_all_settings_of_a_broker(tool: RunTool) -> Non
     assert "num.partitions=1 sensitive=false" in described
 
 
+@pytest.mark.compat("ConfigCommand", TOOLS)
+def test_config_command_changes_levels_of_loggers(tool: RunTool) -> None:
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    tool(java.CONFIGS, *loggers, "--alter", "--add-config", "root=ERROR")
+    assert "root=ERROR sensitive=false" in tool(java.CONFIGS, *loggers, "--describe")
+    with pytest.raises(RuntimeError, match="the root logger is not allowed"):
+        tool(java.CONFIGS, *loggers, "--alter", "--delete-config", "root")
+
+
+@pytest.mark.compat("ClientMetricsCommand", TOOLS)
+def test_client_metrics_command_keeps_subscriptions(tool: RunTool) -> None:
+    name = ("--name", f"tools-{next(_numbers)}")
+    wanted = ("--metrics", "org.apache.kafka.", "--interval", "60000", "--match", "client_id=a.*")
+    tool(java.CLIENT_METRICS, "--alter", *name, *wanted)
+    described = tool(java.CLIENT_METRICS, "--describe", *name)
+    for setting in ("metrics=org.apache.kafka.", "interval.ms=60000", "match=client_id=a.*"):
+        assert f"  {setting}\n" in described
+    tool(java.CLIENT_METRICS, "--delete", *name)
+    assert name[1] not in tool(java.CLIENT_METRICS, "--list").split()
+
+
+@pytest.mark.compat("LeaderElectionCommand", TOOLS)
+def test_leader_election_command_finds_the_leader_elected(tool: RunTool, topic: str) -> None:
+    partition = ("--topic", topic, "--partition", "0")
+    printed = tool(java.ELECT_LEADERS, "--election-type", "preferred", *partition)
+    assert f"Valid replica already elected for partitions {topic}-0" in printed
+
+
+@pytest.mark.compat("ReassignPartitionsCommand", TOOLS)
+def test_reassign_partitions_command_finds_nothing_on_the_move(tool: RunTool) -> None:
+    assert "No partition reassignments found." in tool(java.REASSIGN_PARTITIONS, "--list")
+
+
+@pytest.mark.compat("AclCommand", TOOLS)
+def test_acl_command_is_told_that_there_is_no_authorizer(target: Target) -> None:
+    server = ("--bootstrap-server", target.bootstrap)
+    with pytest.raises(RuntimeError, match="No Authorizer is configured on the broker"):
+        java.run_tool(java.ACLS, *server, "--list")
+
+
 @pytest.mark.compat("GetOffsetShell", TOOLS)
 def test_get_offset_shell_prints_earliest_latest_and_by_timestamp(
     tool: RunTool, client: ConfluentKafka, topic: str
