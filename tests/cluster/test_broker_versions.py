@@ -72,6 +72,14 @@ def requests(version: int) -> dict[ApiKey, dict[str, Any]]:
             "topics": [{"name": f"old-{version}", "count": 3, "assignments": None}],
             "timeout": TIMEOUT_MS,
         },
+        ApiKey.ELECT_LEADERS: {"topic_partitions": None},
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: {
+            "topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [1]}]}],
+            "timeout": TIMEOUT_MS,
+        },
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": None, "timeout": TIMEOUT_MS},
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": None},
+        ApiKey.UPDATE_FEATURES: {"feature_updates": [], "timeout": TIMEOUT_MS},
         ApiKey.INCREMENTAL_ALTER_CONFIGS: {
             "resources": [
                 {
@@ -108,7 +116,18 @@ OF_GROUPS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
 }
-ELSEWHERE = {ApiKey.PRODUCE, ApiKey.FETCH} | OF_GROUPS
+# Refused by a broker that is alone, without an authorizer: unit/broker/handlers/test_cluster.py
+REFUSED = {
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.UNREGISTER_BROKER,
+}
+ELSEWHERE = {ApiKey.PRODUCE, ApiKey.FETCH} | OF_GROUPS | REFUSED
 ALL_VERSIONS = [
     pytest.param(api, version, id=f"{api.name}-{version}")
     for api, served in SERVED.items()

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.raw import RawClient
 from tests.support.requests import request
 
-GROUP = 32
+CLIENT_METRICS, GROUP = 16, 32
 SET, DELETE = 0, 1
 
 
@@ -56,7 +56,7 @@ class GroupConfigs:
         answer = self.call("alter_configs", 2, resources=[resource], validate_only=False)
         return str(answer.responses[0].error_code.name.upper())
 
-    def listed(self) -> set[str]:
-        answer = self.call("list_config_resources", 1, resource_types=[GROUP])
+    def listed(self, kind: int = GROUP) -> set[str]:
+        answer = self.call("list_config_resources", 1, resource_types=[kind])
         assert answer.error_code.name == "none"
         return {resource.resource_name for resource in answer.config_resources}

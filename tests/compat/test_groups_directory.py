@@ -20,7 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from tests.compat.group_configs import DELETE, SET, GroupConfigs
+from tests.compat.group_configs import CLIENT_METRICS, DELETE, SET, GroupConfigs
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Sample
 from tests.support.clients.confluent import QUIET, ConfluentKafka
@@ -129,6 +129,7 @@ def reopened(
         assert settings.change("modern", (SESSION_TIMEOUT, SET, "50000")) == "NONE"
         assert settings.change("a/b", (SESSION_TIMEOUT, SET, "51000")) == "NONE"
         assert settings.change("a/b", (SESSION_TIMEOUT, DELETE, None)) == "NONE"
+        assert settings.change("all", ("metrics", SET, "*"), kind=CLIENT_METRICS) == "NONE"
         settings.close()
         kafka.stop()
         if request.config.getoption("--target") == "moldau":
@@ -154,6 +155,7 @@ def test_settings_of_groups_are_there(reopened: Target) -> None:
     settings = GroupConfigs(reopened.bootstrap)
     assert settings.listed() == {"modern"}
     assert settings.describe("modern")[SESSION_TIMEOUT].value == "50000"
+    assert settings.listed(CLIENT_METRICS) == {"all"}
     settings.close()
 
 

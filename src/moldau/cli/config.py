@@ -138,7 +138,7 @@ def alter(
 
     moldau config alter topic orders retention.ms=86400000 --delete segment.ms
 
-    moldau config alter broker-logger 1 moldau.groups=DEBUG
+    moldau config alter broker-logger 1 moldau.controller=DEBUG
     """
     from moldau.cli.parsing import parse_pairs
     from moldau.client.admin import AlterOperation, ConfigChange
