@@ -50,8 +50,11 @@ async def alter_configs(
     forwarded = [
         alteration for alteration, result in zip(alterations, local, strict=True) if result is None
     ]
-    decided = iter(await broker.controller.alter_configs(forwarded, validate_only=validate_only))
-    return [next(decided) if result is None else result for result in local]
+    decided: list[ConfigResult] = []
+    if forwarded:  # loggers are needed most while there is no controller
+        decided = await broker.controller.alter_configs(forwarded, validate_only=validate_only)
+    rest = iter(decided)
+    return [next(rest) if result is None else result for result in local]
 
 
 def _resource(alteration: ConfigAlteration) -> tuple[int, str]:

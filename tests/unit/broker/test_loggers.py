@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
+from tests.unit.broker.harness import lose_controller
 
 from moldau.broker import loggers
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -76,6 +78,14 @@ async def test_a_level_takes_effect_at_once(client: WireClient, name: str, numbe
     assert (await alter(client, "1", Alteration(PACKAGE, SET, name))).error_code == 0
     assert logging.getLogger(MODULE).getEffectiveLevel() == number
     assert await levels(client, PACKAGE, MODULE) == {PACKAGE: name, MODULE: name}
+
+
+async def test_levels_can_be_changed_while_there_is_no_controller(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    lose_controller(broker)
+    assert (await alter(client, "1", Alteration(PACKAGE, SET, "TRACE"))).error_code == 0
+    assert await levels(client, MODULE) == {MODULE: "TRACE"}
 
 
 async def test_levels_between_those_of_kafka_have_the_next_name_below() -> None:

@@ -1,8 +1,8 @@
 """AlterPartitionReassignments (key 45, versions 0-1): replicas on other brokers (KIP-455).
 
 Behaviour: the controller decides, for each partition by itself. The assignment that a partition has
-is accepted; brokers that do not exist are INVALID_REPLICA_ASSIGNMENT, and so is cancelling (null)
-what does not move NO_REASSIGNMENT_IN_PROGRESS.
+is accepted, brokers that do not exist are INVALID_REPLICA_ASSIGNMENT, and cancelling (null) what
+does not move is NO_REASSIGNMENT_IN_PROGRESS.
 Known deviations: replicas do not move between brokers yet; whatever would need that is refused with
 INVALID_REPLICA_ASSIGNMENT. The request's timeout as in CreateTopics.
 """
