@@ -8,10 +8,13 @@ from typing import Protocol
 from moldau.controller import (
     AlterPartition,
     AlterPartitionResult,
+    ClientQuotaAlteration,
+    ClientQuotaResult,
     ConfigAlteration,
     ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
+    Mutator,
     NewPartitions,
     NewTopic,
     ProducerIdBlock,
@@ -31,20 +34,32 @@ class ControllerClient(Protocol):
     """
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns when the topics can be used: one result per name, in order."""
         ...
 
-    async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
+    async def auto_create(
+        self, names: Sequence[str], *, mutator: Mutator | None = None
+    ) -> list[CreateTopicResult]:
         """Topics with the default counts, for names that a client mentioned."""
         ...
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[TopicResult]: ...
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
+    ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
         ...
 
@@ -54,6 +69,12 @@ class ControllerClient(Protocol):
         """Changes what is stored, as it is when the controller gets to it; each resource succeeds
         or fails alone, and each has its result, in order.
         """
+        ...
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
+    ) -> list[ClientQuotaResult]:
+        """Returns one result per entity; what is valid is stored together."""
         ...
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:

@@ -16,6 +16,7 @@ from moldau.controller.link import (
     StopReplica,
 )
 from moldau.errors import ErrorCode
+from moldau.quotas.entity import ClientQuota
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Sender:
             configs,
             context.broker_configs,
             context.group_configs,
+            [ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()],
         )
 
     async def send(
@@ -66,6 +68,7 @@ class Sender:
         topic_configs: dict[str, dict[str, str]] | None = None,
         broker_configs: dict[str, dict[str, str]] | None = None,
         group_configs: dict[str, dict[str, str]] | None = None,
+        client_quotas: Sequence[ClientQuota] = (),
         to: Collection[int] | None = None,
     ) -> Delivery:
         """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
@@ -88,6 +91,7 @@ class Sender:
             topic_configs or {},
             broker_configs or {},
             group_configs or {},
+            client_quotas,
         )
 
     async def _deliver(
@@ -98,6 +102,7 @@ class Sender:
         topic_configs: dict[str, dict[str, str]],
         broker_configs: dict[str, dict[str, str]],
         group_configs: dict[str, dict[str, str]],
+        client_quotas: Sequence[ClientQuota],
     ) -> Delivery:
         context = self._context
         delivery = Delivery()
@@ -112,6 +117,7 @@ class Sender:
                 topic_configs,
                 broker_configs,
                 group_configs,
+                client_quotas,
                 stop,
                 [state for state in states if broker in state.replicas],
                 metadata,

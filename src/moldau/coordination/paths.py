@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
+
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
@@ -13,10 +15,15 @@ DELETE_TOPICS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
+USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
+IP_CONFIGS = "/config/ips"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"
-"""Under /config/brokers: settings for every broker that has none of its own."""
+"""Under /config/brokers, /config/users, /config/clients and /config/ips: settings for each that has
+none of its own.
+"""
 
 PERSISTENT_PATHS = (
     "/consumers",
@@ -29,11 +36,11 @@ PERSISTENT_PATHS = (
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
     TOPIC_CONFIGS,
-    "/config/clients",
-    "/config/users",
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
     BROKER_CONFIGS,
     GROUP_CONFIGS,
-    "/config/ips",
+    IP_CONFIGS,
     "/cluster",
 )
 """Paths that exist in every cluster from its first start."""
@@ -74,6 +81,31 @@ def broker_config(entity: str) -> str:
 
 def group_config(group: str) -> str:
     return f"{GROUP_CONFIGS}/{escaped(group)}"
+
+
+def clients_of_user(user_node: str) -> str:
+    """Where quotas of a user's clients are; ``user_node`` is the name of the user's own node."""
+    return f"{USER_CONFIGS}/{user_node}/clients"
+
+
+def client_quotas(entity: ClientQuotaEntity) -> str:
+    entries = {kind: quota_node(name) for kind, name in entity.entries}
+    if IP in entries:
+        return f"{IP_CONFIGS}/{entries[IP]}"
+    if USER not in entries:
+        return f"{CLIENT_CONFIGS}/{entries[CLIENT_ID]}"
+    if CLIENT_ID not in entries:
+        return f"{USER_CONFIGS}/{entries[USER]}"
+    return f"{clients_of_user(entries[USER])}/{entries[CLIENT_ID]}"
+
+
+def quota_node(name: str | None) -> str:
+    """Returns the node of a user, client or address; None is the default one."""
+    return DEFAULT_ENTITY if name is None else escaped(name)
+
+
+def quota_name(node: str) -> str | None:
+    return None if node == DEFAULT_ENTITY else unescaped(node)
 
 
 def escaped(name: str) -> str:

@@ -258,6 +258,8 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
         ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,

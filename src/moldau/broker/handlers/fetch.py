@@ -6,8 +6,9 @@ the request is parked, without polling, until enough arrives or ``max_wait_ms`` 
 from the segment file to the socket (sendfile); this module only decides which range. Limits: the
 request's, each partition's and ``fetch.max.bytes``; the first partition with data always gives at
 least one whole batch, so that a consumer never gets stuck (KIP-74). Sessions:
-``broker/fetch_sessions.py``. From version 13 on topics are named by id. Leader epochs are checked,
-and a diverging follower is told where to cut (KIP-595).
+``broker/fetch_sessions.py``. A client over its quota gets an answer without partitions, and a new
+session only with a later one. From version 13 on topics are named by id. Leader epochs are
+checked, and a diverging follower is told where to cut (KIP-595).
 Known deviations: there are no remote segments and no preferred read replica.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from moldau.broker.broker import Broker
-from moldau.broker.fetch_sessions import FetchContext, SessionPartition
+from moldau.broker.fetch_sessions import NO_SESSION, FetchContext, SessionPartition
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.errors import ErrorCode, KafkaError
@@ -49,8 +50,32 @@ class Response(NamedTuple):
     session_id: int
     topics: list[FetchedTopic]
 
+    @property
+    def size(self) -> int:
+        return 0
 
-def handle(request: Request[FetchRequest]) -> Response | Pending:
+    def told(self, _throttle_ms: int) -> Response:
+        return self
+
+
+class Answer:
+    """What was read. The session takes note of it when it is told: not if quotas hold it back."""
+
+    __slots__ = ("_fetch", "_reads", "size")
+
+    def __init__(self, fetch: _Fetch, reads: Reads, size: int) -> None:
+        self._fetch = fetch
+        self._reads = reads
+        self.size = size
+        """Bytes of records."""
+
+    def told(self, throttle_ms: int) -> Response:
+        if throttle_ms:
+            return self._fetch.empty_response()
+        return self._fetch.response(self._reads, self.size)
+
+
+def handle(request: Request[FetchRequest]) -> Answer | Pending:
     broker, body = request.broker, request.body
     context = broker.fetch_sessions.open(
         body,
@@ -60,14 +85,14 @@ def handle(request: Request[FetchRequest]) -> Response | Pending:
     fetch = _Fetch(broker, body, context)
     reads, size, settled = fetch.read()
     if settled or size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags(reads):
-        return fetch.response(reads, size)
+        return Answer(fetch, reads, size)
     pending = Pending()
 
     def attempt(final: bool) -> int | None:
         try:
             reads, size, settled = fetch.read()
             if final or settled or size >= body.min_bytes or fetch.lags(reads):
-                pending.complete(request.encode(fetch.response(reads, size)))
+                pending.complete(request.encode(Answer(fetch, reads, size)))
                 return None
         except Exception as error:
             pending.complete(request.fail(error))
@@ -100,8 +125,9 @@ def error_answer(request: Request[FetchRequest], error: KafkaError) -> Response:
 
 
 def encode(
-    version: int, correlation_id: int, response: Response, throttle_ms: int
+    version: int, correlation_id: int, answer: Answer | Response, throttle_ms: int
 ) -> Sequence[Part]:
+    response = answer.told(throttle_ms)
     return encode_fetch_response(version, correlation_id, throttle_ms, *response)
 
 
@@ -199,6 +225,14 @@ class _Fetch:
             except KafkaError:
                 continue
         return partitions
+
+    def empty_response(self) -> Response:
+        """Returns the answer to a client that has to hold back (KIP-219)."""
+        context = self._context
+        if context.is_incremental:
+            return Response(context.error, context.session_id, [])
+        self._broker.fetch_sessions.forget(context.session_id)
+        return Response(context.error, NO_SESSION, [])
 
     def response(self, reads: Reads, size: int) -> Response:
         traffic = self._broker.traffic
