@@ -232,10 +232,7 @@ def decode_config(data: bytes, path: str) -> dict[str, str]:
 
 def encode_quotas(quotas: Mapping[str, float]) -> bytes:
     return encode_config(
-        {
-            key: str(int(value)) if value.is_integer() else repr(value)
-            for key, value in quotas.items()
-        }
+        {key: str(int(value)) if value % 1 == 0 else repr(value) for key, value in quotas.items()}
     )
 
 

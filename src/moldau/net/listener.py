@@ -87,8 +87,8 @@ class Listener:
         self._acceptor: Acceptor | None = None
         # Each connection with the time at which it was last seen to have moved bytes.
         self._connections: dict[ServerConnection, float] = {}
-        # Connections that came in too fast, each with the timer that closes it.
-        self._throttled: dict[Incoming, Timer] = {}
+        # Connections of addresses that opened too many, by the timers that will close them.
+        self._throttled: dict[Timer, Incoming] = {}
         self._sweep_timer: Timer | None = None
         self._emptied = asyncio.Event()
 
@@ -122,8 +122,8 @@ class Listener:
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None
-        for incoming, timer in self._throttled.items():
-            timer.cancel()
+        for throttled, incoming in self._throttled.items():
+            throttled.cancel()
             incoming.refuse()
         self._throttled.clear()
         if not self._connections:
@@ -211,10 +211,10 @@ class Listener:
         """A client that is closed at once would be back at once."""
 
         def refuse() -> None:
-            del self._throttled[incoming]
-            incoming.refuse()
+            self._throttled.pop(timer).refuse()
 
-        self._throttled[incoming] = self._clock.call_later(delay_ms / 1000, refuse)
+        timer = self._clock.call_later(delay_ms / 1000, refuse)
+        self._throttled[timer] = incoming
 
     def _closed(self, connection: ServerConnection) -> None:
         del self._connections[connection]
