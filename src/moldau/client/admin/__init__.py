@@ -40,11 +40,17 @@ from moldau.config.altering.operations import AlterOperation
 from moldau.config.describing.entry import ConfigEntry, ConfigSource
 from moldau.config.types import ConfigType, ResourceType
 from moldau.model import OffsetAndMetadata, OffsetAndTimestamp
+from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
+from moldau.quotas.filter import ClientQuotaFilter, ClientQuotaFilterComponent, MatchType
 
 __all__ = [
     "Admin",
     "AlterOperation",
     "AsyncAdmin",
+    "ClientQuota",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
+    "ClientQuotaFilterComponent",
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
@@ -59,6 +65,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "LogDir",
+    "MatchType",
     "MemberToRemove",
     "NewTopic",
     "OffsetAndMetadata",
