@@ -10,7 +10,7 @@ from moldau.controller.requests import ClientQuotaAlteration, ClientQuotaResult
 from moldau.coordination import paths, znodes
 from moldau.coordination.store import Create, Delete, Op, SetData
 from moldau.errors import ErrorCode, KafkaError
-from moldau.quotas.entity import CLIENT_ID, USER, ClientQuota, ClientQuotaEntity
+from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
 from moldau.quotas.validation import check_entity, check_quota
 
 
@@ -79,33 +79,27 @@ class ClientQuotaAdmin:
         await active.settle(await active.sender.send(client_quotas=changed))
 
     async def _ops(self, changed: Sequence[ClientQuota]) -> list[Op]:
-        """A user's node is also the parent of those of its clients."""
-        wanted = dict.fromkeys(path for change in changed for path in _lineage(change.entity))
+        """A user's node is also the parent of those of its clients: it stays as long as they are
+        there.
+        """
+        wanted: dict[str, None] = {}
+        for change in changed:
+            path = paths.client_quotas(change.entity)
+            parents = paths.client_quota_parents(change.entity)
+            wanted |= dict.fromkeys((*parents, path, f"{path}/clients"))
         nodes = await self._active.store.get_many(list(wanted))
         present = {path for path, node in zip(wanted, nodes, strict=True) if node is not None}
         ops: list[Op] = []
-        for entity, quotas in ((change.entity, change.quotas) for change in changed):
-            *ancestors, path, clients = _lineage(entity)
-            if not quotas and clients not in present:
+        for change in changed:
+            path, quotas = paths.client_quotas(change.entity), change.quotas
+            if not quotas and f"{path}/clients" not in present:
                 ops.append(Delete(path))
                 present.discard(path)
                 continue
-            missing = [ancestor for ancestor in ancestors if ancestor not in present]
-            ops += [Create(ancestor) for ancestor in missing]
+            parents = paths.client_quota_parents(change.entity)
+            missing = [parent for parent in parents if parent not in present]
+            ops += [Create(parent) for parent in missing]
             data = znodes.encode_quotas(quotas)
             ops.append(SetData(path, data) if path in present else Create(path, data))
             present.update(missing, (path,))
         return ops
-
-
-def _lineage(entity: ClientQuotaEntity) -> list[str]:
-    """Returns the path of an entity after those that have to be there first, and before that of its
-    own clients.
-    """
-    path = paths.client_quotas(entity)
-    lineage = [path, f"{path}/clients"]
-    entries = entity.as_dict()
-    if USER in entries and CLIENT_ID in entries:
-        user = paths.quota_node(entries[USER])
-        lineage = [f"{paths.USER_CONFIGS}/{user}", paths.clients_of_user(user), *lineage]
-    return lineage

@@ -99,6 +99,15 @@ def client_quotas(entity: ClientQuotaEntity) -> str:
     return f"{clients_of_user(entries[USER])}/{entries[CLIENT_ID]}"
 
 
+def client_quota_parents(entity: ClientQuotaEntity) -> list[str]:
+    """Returns the nodes that a user has to have before the user's clients can have quotas."""
+    entries = entity.as_dict()
+    if not entries.keys() >= {USER, CLIENT_ID}:
+        return []
+    user = quota_node(entries[USER])
+    return [f"{USER_CONFIGS}/{user}", clients_of_user(user)]
+
+
 def quota_node(name: str | None) -> str:
     """Returns the node of a user, client or address; None is the default one."""
     return DEFAULT_ENTITY if name is None else escaped(name)
