@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from moldau.quotas.entity import IP, ClientQuota, ClientQuotaEntity
 from moldau.quotas.filter import ClientQuotaFilter
@@ -42,8 +42,10 @@ class ClientQuotas:
         self.throttled_ms: dict[str, int] = {}
         """How long clients had to hold back so far, by what their quota limits."""
 
-    def update(self, changes: Iterable[ClientQuota], *, full: bool) -> None:
+    def update(self, changes: Sequence[ClientQuota], *, full: bool) -> None:
         """Take over quotas; ``full``: nobody else has any."""
+        if not (changes or full):
+            return
         if full:
             for entity in list(self._entities):
                 self._set(ClientQuota(entity, {}))

@@ -60,9 +60,8 @@ class MeteredRequest(Request[B]):
 
     def unanswered(self) -> None:
         """A producer with acks=0 is not told to hold back: it has to be made to."""
-        if self.route.key is ApiKey.PRODUCE:
-            quotas = self.broker.client_quotas
-            self._throttle("Produce", quotas.produce.record(self._client, self._size, self._now_ms))
+        produce = self.broker.client_quotas.produce
+        self._throttle("Produce", produce.record(self._client, self._size, self._now_ms))
 
     @property
     def _now_ms(self) -> int:
