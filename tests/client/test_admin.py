@@ -20,12 +20,17 @@ from moldau.client.admin import (
     Admin,
     AlterOperation,
     AsyncAdmin,
+    ClientQuota,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ClientQuotaFilterComponent,
     ConfigChange,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
     ElectionType,
     GroupDescription,
+    MatchType,
     MemberToRemove,
     NewTopic,
     OffsetAndMetadata,
@@ -390,3 +395,37 @@ def test_replicas_move_and_leaders_are_elected(kafka_cluster: ApacheKafkaCluster
             {here: log_dirs[second], nowhere: "/no/such/directory"}
         )
         assert [code_of(o) for o in moves] == [None, ErrorCode.LOG_DIR_NOT_FOUND]
+
+
+def test_quotas_are_set_described_and_removed(admin: Admin) -> None:
+    user, client = unique("user"), unique("client")
+    both = ClientQuotaEntity.of({"user": user, "client-id": client})
+    default = ClientQuotaEntity.of({"user": user, "client-id": None})
+    nobody = ClientQuotaEntity.of({"user": ""})
+    of_user = ClientQuotaFilter([ClientQuotaFilterComponent("user", MatchType.EXACT, user)])
+
+    outcomes = admin.alter_client_quotas(
+        {
+            both: {"producer_byte_rate": 1000, "request_percentage": 12.5},
+            nobody: {"producer_byte_rate": 1000},
+            default: {"consumer_byte_rate": 2000},
+        }
+    )
+    assert [code_of(outcome) for outcome in outcomes] == [None, ErrorCode.INVALID_REQUEST, None]
+
+    def described() -> dict[ClientQuotaEntity, dict[str, float]]:
+        return {one.entity: one.quotas for one in admin.describe_client_quotas(of_user)}
+
+    quotas = {
+        both: {"producer_byte_rate": 1000.0, "request_percentage": 12.5},
+        default: {"consumer_byte_rate": 2000.0},
+    }
+    eventually(lambda: described() == quotas)
+    assert ClientQuota(default, quotas[default]) in admin.describe_client_quotas()
+    removal = {both: dict.fromkeys(quotas[both]), default: dict.fromkeys(quotas[default])}
+    for outcome in admin.alter_client_quotas(removal, validate_only=True):
+        outcome.get()
+    assert described() == quotas
+    for outcome in admin.alter_client_quotas(removal):
+        outcome.get()
+    eventually(lambda: described() == {})

@@ -147,6 +147,40 @@ def test_subscriptions_to_client_metrics(moldau: CommandLine) -> None:
     assert not moldau("config", "describe", "client-metrics").rows
 
 
+def test_quotas(moldau: CommandLine) -> None:
+    user, client = name(), name()
+    whose = ("--user", user, "--client", client)
+    moldau("quota", "alter", *whose, "producer_byte_rate=1000", "request_percentage=12.5")
+    moldau("quota", "alter", "--user", user, "--client-defaults", "consumer_byte_rate=5")
+    assert moldau("quota", "describe", *whose).rows == [
+        [user, client, "", "producer_byte_rate", "1000"],
+        [user, client, "", "request_percentage", "12.5"],
+    ]
+    defaults = [user, "<default>", "", "consumer_byte_rate", "5"]
+    assert defaults in moldau("quota", "describe").rows
+    assert moldau("quota", "describe", "--user", user, "--client-defaults", "--json").json == [
+        {"entity": {"client-id": None, "user": user}, "quotas": {"consumer_byte_rate": 5.0}}
+    ]
+    moldau("quota", "alter", *whose, "--delete", "producer_byte_rate", "--dry-run")
+    assert len(moldau("quota", "describe", *whose).rows) == 2
+    moldau("quota", "alter", *whose, "-d", "producer_byte_rate", "-d", "request_percentage")
+    moldau("quota", "alter", "--user", user, "--client-defaults", "-d", "consumer_byte_rate")
+    assert moldau("quota", "describe", "--user", user).rows == []
+
+
+def test_quotas_that_cannot_be(moldau: CommandLine) -> None:
+    assert "say whose quotas" in moldau("quota", "alter", "producer_byte_rate=1", code=2).err
+    assert "nothing to change" in moldau("quota", "alter", "--user", "u", code=2).err
+    moldau("quota", "alter", "--user", "u", "--user-defaults", "producer_byte_rate=1", code=2)
+    moldau("quota", "alter", "--user", "u", "producer_byte_rate=much", code=2)
+    refused = moldau("quota", "alter", "--ip", "somewhere", "connection_creation_rate=1", code=1)
+    assert "somewhere is not a valid IP" in refused.err
+    assert (
+        "must be greater than 0"
+        in moldau("quota", "alter", "--user", "u", "producer_byte_rate=-1", code=1).err
+    )
+
+
 def test_settings_of_all_there_are(moldau: CommandLine) -> None:
     topic, group, setting = name(), name(), "consumer.session.timeout.ms"
     moldau("topic", "create", topic, "--config", "retention.ms=7")

@@ -32,7 +32,7 @@ public class RecordSchemas {
             ConsumerGroupRegularExpressionKey.class, ConsumerGroupRegularExpressionValue.class,
             TransactionLogKey.class, TransactionLogValue.class,
             TopicRecord.class, PartitionRecord.class, ConfigRecord.class, PartitionChangeRecord.class,
-            RemoveTopicRecord.class, ProducerIdsRecord.class,
+            RemoveTopicRecord.class, ClientQuotaRecord.class, ProducerIdsRecord.class,
             BeginTransactionRecord.class, EndTransactionRecord.class, AbortTransactionRecord.class)) {
             Schema[] schemas = (Schema[]) message.getField("SCHEMAS").get(null);
             for (int version = 0; version < schemas.length; version++)

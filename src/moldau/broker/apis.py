@@ -276,6 +276,17 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(PER_ITEM, "a tombstone for each partition"),
         (_DELETE_GROUP, _READ_TOPIC),
     ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Api(
+        "describe_client_quotas",
+        Cost(HEAVY, "looks at every quota there is"),
+        (Permission(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER),),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: Api(
+        "alter_client_quotas",
+        Cost(HEAVY, "the controller checks and writes the quotas of each entity"),
+        (Permission(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),),
+        needs_controller=True,
+    ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
         "describe_user_scram_credentials",
         Cost(PER_ITEM, "a refusal for each user"),

@@ -16,6 +16,7 @@ from functools import partial
 
 from moldau.broker.advertising import advertise
 from moldau.broker.broker import Broker
+from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
@@ -54,6 +55,7 @@ from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
 from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
+from moldau.quotas.meters import Window
 from moldau.replication import ReplicaManager
 
 log = logging.getLogger(__name__)
@@ -156,7 +158,12 @@ class BrokerServer:
             store,
             await self._registration(),
             LocalLink(
-                configs, broker.replicas, broker.metadata, broker.coordinators, broker.groups
+                configs,
+                broker.client_quotas,
+                broker.replicas,
+                broker.metadata,
+                broker.coordinators,
+                broker.groups,
             ),
             _controller_settings(configs, logs),
             now_ms=machine.clock.now_ms,
@@ -233,6 +240,9 @@ class BrokerServer:
                 FETCH_SESSION_EVICTION_MS,
                 randomness=self._machine.secrets,
             ),
+            client_quotas=ClientQuotas(
+                Window(config.quota_window_num, config.quota_window_size_seconds * 1000)
+            ),
         )
         broker.coordinators = CoordinatorRuntime(
             RuntimePorts(
@@ -251,7 +261,9 @@ class BrokerServer:
     def _bind(self, broker: Broker) -> None:
         config = self._config
         router = Router(broker)
-        quotas = ConnectionQuotas(*_connection_limits(config))
+        quotas = ConnectionQuotas(
+            *_connection_limits(config), rates=broker.client_quotas.connections
+        )
         broker.configs.on_broker_change.append(
             lambda changed: quotas.set_limits(*_connection_limits(changed))
         )
@@ -348,6 +360,9 @@ def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettin
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
         session_timeout_ms=config.value(BrokerConfig.zookeeper_session_timeout_ms),
+        mutation_window=Window(
+            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
+        ),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.controller_port import ControllerClient
 from moldau.broker.fetch_sessions import FetchSessions
@@ -33,6 +34,7 @@ class Broker:
     metadata: MetadataCache
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    client_quotas: ClientQuotas
     tasks: Tasks = field(default_factory=Tasks)
     traffic: Traffic = field(default_factory=Traffic)
     controller: ControllerClient = field(init=False)

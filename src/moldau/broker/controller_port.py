@@ -8,10 +8,13 @@ from typing import Protocol
 from moldau.controller import (
     AlterPartition,
     AlterPartitionResult,
+    ClientQuotaAlteration,
+    ClientQuotaResult,
     ConfigAlteration,
     ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
+    Mutator,
     NewPartitions,
     NewReplicas,
     NewTopic,
@@ -35,20 +38,32 @@ class ControllerClient(Protocol):
     """
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns when the topics can be used: one result per name, in order."""
         ...
 
-    async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
+    async def auto_create(
+        self, names: Sequence[str], *, mutator: Mutator | None = None
+    ) -> list[CreateTopicResult]:
         """Topics with the default counts, for names that a client mentioned."""
         ...
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[TopicResult]: ...
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
+    ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
         ...
 
@@ -78,6 +93,12 @@ class ControllerClient(Protocol):
         self, partitions: Sequence[TopicPartition] | None
     ) -> list[OngoingReassignment]:
         """Returns which of these partitions, or of all, are on the move."""
+        ...
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
+    ) -> list[ClientQuotaResult]:
+        """Returns one result per entity; what is valid is stored together."""
         ...
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:

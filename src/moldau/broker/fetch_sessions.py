@@ -92,7 +92,7 @@ class FetchSession:
 class FetchContext:
     """One fetch request resolved against its session."""
 
-    __slots__ = ("_incremental", "_session", "error", "partitions", "session_id")
+    __slots__ = ("_session", "error", "is_incremental", "partitions", "session_id")
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class FetchContext:
         self.error = error
         self.session_id = session.session_id if session is not None else NO_SESSION
         self._session = session
-        self._incremental = incremental
+        self.is_incremental = incremental
 
     def select(
         self, answers: Iterable[tuple[SessionPartition, FetchedPartition]]
@@ -116,9 +116,9 @@ class FetchContext:
             return list(answers)
         chosen = []
         for partition, answer in answers:
-            if partition.is_news(answer) or not self._incremental:
+            if partition.is_news(answer) or not self.is_incremental:
                 chosen.append((partition, answer))
-        if self._incremental:
+        if self.is_incremental:
             self._session.move_to_end(p.key for p, answer in chosen if answer.records)
         return chosen
 
@@ -158,6 +158,10 @@ class FetchSessions:
         session.last_used = now
         self._sessions.move_to_end(session.session_id)
         return FetchContext(list(session.partitions.values()), session, incremental=True)
+
+    def forget(self, session_id: int) -> None:
+        """For a client that was not told of its session."""
+        self._sessions.pop(session_id, None)
 
     def _create(self, uses_topic_ids: bool, now: float) -> FetchSession | None:
         if len(self._sessions) >= self._slots:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
+from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.group_coordinator import GroupCoordinator
 from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
@@ -25,12 +26,14 @@ class LocalLink:
     def __init__(
         self,
         configs: Configs,
+        client_quotas: ClientQuotas,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         coordinators: CoordinatorRuntime,
         groups: GroupCoordinator,
     ) -> None:
         self._configs = configs
+        self._client_quotas = client_quotas
         self._coordinators = coordinators
         self._groups = groups
         self._replicas = replicas
@@ -88,6 +91,7 @@ class LocalLink:
 
     def _configure(self, update: BrokerUpdate) -> None:
         full = update.metadata.full
+        self._client_quotas.update(update.client_quotas, full=full)
         self._configs.update_groups(update.group_configs, full=full)
         self._configs.update_client_metrics(update.client_metrics_configs, full=full)
         changed = self._configs.update(update.topic_configs, update.broker_configs)

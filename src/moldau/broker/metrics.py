@@ -27,6 +27,12 @@ def broker_metrics(
     _controller(registry, broker, is_controller)
     _traffic(registry, broker)
     _groups(registry, broker)
+    registry.counter(
+        "kafka.server:type=ClientQuotaManager,name=throttle-time-ms",
+        "For how long clients over a quota had to hold back, by what the quota limits.",
+        lambda: dict(broker.client_quotas.throttled_ms),
+        tag="quotaType",
+    )
     registry.gauge(
         "kafka.server:type=socket-server-metrics,name=connection-count",
         "Connections that are open.",

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from moldau.controller import Mutator
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.client_info import ClientInfo
 from moldau.machine import Part
@@ -57,14 +58,30 @@ class Request(Generic[B]):
         self.deadline: float | None = None
         """When the client gives up, in seconds of the steady clock, if it has said so."""
         self.throttle_ms = 0
-        """For how long the client is asked to hold back. Nobody sets it yet: quotas will."""
+        """For how long the client is asked to hold back; see ``MeteredRequest``."""
         self.is_cacheable = False
         """Set by a handler whose answer follows from the request and the metadata alone."""
 
     @property
     def client(self) -> ClientInfo:
         """The sender as group descriptions show it: Java writes an address with a slash."""
-        return ClientInfo(self.header.client_id or "", f"/{self.connection.peer_host}")
+        return ClientInfo(self.client_id, f"/{self.connection.peer_host}")
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    def mutator(self, *, strict: bool) -> Mutator:
+        """Who pays for topics and partitions that the controller makes or removes."""
+        user = self.connection.principal.name
+        return Mutator(user=user, client_id=self.client_id, strict=strict)
+
+    def handle(self) -> Any:
+        """Returns what the handler returns."""
+        return self.route.handle(self)
+
+    def unanswered(self) -> None:
+        """The request is done, and its client wants no answer."""
 
     def encode(self, response: Any) -> Sequence[Part]:
         """Returns a whole answer, in the version that was asked in."""

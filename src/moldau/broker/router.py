@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
 from moldau.broker.broker import Broker
+from moldau.broker.metered_request import MeteredRequest
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.errors import ErrorCode, KafkaError
@@ -37,6 +38,7 @@ class Router:
         self._routes: list[Route | None] = [None] * len(ApiKey)
         self._answers = AnswerCache()
         self._requests = broker.traffic.requests
+        self._quotas = broker.client_quotas
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         header, position = read_request_header(frame)
@@ -47,6 +49,8 @@ class Router:
         if route.api.is_cached:
             return self._route_cached(route, header, connection, frame, position)
         body = route.decode(header.api_version, frame, position)
+        if self._quotas.is_metering:
+            return self._execute(self._metered(route, header, connection, body, frame))
         request = Request(self._broker, route, header, connection, body)
         if not route.is_hot:
             return self._execute(request)
@@ -94,20 +98,40 @@ class Router:
                 self._answers.put(key, version_before, encoded)
 
         body = route.decode(header.api_version, frame, position)
-        return self._execute(Request(self._broker, route, header, connection, body), keep)
+        if self._quotas.is_metering:
+            request: Request[Any] = self._metered(route, header, connection, body, frame)
+        else:
+            request = Request(self._broker, route, header, connection, body)
+        return self._execute(request, keep)
+
+    def _metered(
+        self,
+        route: Route,
+        header: RequestHeader,
+        connection: ServerConnection,
+        body: Any,
+        frame: memoryview,
+    ) -> MeteredRequest[Any]:
+        return MeteredRequest(self._broker, route, header, connection, body, len(frame))
 
     def _execute(self, request: Request[Any], keep: Keep | None = None) -> Answer:
-        # Up to milliseconds, not microseconds: nobody should wait for a whole pipeline of these.
-        request.connection.end_turn()
         route = request.route
+        if not route.is_hot:
+            # Up to milliseconds, not microseconds: nobody should wait for a pipeline of these.
+            request.connection.end_turn()
         if route.api.has_timeout:
             self._set_deadline(request, request.body.timeout)
         try:
-            response = route.handle(request)
+            response = request.handle()
             if inspect.isawaitable(response):
                 pending = Pending()
                 self._broker.tasks.spawn(self._answer_later(request, response, pending, keep))
                 return pending
+            if type(response) is Pending:
+                return response
+            if response is None:
+                request.unanswered()
+                return None
             return _encode(request, response, keep)
         except Exception as error:
             return request.fail(error)

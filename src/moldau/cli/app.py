@@ -23,6 +23,7 @@ COMMANDS = {
     "broker": ("serve_commands", "broker_app"),
     "topic": ("topic", "app"),
     "config": ("config", "app"),
+    "quota": ("quota", "app"),
     "produce": ("produce", "app"),
     "consume": ("consume", "app"),
     "group": ("group", "app"),

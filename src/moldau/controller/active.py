@@ -20,7 +20,13 @@ from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import elect_offline, without_replicas
 from moldau.controller.link import BrokerLink, LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
-from moldau.controller.requests import AlterPartition, AlterPartitionResult, ProducerIdBlock
+from moldau.controller.mutation_quota import MutationQuota
+from moldau.controller.requests import (
+    AlterPartition,
+    AlterPartitionResult,
+    Mutator,
+    ProducerIdBlock,
+)
 from moldau.controller.sender import Delivery, Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
@@ -28,6 +34,10 @@ from moldau.coordination import paths, znodes
 from moldau.coordination.errors import BadVersionError
 from moldau.coordination.store import CoordinationStore, Op, OpResult, SetData, Watch
 from moldau.errors import ErrorCode, KafkaError
+from moldau.quotas.entity import ClientQuota
+from moldau.quotas.manager import ClientQuotaManager
+from moldau.quotas.meters import TokenBucket
+from moldau.quotas.validation import CONTROLLER_MUTATION_RATE
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +62,7 @@ class ActiveController:
         random: Random,
         new_topic_id: Callable[[], UUID],
         context: ControllerContext,
+        now_ms: Callable[[], int],
     ) -> None:
         self.context = context
         self.controller_id = controller_id
@@ -60,7 +71,21 @@ class ActiveController:
         self.random = random
         self.new_topic_id = new_topic_id
         self.sender = Sender(controller_id, link, context)
+        self._now_ms = now_ms
+        self._mutations = ClientQuotaManager(
+            CONTROLLER_MUTATION_RATE, TokenBucket, settings.mutation_window
+        )
         self._changed: dict[tuple[str, int], LeaderAndIsr] = {}
+
+    # Quotas
+
+    def client_quotas_changed(self, changed: Iterable[ClientQuota]) -> None:
+        for change in changed:
+            self._mutations.update(change.entity, change.quotas)
+
+    def mutation_quota(self, mutator: Mutator | None) -> MutationQuota:
+        """Returns what a request of this client draws on."""
+        return MutationQuota(self._mutations, mutator, self._now_ms)
 
     # Taking over
 
@@ -69,6 +94,9 @@ class ActiveController:
         context = self.context
         written = await load_context(
             self.store, context, self.new_topic_id, watch_brokers, watch_deletions
+        )
+        self.client_quotas_changed(
+            ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()
         )
         context.start_states()
         await self.initialise_new_partitions()

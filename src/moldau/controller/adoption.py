@@ -23,6 +23,7 @@ from moldau.coordination import paths, znodes
 from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import CoordinationStore, Create, Op, SetData
 from moldau.coordination.znodes import ProducerIdBlock, StateNode, TopicNode
+from moldau.quotas.entity import ClientQuotaEntity
 
 _BLOCK = 1000
 
@@ -77,6 +78,7 @@ def plan_adoption(
         _plan_configs(plan, paths.broker_config, image.broker_configs)
         _plan_configs(plan, paths.group_config, image.group_configs)
         _plan_configs(plan, paths.client_metrics_config, image.client_metrics_configs)
+        _plan_quotas(plan, image.client_quotas)
     for name in sorted(by_topic.keys() | known.keys()):
         there = sorted(by_topic.get(name, []), key=lambda partition: partition.partition)
         if image is not None and name not in known:
@@ -99,6 +101,18 @@ def _plan_configs(
 ) -> None:
     for entity, config in configs.items():
         plan.batches.append([Create(path_of(entity), znodes.encode_config(config))])
+
+
+def _plan_quotas(
+    plan: AdoptionPlan, client_quotas: Mapping[ClientQuotaEntity, Mapping[str, float]]
+) -> None:
+    """Users first: their nodes are the parents of their clients'. Of several batches that make the
+    same node, the first one counts.
+    """
+    for entity in sorted(client_quotas, key=lambda entity: len(entity.entries)):
+        plan.batches += [[Create(parent)] for parent in paths.client_quota_parents(entity)]
+        data = znodes.encode_quotas(client_quotas[entity])
+        plan.batches.append([Create(paths.client_quotas(entity), data)])
 
 
 def _plan_topic(

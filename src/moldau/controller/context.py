@@ -16,6 +16,7 @@ from moldau.controller.states import (
 )
 from moldau.controller.topic_names import collision_key, has_collision_chars
 from moldau.coordination.znodes import BrokerRegistration
+from moldau.quotas.entity import ClientQuotaEntity
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class ControllerContext:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics_configs: dict[str, dict[str, str]] = {}
+        self.client_quotas: dict[ClientQuotaEntity, dict[str, float]] = {}
         self.partition_states = partition_states()
         self.replica_states = replica_states()
         self._collisions: dict[str, set[str]] = {}

@@ -20,6 +20,7 @@ import msgspec
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController, ControllerMovedError
+from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
 from moldau.controller.leader_elections import LeaderElections
@@ -28,10 +29,13 @@ from moldau.controller.reassignments import Reassignments
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionResult,
+    ClientQuotaAlteration,
+    ClientQuotaResult,
     ConfigAlteration,
     ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
+    Mutator,
     NewPartitions,
     NewReplicas,
     NewTopic,
@@ -78,6 +82,7 @@ class _Office(NamedTuple):
     configs: ConfigAdmin
     elections: LeaderElections
     reassignments: Reassignments
+    client_quotas: ClientQuotaAdmin
 
 
 class Controller:
@@ -225,6 +230,7 @@ class Controller:
             self._random,
             self._new_topic_id,
             context,
+            self._now_ms,
         )
         self.controller_id = self._registration.id
         office = self._office = _Office(
@@ -234,6 +240,7 @@ class Controller:
             ConfigAdmin(active),
             LeaderElections(active),
             Reassignments(active),
+            ClientQuotaAdmin(active),
         )
         try:
             await active.take_over(self._brokers_changed, self._deletions_changed)
@@ -323,27 +330,46 @@ class Controller:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns one result per name, in order."""
         return await self._request(
-            lambda office: office.topics.create_topics(topics, validate_only=validate_only)
+            lambda office: office.topics.create_topics(
+                topics, validate_only=validate_only, mutator=mutator
+            )
         )
 
-    async def auto_create(self, names: Sequence[str]) -> list[CreateTopicResult]:
+    async def auto_create(
+        self, names: Sequence[str], *, mutator: Mutator | None = None
+    ) -> list[CreateTopicResult]:
         """Topics with the default counts, for names that a client mentioned."""
-        return await self.create_topics([NewTopic(name=name) for name in dict.fromkeys(names)])
+        topics = [NewTopic(name=name) for name in dict.fromkeys(names)]
+        return await self.create_topics(topics, mutator=mutator)
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        mutator: Mutator | None = None,
     ) -> list[TopicResult]:
         return await self._request(
-            lambda office: office.topics.create_partitions(topics, validate_only=validate_only)
+            lambda office: office.topics.create_partitions(
+                topics, validate_only=validate_only, mutator=mutator
+            )
         )
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
+    ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
-        return await self._request(lambda office: office.deletion.delete_topics(topics))
+        return await self._request(
+            lambda office: office.deletion.delete_topics(topics, mutator=mutator)
+        )
 
     async def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
@@ -380,6 +406,14 @@ class Controller:
             return office.reassignments.ongoing(partitions)
 
         return await self._request(ongoing)
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
+    ) -> list[ClientQuotaResult]:
+        """Returns one result per entity."""
+        return await self._request(
+            lambda office: office.client_quotas.alter(alterations, validate_only=validate_only)
+        )
 
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]

@@ -43,8 +43,12 @@ def plan_topics(
     settings: ControllerSettings,
     random: Random,
     new_topic_id: Callable[[], UUID],
+    charge: Callable[[int], None] = lambda _partitions: None,
 ) -> list[TopicPlan | KafkaError]:
-    """Returns one answer per request, in order; a name that occurs twice is refused each time."""
+    """Returns one answer per request, in order; a name that occurs twice is refused each time.
+
+    ``charge`` is called with the partitions of each topic that could be created, and may refuse it.
+    """
     named = Counter(request.name for request in requests)
     too_many = _total_partitions(requests, settings) > MAX_PARTITIONS_PER_BATCH
     planned: dict[str, str] = {}
@@ -59,6 +63,7 @@ def plan_topics(
             _check_topic(context, request, planned.get(key))
             configs = _checked_configs(request.configs, settings)
             assignment = _place(context, request, settings, random)
+            charge(len(assignment))
             planned[key] = request.name
             answers.append(TopicPlan(request.name, new_topic_id(), assignment, configs))
         except KafkaError as error:

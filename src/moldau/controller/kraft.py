@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from moldau.controller.kraft_image import KraftPartition, KraftTopic, MetadataImage
 from moldau.errors import ErrorCode, KafkaError
+from moldau.quotas.entity import ClientQuotaEntity
 from moldau.records.batch import iter_headers
 from moldau.records.reader import read_records
 from moldau.wire.errors import DecodeError
@@ -91,6 +92,8 @@ def _apply(image: MetadataImage, record: r.MetadataRecord) -> None:
             _apply_partition_change(image, record)
         case r.ConfigRecord():
             _apply_config(image, record)
+        case r.ClientQuotaRecord():
+            _apply_quota(image, record)
         case r.ProducerIdsRecord():
             image.next_producer_id = max(image.next_producer_id, record.next_producer_id)
 
@@ -121,3 +124,13 @@ def _apply_config(image: MetadataImage, record: r.ConfigRecord) -> None:
         configs[resource].pop(record.name, None)
         if not configs[resource]:
             del configs[resource]
+
+
+def _apply_quota(image: MetadataImage, record: r.ClientQuotaRecord) -> None:
+    entity = ClientQuotaEntity.of({part.entity_type: part.entity_name for part in record.entity})
+    if not record.remove:
+        image.client_quotas.setdefault(entity, {})[record.key] = record.value
+    elif entity in image.client_quotas:
+        image.client_quotas[entity].pop(record.key, None)
+        if not image.client_quotas[entity]:
+            del image.client_quotas[entity]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from moldau.quotas.entity import ClientQuotaEntity
+
 
 @dataclass(slots=True)
 class KraftPartition:
@@ -29,6 +31,7 @@ class MetadataImage:
     """By broker id; the empty id stands for all brokers."""
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     client_metrics_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_quotas: dict[ClientQuotaEntity, dict[str, float]] = field(default_factory=dict)
     next_producer_id: int = 0
 
     def topic_named(self, name: str) -> KraftTopic | None:

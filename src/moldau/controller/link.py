@@ -17,6 +17,7 @@ import msgspec
 from moldau.coordination.znodes import RECOVERED, BrokerRegistration
 from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
+from moldau.quotas.entity import ClientQuota
 
 NO_LEADER = -1
 INITIAL_LEADER_EPOCH = 0
@@ -82,7 +83,8 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
 
     Settings come first, so that a log is created with its own; ``topic_configs`` maps a topic to
     all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its,
-    ``group_configs`` a group id, ``client_metrics_configs`` the name of a subscription.
+    ``group_configs`` a group id, ``client_metrics_configs`` the name of a subscription;
+    ``client_quotas`` are all those of the entities named.
     ``broker_epoch`` says for which life of the broker the message is meant.
     """
 
@@ -93,6 +95,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     broker_configs: dict[str, dict[str, str]] = {}
     group_configs: dict[str, dict[str, str]] = {}
     client_metrics_configs: dict[str, dict[str, str]] = {}
+    client_quotas: Sequence[ClientQuota] = ()
     stop_replicas: Sequence[StopReplica] = ()
     leader_and_isr: Sequence[LeaderAndIsr] = ()
     metadata: MetadataUpdate = MetadataUpdate()

@@ -9,6 +9,7 @@ from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.link import LeaderAndIsr
 from moldau.coordination import paths, znodes
 from moldau.coordination.store import CoordinationStore, Watch
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
 
 
 async def load_brokers(
@@ -43,6 +44,7 @@ async def load_context(
     context.client_metrics_configs = await _load_escaped_configs(
         store, paths.CLIENT_METRICS_CONFIGS
     )
+    context.client_quotas = await _load_client_quotas(store)
     names = await store.children(paths.TOPICS)
     for name, node in zip(
         names, await store.get_many([paths.topic(name) for name in names]), strict=True
@@ -72,13 +74,38 @@ async def _load_escaped_configs(store: CoordinationStore, parent: str) -> dict[s
 
 
 async def _load_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:
+    return {
+        name: znodes.decode_config(data, f"{parent}/{name}")
+        for name, data in await _load_children(store, parent)
+    }
+
+
+async def _load_children(store: CoordinationStore, parent: str) -> list[tuple[str, bytes]]:
     names = await store.children(parent)
     nodes = await store.get_many([f"{parent}/{name}" for name in names])
-    return {
-        name: znodes.decode_config(node[0], f"{parent}/{name}")
-        for name, node in zip(names, nodes, strict=True)
-        if node is not None
-    }
+    return [(name, node[0]) for name, node in zip(names, nodes, strict=True) if node is not None]
+
+
+async def _load_client_quotas(
+    store: CoordinationStore,
+) -> dict[ClientQuotaEntity, dict[str, float]]:
+    loaded: dict[ClientQuotaEntity, dict[str, float]] = {}
+
+    async def load(parent: str, kind: str, of: dict[str, str | None]) -> list[str]:
+        children = await _load_children(store, parent)
+        for node, data in children:
+            if quotas := znodes.decode_quotas(data, f"{parent}/{node}"):
+                loaded[ClientQuotaEntity.of({**of, kind: paths.quota_name(node)})] = quotas
+        return [node for node, _ in children]
+
+    await load(paths.CLIENT_CONFIGS, CLIENT_ID, {})
+    await load(paths.IP_CONFIGS, IP, {})
+    users = await load(paths.USER_CONFIGS, USER, {})
+    clients = [paths.clients_of_user(user) for user in users]
+    for user, parent, node in zip(users, clients, await store.get_many(clients), strict=True):
+        if node is not None:
+            await load(parent, CLIENT_ID, {USER: paths.quota_name(user)})
+    return loaded
 
 
 async def _load_states(

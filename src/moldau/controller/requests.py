@@ -15,6 +15,7 @@ from moldau.config.altering.operations import Alteration, apply_incremental, app
 from moldau.config.option import AnyOption
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.quotas.entity import ClientQuotaEntity
 
 DEFAULT = -1
 """As number of partitions or replication factor: use the broker's setting."""
@@ -40,6 +41,8 @@ class CreateTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID = NO_TOPIC_ID
     num_partitions: int = -1
     replication_factor: int = -1
+    throttle_ms: int = 0
+    """For how long the client has to hold back, whatever became of the topic."""
     configs: Mapping[str, str] = {}
     """The overrides the topic was given; the caller knows the defaults around them."""
 
@@ -58,6 +61,7 @@ class DeleteTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID = NO_TOPIC_ID
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+    throttle_ms: int = 0
 
 
 class NewPartitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +76,7 @@ class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+    throttle_ms: int = 0
 
 
 class ConfigAlteration(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +98,32 @@ class ConfigAlteration(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigResult(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+
+
+class ClientQuotaAlteration(msgspec.Struct, frozen=True, kw_only=True):
+    """Other quotas for an entity; a value of None removes one. Keys are pairs as they came, so that
+    one named twice can be refused.
+    """
+
+    entity: ClientQuotaEntity
+    changes: Sequence[tuple[str, float | None]]
+
+
+class ClientQuotaResult(msgspec.Struct, frozen=True, kw_only=True):
+    entity: ClientQuotaEntity
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class Mutator(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose ``controller_mutation_rate`` pays for partitions that are created or deleted."""
+
+    user: str
+    client_id: str
+    strict: bool = True
+    """Refuse what goes over the quota with THROTTLING_QUOTA_EXCEEDED (KIP-599). Clients that do not
+    know that error get what they want, and have to hold back longer.
+    """
 
 
 class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):

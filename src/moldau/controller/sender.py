@@ -16,6 +16,7 @@ from moldau.controller.link import (
     StopReplica,
 )
 from moldau.errors import ErrorCode
+from moldau.quotas.entity import ClientQuota
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Sender:
             context.broker_configs,
             context.group_configs,
             context.client_metrics_configs,
+            [ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()],
         )
 
     async def send(
@@ -68,6 +70,7 @@ class Sender:
         broker_configs: dict[str, dict[str, str]] | None = None,
         group_configs: dict[str, dict[str, str]] | None = None,
         client_metrics_configs: dict[str, dict[str, str]] | None = None,
+        client_quotas: Sequence[ClientQuota] = (),
         to: Collection[int] | None = None,
     ) -> Delivery:
         """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
@@ -91,6 +94,7 @@ class Sender:
             broker_configs or {},
             group_configs or {},
             client_metrics_configs or {},
+            client_quotas,
         )
 
     async def _deliver(
@@ -102,6 +106,7 @@ class Sender:
         broker_configs: dict[str, dict[str, str]],
         group_configs: dict[str, dict[str, str]],
         client_metrics_configs: dict[str, dict[str, str]],
+        client_quotas: Sequence[ClientQuota],
     ) -> Delivery:
         context = self._context
         delivery = Delivery()
@@ -117,6 +122,7 @@ class Sender:
                 broker_configs,
                 group_configs,
                 client_metrics_configs,
+                client_quotas,
                 stop,
                 [state for state in states if broker in state.replicas],
                 metadata,

@@ -6,8 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from moldau.config.options.coordination import CoordinationOptions
+from moldau.config.options.quotas import QuotaOptions
 from moldau.config.options.replication import ReplicationOptions
 from moldau.config.options.topic_creation import TopicCreationOptions
+from moldau.quotas.meters import Window
+
+DEFAULT_WINDOW = Window(
+    QuotaOptions.controller_quota_window_num.default,
+    QuotaOptions.controller_quota_window_size_seconds.default * 1000,
+)
 
 
 def _accept(*_config: str | Mapping[str, str]) -> None:
@@ -25,6 +32,8 @@ class ControllerSettings:
     """What the broker's file says; settings made at run time win, see ``ActiveController``."""
     session_timeout_ms: int = CoordinationOptions.zookeeper_session_timeout_ms.default
     """How long the store may hold on to what an earlier life of the broker has registered."""
+    mutation_window: Window = DEFAULT_WINDOW
+    """``controller.quota.window.num`` and ``controller.quota.window.size.seconds``"""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept

@@ -18,6 +18,7 @@ from moldau.controller.create_topics import (
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.requests import (
     CreateTopicResult,
+    Mutator,
     NewPartitions,
     NewTopic,
     TopicResult,
@@ -38,11 +39,17 @@ class TopicAdmin:
     # Creation
 
     async def create_topics(
-        self, requests: Sequence[NewTopic], *, validate_only: bool
+        self, requests: Sequence[NewTopic], *, validate_only: bool, mutator: Mutator | None
     ) -> list[CreateTopicResult]:
         active = self._active
+        quota = active.mutation_quota(mutator)
         answers = plan_topics(
-            self._context, requests, active.settings, active.random, active.new_topic_id
+            self._context,
+            requests,
+            active.settings,
+            active.random,
+            active.new_topic_id,
+            quota.charge,
         )
         plans = [answer for answer in answers if isinstance(answer, TopicPlan)]
         failed = {} if validate_only else await self._create(plans)
@@ -51,7 +58,7 @@ class TopicAdmin:
             if isinstance(answer, TopicPlan):
                 answer = failed.get(answer.name, answer)
             results[request.name] = _create_result(request.name, answer)
-        return list(results.values())
+        return quota.stamp(list(results.values()))
 
     async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
         """Write and announce; returns what could not be written."""
@@ -110,8 +117,9 @@ class TopicAdmin:
         await active.settle(await active.sender.send(changed, topic_configs=configs))
 
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool
+        self, requests: Sequence[NewPartitions], *, validate_only: bool, mutator: Mutator | None
     ) -> list[TopicResult]:
+        quota = self._active.mutation_quota(mutator)
         named = Counter(request.topic for request in requests)
         results: dict[str, TopicResult] = {}
         for request in requests:
@@ -121,6 +129,7 @@ class TopicAdmin:
                 assignment = plan_partitions(
                     self._context, request, self._active.settings, self._active.random
                 )
+                quota.charge(len(assignment))
                 if not validate_only:
                     await self._add_partitions(self._context.topics[request.topic], assignment)
                 results[request.topic] = TopicResult(name=request.topic)
@@ -128,7 +137,7 @@ class TopicAdmin:
                 results[request.topic] = TopicResult(
                     name=request.topic, error=error.code, message=error.message
                 )
-        return list(results.values())
+        return quota.stamp(list(results.values()))
 
     async def _add_partitions(self, topic: Topic, added: dict[int, tuple[int, ...]]) -> None:
         context, active = self._context, self._active

@@ -16,7 +16,7 @@ from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
 from moldau.controller.link import RemovedTopic, StopReplica
-from moldau.controller.requests import DeleteTopicResult, TopicReference
+from moldau.controller.requests import DeleteTopicResult, Mutator, TopicReference
 from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths
@@ -33,20 +33,27 @@ class TopicDeletion:
         self._active = active
         self._context = active.context
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[DeleteTopicResult]:
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
+    ) -> list[DeleteTopicResult]:
         """Returns when the topics are gone, or marked to go when brokers return."""
         if not self._active.settings.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+        quota = self._active.mutation_quota(mutator)
         results: list[DeleteTopicResult] = []
         wanted: list[str] = []
         for reference, target in self._resolve(topics):
-            if isinstance(target, KafkaError):
+            try:
+                if isinstance(target, KafkaError):
+                    raise target
+                quota.charge(len(target.assignment))
+            except KafkaError as error:
                 results.append(
                     DeleteTopicResult(
                         name=reference.name,
                         topic_id=reference.topic_id,
-                        error=target.code,
-                        message=target.message,
+                        error=error.code,
+                        message=error.message,
                     )
                 )
             else:
@@ -54,7 +61,7 @@ class TopicDeletion:
                 results.append(DeleteTopicResult(name=target.name, topic_id=target.topic_id))
         await self._mark(wanted)
         await self.resume()
-        return results
+        return quota.stamp(results)
 
     def _resolve(
         self, references: Sequence[TopicReference]

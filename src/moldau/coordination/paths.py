@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
+
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
@@ -14,10 +16,15 @@ TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
 CLIENT_METRICS_CONFIGS = "/config/client-metrics"
+USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
+IP_CONFIGS = "/config/ips"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"
-"""Under /config/brokers: settings for every broker that has none of its own."""
+"""Under /config/brokers, /config/users, /config/clients and /config/ips: settings for each that has
+none of its own.
+"""
 
 PERSISTENT_PATHS = (
     "/consumers",
@@ -30,12 +37,12 @@ PERSISTENT_PATHS = (
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
     TOPIC_CONFIGS,
-    "/config/clients",
-    "/config/users",
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
     BROKER_CONFIGS,
     GROUP_CONFIGS,
     CLIENT_METRICS_CONFIGS,
-    "/config/ips",
+    IP_CONFIGS,
     "/cluster",
 )
 """Paths that exist in every cluster from its first start."""
@@ -80,6 +87,40 @@ def group_config(group: str) -> str:
 
 def client_metrics_config(subscription: str) -> str:
     return f"{CLIENT_METRICS_CONFIGS}/{escaped(subscription)}"
+
+
+def clients_of_user(user_node: str) -> str:
+    """Where quotas of a user's clients are; ``user_node`` is the name of the user's own node."""
+    return f"{USER_CONFIGS}/{user_node}/clients"
+
+
+def client_quotas(entity: ClientQuotaEntity) -> str:
+    entries = {kind: quota_node(name) for kind, name in entity.entries}
+    if IP in entries:
+        return f"{IP_CONFIGS}/{entries[IP]}"
+    if USER not in entries:
+        return f"{CLIENT_CONFIGS}/{entries[CLIENT_ID]}"
+    if CLIENT_ID not in entries:
+        return f"{USER_CONFIGS}/{entries[USER]}"
+    return f"{clients_of_user(entries[USER])}/{entries[CLIENT_ID]}"
+
+
+def client_quota_parents(entity: ClientQuotaEntity) -> list[str]:
+    """Returns the nodes that a user has to have before the user's clients can have quotas."""
+    entries = entity.as_dict()
+    if not entries.keys() >= {USER, CLIENT_ID}:
+        return []
+    user = quota_node(entries[USER])
+    return [f"{USER_CONFIGS}/{user}", clients_of_user(user)]
+
+
+def quota_node(name: str | None) -> str:
+    """Returns the node of a user, client or address; None is the default one."""
+    return DEFAULT_ENTITY if name is None else escaped(name)
+
+
+def quota_name(node: str) -> str | None:
+    return None if node == DEFAULT_ENTITY else unescaped(node)
 
 
 def escaped(name: str) -> str:

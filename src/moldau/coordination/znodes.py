@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from moldau.coordination.errors import StoreCorruptError
+from moldau.quotas.validation import QUOTA_KEYS
 
 T = TypeVar("T")
 
@@ -227,6 +228,21 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 def decode_config(data: bytes, path: str) -> dict[str, str]:
     return _decode(data, _ConfigJson, path).config if data else {}
+
+
+def encode_quotas(quotas: Mapping[str, float]) -> bytes:
+    return encode_config(
+        {key: str(int(value)) if value % 1 == 0 else repr(value) for key, value in quotas.items()}
+    )
+
+
+def decode_quotas(data: bytes, path: str) -> dict[str, float]:
+    """A user's node may hold other things, too: Kafka kept SCRAM credentials there."""
+    config = decode_config(data, path)
+    try:
+        return {key: float(config[key]) for key in QUOTA_KEYS if key in config}
+    except ValueError as error:
+        raise StoreCorruptError(f"node {path} cannot be read: {error}", path=path) from error
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

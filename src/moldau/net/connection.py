@@ -75,6 +75,8 @@ class Blocked(IntFlag):
     """No further request is executed."""
     BEHIND = 16
     """A request that must not be overtaken is not answered yet."""
+    MUTED = 32
+    """The peer has gone over a quota."""
 
 
 # Plain integers: the arithmetic of IntFlag costs a microsecond each time.
@@ -84,6 +86,7 @@ _FULL: Final = int(Blocked.FULL)
 _TURN: Final = int(Blocked.TURN)
 _CLOSING: Final = int(Blocked.CLOSING)
 _BEHIND: Final = int(Blocked.BEHIND)
+_MUTED: Final = int(Blocked.MUTED)
 
 _API_KEY: Final = Struct(">h")
 
@@ -135,6 +138,7 @@ class ServerConnection:
         "_handler",
         "_limits",
         "_log_limiter",
+        "_mutes",
         "_on_close",
         "_reader",
         "_transport",
@@ -165,6 +169,7 @@ class ServerConnection:
         self._waiting: deque[Pending] = deque()
         self._waiting_bytes = 0
         self._blocked = _FREE
+        self._mutes = 0
         self._executing = False
         self._answer_scheduled = False
         self._eof = False
@@ -242,6 +247,16 @@ class ServerConnection:
         """Execute no further request, answer those in flight, then close."""
         self._block(_CLOSING)
         self._close_if_done()
+
+    def mute(self) -> None:
+        """Execute no further request until ``unmute`` was called as often; answers still go."""
+        self._mutes += 1
+        self._block(_MUTED)
+
+    def unmute(self) -> None:
+        self._mutes -= 1
+        if not self._mutes:
+            self._unblock(_MUTED)
 
     def end_turn(self) -> None:
         """For a handler whose work is not cheap: others get their turn before the next request of

@@ -87,6 +87,8 @@ class Listener:
         self._acceptor: Acceptor | None = None
         # Each connection with the time at which it was last seen to have moved bytes.
         self._connections: dict[ServerConnection, float] = {}
+        # Connections of addresses that opened too many, by the timers that will close them.
+        self._throttled: dict[Timer, Incoming] = {}
         self._sweep_timer: Timer | None = None
         self._emptied = asyncio.Event()
 
@@ -120,6 +122,10 @@ class Listener:
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None
+        for throttled, incoming in self._throttled.items():
+            throttled.cancel()
+            incoming.refuse()
+        self._throttled.clear()
         if not self._connections:
             return
         self._emptied.clear()
@@ -172,6 +178,10 @@ class Listener:
 
     def _open(self, incoming: Incoming) -> None:
         host = incoming.peer_host
+        throttle_ms = self._quotas.throttle_ms(host, int(self._clock.monotonic() * 1000))
+        if throttle_ms:
+            self._refuse_later(incoming, throttle_ms)
+            return
         if not self._quotas.opened(host):
             incoming.refuse()
             self._log_limiter.warning(
@@ -196,6 +206,15 @@ class Listener:
         self._connections[connection] = self._clock.monotonic()
         if self._on_open is not None:
             self._on_open(connection)
+
+    def _refuse_later(self, incoming: Incoming, delay_ms: int) -> None:
+        """A client that is closed at once would be back at once."""
+
+        def refuse() -> None:
+            self._throttled.pop(timer).refuse()
+
+        timer = self._clock.call_later(delay_ms / 1000, refuse)
+        self._throttled[timer] = incoming
 
     def _closed(self, connection: ServerConnection) -> None:
         del self._connections[connection]

@@ -1,7 +1,9 @@
-"""How many connections are let in: ``max.connections`` and ``max.connections.per.ip``.
+"""How many connections are let in: ``max.connections`` and ``max.connections.per.ip``, and how many
+per second an address may open.
 
 One object is shared by all listeners of a broker. As in Kafka, a broker that is full leaves new
-connections waiting in the listen backlog until one closes; an address that has too many is refused.
+connections waiting in the listen backlog until one closes; an address that has too many is refused,
+one that opens them too fast is refused after a while.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from moldau.config.options.network import NetworkOptions
+from moldau.quotas.manager import ClientQuotaManager, canonical_address
+from moldau.quotas.meters import Rate
 
 
 class ConnectionQuotas:
@@ -19,8 +23,12 @@ class ConnectionQuotas:
         max_connections: int = NetworkOptions.max_connections.default,
         max_per_ip: int = NetworkOptions.max_connections_per_ip.default,
         overrides: Mapping[str, int] | None = None,
+        rates: ClientQuotaManager[Rate] | None = None,
     ) -> None:
-        """``overrides``: ``max.connections.per.ip.overrides``, address to limit."""
+        """``overrides``: ``max.connections.per.ip.overrides``, address to limit; ``rates``: the
+        ``connection_creation_rate`` of addresses (KIP-612).
+        """
+        self._rates = rates
         self._per_ip: dict[str, int] = {}
         self._waiters: list[Callable[[], object]] = []
         self.count = 0
@@ -42,6 +50,19 @@ class ConnectionQuotas:
 
     def limit_of(self, ip: str) -> int:
         return self._overrides.get(ip, self._max_per_ip)
+
+    def throttle_ms(self, ip: str, now_ms: int) -> int:
+        """Returns for how long to let a new connection of an address wait before it is closed, 0 if
+        it may come in.
+        """
+        rates = self._rates
+        if rates is None or not rates.is_active:
+            return 0
+        address = (canonical_address(ip),)
+        throttle_ms = rates.record(address, 1, now_ms)
+        if throttle_ms:
+            rates.record(address, -1, now_ms)  # it will not come in
+        return min(throttle_ms, rates.window.sample_ms)
 
     def opened(self, ip: str) -> bool:
         """Count a new connection; False, and not counted, when its address has enough already."""

@@ -34,6 +34,7 @@ INT8: Final[Metadata] = {"kafka_type": "int8"}
 INT16: Final[Metadata] = {"kafka_type": "int16"}
 INT32: Final[Metadata] = {"kafka_type": "int32"}
 INT64: Final[Metadata] = {"kafka_type": "int64"}
+FLOAT64: Final[Metadata] = {"kafka_type": "float64"}
 STRING: Final[Metadata] = {"kafka_type": "string"}
 BYTES: Final[Metadata] = {"kafka_type": "bytes"}
 UUID: Final[Metadata] = {"kafka_type": "uuid"}

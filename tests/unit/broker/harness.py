@@ -45,7 +45,12 @@ class Link:
     def __init__(self, broker: MemoryBroker) -> None:
         parts = self.parts = broker.parts
         self.link = LocalLink(
-            parts.configs, parts.replicas, parts.metadata, parts.coordinators, parts.groups
+            parts.configs,
+            parts.client_quotas,
+            parts.replicas,
+            parts.metadata,
+            parts.coordinators,
+            parts.groups,
         )
 
     async def update(self, *states: LeaderAndIsr, **fields: object) -> list[ReplicaError]:

@@ -24,6 +24,7 @@ from moldau.controller import (
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
+from moldau.quotas.entity import ClientQuotaEntity
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class Broker:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics_configs: dict[str, dict[str, str]] = {}
+        self.client_quotas: dict[ClientQuotaEntity, dict[str, float]] = {}
         self.deleted: list[tuple[str, int]] = []
         self.failing: set[tuple[str, int]] = set()
         self.reachable = True
@@ -82,6 +84,7 @@ class Broker:
         self.broker_configs |= update.broker_configs
         self.group_configs |= update.group_configs
         self.client_metrics_configs |= update.client_metrics_configs
+        self.client_quotas |= {one.entity: one.quotas for one in update.client_quotas}
         errors: list[ReplicaError] = []
         for stop in update.stop_replicas:
             key = (stop.topic, stop.partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from contextlib import suppress
 from pathlib import Path
+from struct import pack
 from uuid import UUID
 
 import pytest
@@ -18,6 +19,7 @@ from moldau.controller.kraft_image import KraftPartition, KraftTopic, MetadataIm
 from moldau.controller.requests import ProducerIdBlock
 from moldau.coordination import cluster as store_cluster
 from moldau.errors import ErrorCode, KafkaError
+from moldau.quotas.entity import ClientQuotaEntity
 
 SAMPLE = gzip.decompress(
     (Path(__file__).parent / "data" / "cluster-metadata-4.3.1.log.gz").read_bytes()
@@ -99,6 +101,39 @@ def test_an_aborted_or_unfinished_transaction_counts_for_nothing() -> None:
     assert [topic.name for topic in image.topics.values()] == ["a", "b", "d"]
 
 
+def text(value: str | None) -> bytes:
+    return b"\x00" if value is None else bytes([len(value) + 1]) + value.encode()
+
+
+def quota_record(entries: dict[str, str | None], key: str, value: float | None) -> bytes:
+    entity = b"".join(text(kind) + text(name) + b"\x00" for kind, name in entries.items())
+    remove = value is None
+    return record(
+        14,
+        bytes([len(entries) + 1]) + entity + text(key) + pack(">d?", value or 0, remove) + b"\x00",
+    )
+
+
+def test_quotas_are_set_and_removed() -> None:
+    user: dict[str, str | None] = {"user": "u"}
+    client: dict[str, str | None] = {"client-id": None, "user": "u"}
+    image = replay(
+        [
+            quota_record(client, "producer_byte_rate", 5),
+            quota_record(client, "request_percentage", 12.5),
+            quota_record(user, "consumer_byte_rate", 7),
+            quota_record(client, "producer_byte_rate", None),
+            quota_record({"ip": "::1"}, "connection_creation_rate", 1),
+            quota_record({"ip": "::1"}, "connection_creation_rate", None),
+            quota_record({"ip": "::1"}, "connection_creation_rate", None),
+        ]
+    )
+    assert image.client_quotas == {
+        ClientQuotaEntity.of(client): {"request_percentage": 12.5},
+        ClientQuotaEntity.of(user): {"consumer_byte_rate": 7},
+    }
+
+
 def test_unknown_records_are_skipped() -> None:
     assert replay([record(99, b"whatever"), topic_record("a", 1)]).topic_named("a") is not None
 
@@ -106,13 +141,13 @@ def test_unknown_records_are_skipped() -> None:
 @given(st.binary(max_size=60))
 @settings(max_examples=100, deadline=None)
 def test_a_malformed_record_never_breaks_the_reader(garbage: bytes) -> None:
-    for kind in (2, 3, 4, 5, 9, 15):
+    for kind in (2, 3, 4, 5, 9, 14, 15):
         # Whatever is not malformed by chance is read; nothing but KafkaError may come out.
         with suppress(KafkaError):
             replay([topic_record("a", 1), record(kind, garbage)])
 
 
-@pytest.mark.parametrize("kind", [2, 3, 4, 9, 15])
+@pytest.mark.parametrize("kind", [2, 3, 4, 9, 14, 15])
 def test_a_record_that_ends_early_is_reported(kind: int) -> None:
     with pytest.raises(KafkaError) as caught:
         replay([record(kind, b"\x05")])
@@ -248,6 +283,25 @@ async def test_producer_ids_seen_in_the_logs_are_not_given_out_again() -> None:
     await adopt(session, plan_adoption([found("a", 0)], 1, fresh_id, next_producer_id=4321))
     controller = await cluster.start(1)
     assert await controller.next_producer_id_block(1) == ProducerIdBlock(4321, 1000)
+
+
+async def test_quotas_are_taken_over() -> None:
+    cluster = Cluster()
+    await cluster.open()
+    session = cluster.store.session()
+    await store_cluster.prepare(session)
+    quotas: dict[ClientQuotaEntity, dict[str, float]] = {
+        ClientQuotaEntity.of({"user": "u", "client-id": "c"}): {"producer_byte_rate": 5},
+        ClientQuotaEntity.of({"user": "u", "client-id": "d"}): {"producer_byte_rate": 6},
+        ClientQuotaEntity.of({"user": "u"}): {"consumer_byte_rate": 7},
+        ClientQuotaEntity.of({"ip": None}): {"connection_creation_rate": 8},
+    }
+    image = MetadataImage(client_quotas=quotas)
+    plan = plan_adoption([], 1, fresh_id, image=image)
+    await adopt(session, plan)
+    await adopt(session, plan)
+    await cluster.start(1)
+    assert cluster.brokers[1].client_quotas == quotas
 
 
 async def test_a_large_topic_is_adopted_in_batches() -> None:

@@ -13,10 +13,13 @@ from moldau.config.types import ResourceType
 from moldau.controller import (
     AlterPartition,
     AlterPartitionResult,
+    ClientQuotaAlteration,
+    ClientQuotaResult,
     ConfigAlteration,
     ConfigResult,
     CreateTopicResult,
     DeleteTopicResult,
+    Mutator,
     NewPartitions,
     NewReplicas,
     NewTopic,
@@ -27,6 +30,7 @@ from moldau.controller import (
     TopicResult,
 )
 from moldau.errors import ErrorCode
+from moldau.quotas.entity import ClientQuotaEntity
 
 ID = UUID(int=5)
 FAILED: dict[str, Any] = {"error": ErrorCode.POLICY_VIOLATION, "message": "no"}
@@ -39,7 +43,13 @@ EXAMPLES = [
         configs={"retention.ms": "5", "segment.bytes": None},
     ),
     CreateTopicResult(
-        name="t", topic_id=ID, num_partitions=3, replication_factor=1, configs={"a": "b"}, **FAILED
+        name="t",
+        topic_id=ID,
+        num_partitions=3,
+        replication_factor=1,
+        throttle_ms=5,
+        configs={"a": "b"},
+        **FAILED,
     ),
     TopicReference("t"),
     TopicReference(topic_id=ID),
@@ -57,6 +67,12 @@ EXAMPLES = [
         replaces_all=True,
     ),
     ConfigResult(**FAILED),
+    ClientQuotaAlteration(
+        entity=ClientQuotaEntity.of({"user": "u", "client-id": None}),
+        changes=[("producer_byte_rate", 5.5), ("consumer_byte_rate", None)],
+    ),
+    ClientQuotaResult(entity=ClientQuotaEntity.of({"ip": "::1"}), **FAILED),
+    Mutator(user="u", client_id="c", strict=False),
     AlterPartition(topic="t", partition=1, leader_epoch=2, partition_epoch=3, new_isr=(1, 2)),
     AlterPartitionResult(topic="t", partition=1, error=ErrorCode.FENCED_LEADER_EPOCH, isr=(1,)),
     ProducerIdBlock(1000, 1000),

@@ -18,6 +18,9 @@ from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
 from moldau.net.quotas import ConnectionQuotas
+from moldau.quotas.entity import ClientQuotaEntity
+from moldau.quotas.manager import ClientQuotaManager, address_levels
+from moldau.quotas.meters import Rate, Window
 from moldau.testing.clock import ManualClock
 
 Start = Callable[..., Listener]
@@ -209,6 +212,43 @@ async def test_an_override_goes_before_the_limit_per_address(start: Start, clien
     for _ in range(2):
         assert await (await client(listener)).ask(b"a") == b"a"
     assert await (await client(listener)).is_closed()
+
+
+def connection_rates(**quotas: float) -> ClientQuotaManager[Rate]:
+    key = "connection_creation_rate"
+    rates = ClientQuotaManager(key, Rate, Window(11, 1000), address_levels)
+    for address, quota in quotas.items():
+        rates.update(ClientQuotaEntity.of({"ip": address}), {key: quota})
+    return rates
+
+
+async def test_an_address_that_connects_too_fast_is_refused_after_a_while(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    rates = connection_rates(**{"127.0.0.1": 0.2})
+    listener = start(quotas=ConnectionQuotas(rates=rates))
+    friends = [await client(listener) for _ in range(2)]
+    for friend in friends:
+        assert await friend.ask(b"a") == b"a"
+    throttled = await client(listener)
+    await throttled.send(frame(b"b"))
+    await never(throttled.read_frame())
+    assert listener.connections == 2
+    clock.advance(1)  # a second at most, though 5 would bring the rate down
+    assert await throttled.is_closed()
+    clock.advance(11)
+    assert await (await client(listener)).ask(b"c") == b"c"
+
+
+async def test_closing_does_not_wait_for_connections_that_came_too_fast(
+    start: Start, client: Clients
+) -> None:
+    rates = connection_rates(**{"127.0.0.1": 0.01})
+    listener = start(quotas=ConnectionQuotas(rates=rates))
+    throttled = await client(listener)
+    await until(lambda: bool(listener._throttled))
+    await listener.close()
+    assert await throttled.is_closed()
 
 
 async def test_idle_connections_are_closed_and_busy_ones_are_not(

@@ -370,6 +370,49 @@ def test_requests_that_wait_for_their_turn_survive_other_connections_traffic() -
         assert transport.answers == [b"%d-%d" % (index, number) for number in range(4)]
 
 
+def test_a_muted_connection_is_answered_and_executes_nothing_more() -> None:
+    executed: list[bytes] = []
+
+    def mute(connection: ServerConnection, request: memoryview) -> Sequence[Part]:
+        executed.append(bytes(request))
+        if bytes(request) == b"slow":
+            connection.mute()
+        return [frame(bytes(request))]
+
+    transport = connect(mute)
+    transport.receive(requests(b"a", b"slow", b"b"))
+    assert transport.answers == [b"a", b"slow"]
+    assert transport.receiver.blocked is Blocked.MUTED
+    transport.receiver.unmute()
+    assert executed == [b"a", b"slow", b"b"]
+    assert transport.answers == [b"a", b"slow", b"b"]
+    assert not transport.receiver.blocked
+
+
+def test_a_connection_muted_twice_waits_for_both() -> None:
+    def mute(connection: ServerConnection, request: memoryview) -> Sequence[Part]:
+        connection.mute()
+        return echo(connection, request)
+
+    transport = connect(mute)
+    connection = transport.receiver
+    transport.receive(requests(b"a", b"b"))
+    connection.mute()
+    connection.unmute()
+    assert transport.answers == [b"a"]
+    connection.unmute()
+    assert transport.answers == [b"a", b"b"]
+
+
+def test_the_end_of_a_muted_connection_is_not_held_up_by_its_timer() -> None:
+    transport = connect(echo)
+    transport.receiver.mute()
+    transport.receiver.finish()
+    assert transport.is_closing
+    transport.receiver.unmute()
+    assert transport.answers == []
+
+
 def test_a_peer_that_ends_without_open_requests_is_closed() -> None:
     transport = connect(echo)
     transport.receive(frame(b"a"))

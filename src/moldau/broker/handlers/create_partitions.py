@@ -21,14 +21,18 @@ from moldau.controller import NewPartitions, TopicResult
 from moldau.errors import KafkaError
 from moldau.wire.make import make
 
+STRICT_QUOTA_SINCE = 3
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 
 async def handle(request: Request[CreatePartitionsRequest]) -> CreatePartitionsResponse:
-    return _response(
-        await request.broker.controller.create_partitions(
-            [_new_partitions(topic) for topic in request.body.topics],
-            validate_only=request.body.validate_only,
-        )
+    results = await request.broker.controller.create_partitions(
+        [_new_partitions(topic) for topic in request.body.topics],
+        validate_only=request.body.validate_only,
+        mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE),
     )
+    request.throttle_ms = max((result.throttle_ms for result in results), default=0)
+    return _response(results)
 
 
 def error_answer(

@@ -23,12 +23,17 @@ from moldau.controller import CreateTopicResult, NewTopic
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
+STRICT_QUOTA_SINCE = 6
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 
 async def handle(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
     results = await request.broker.controller.create_topics(
         [_new_topic(topic) for topic in request.body.topics],
         validate_only=request.body.validate_only,
+        mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE),
     )
+    request.throttle_ms = max((result.throttle_ms for result in results), default=0)
     return make(
         CreateTopicsResponse,
         topics=tuple(

@@ -21,6 +21,8 @@ from moldau.model import NO_TOPIC_ID
 from moldau.wire.make import make
 
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
+STRICT_QUOTA_SINCE = 5
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
@@ -32,7 +34,11 @@ async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
             results.append(_failed(topic, ErrorCode.INVALID_REQUEST, message))
         else:
             topics.append(TopicReference(topic.name, topic.topic_id or NO_TOPIC_ID))
-    return _response(results + await request.broker.controller.delete_topics(topics))
+    results += await request.broker.controller.delete_topics(
+        topics, mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE)
+    )
+    request.throttle_ms = max((result.throttle_ms for result in results), default=0)
+    return _response(results)
 
 
 def error_answer(request: Request[DeleteTopicsRequest], error: KafkaError) -> DeleteTopicsResponse:

@@ -6,8 +6,9 @@ the request is parked, without polling, until enough arrives or ``max_wait_ms`` 
 from the segment file to the socket (sendfile); this module only decides which range. Limits: the
 request's, each partition's and ``fetch.max.bytes``; the first partition with data always gives at
 least one whole batch, so that a consumer never gets stuck (KIP-74). Sessions:
-``broker/fetch_sessions.py``. From version 13 on topics are named by id. Leader epochs are checked,
-and a diverging follower is told where to cut (KIP-595).
+``broker/fetch_sessions.py``. A client over its quota gets an answer without partitions, and a new
+session only with a later one. From version 13 on topics are named by id. Leader epochs are
+checked, and a diverging follower is told where to cut (KIP-595).
 Known deviations: there are no remote segments and no preferred read replica.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from moldau.broker.broker import Broker
-from moldau.broker.fetch_sessions import FetchContext, SessionPartition
+from moldau.broker.fetch_sessions import NO_SESSION, FetchContext, SessionPartition
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.errors import ErrorCode, KafkaError
@@ -49,36 +50,43 @@ class Response(NamedTuple):
     session_id: int
     topics: list[FetchedTopic]
 
+    @property
+    def size(self) -> int:
+        return 0
 
-def handle(request: Request[FetchRequest]) -> Response | Pending:
+    def told(self, _throttle_ms: int) -> Response:
+        return self
+
+
+def handle(request: Request[FetchRequest]) -> Fetch | Pending:
     broker, body = request.broker, request.body
     context = broker.fetch_sessions.open(
         body,
         uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS,
         now=broker.clock.monotonic(),
     )
-    fetch = _Fetch(broker, body, context)
-    reads, size, settled = fetch.read()
-    if settled or size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags(reads):
-        return fetch.response(reads, size)
+    fetch = Fetch(broker, body, context)
+    settled = fetch.read()
+    if settled or fetch.size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags():
+        return fetch
     pending = Pending()
 
     def attempt(final: bool) -> int | None:
         try:
-            reads, size, settled = fetch.read()
-            if final or settled or size >= body.min_bytes or fetch.lags(reads):
-                pending.complete(request.encode(fetch.response(reads, size)))
+            settled = fetch.read()
+            if final or settled or fetch.size >= body.min_bytes or fetch.lags():
+                pending.complete(request.encode(fetch))
                 return None
         except Exception as error:
             pending.complete(request.fail(error))
             return None
-        return size
+        return fetch.size
 
     parked = ParkedFetch(
         broker.clock,
         fetch.local_partitions(),
         min_bytes=body.min_bytes,
-        available=size,
+        available=fetch.size,
         max_wait_ms=body.max_wait_ms,
         attempt=attempt,
         as_follower=body.replica_id >= 0,
@@ -100,8 +108,9 @@ def error_answer(request: Request[FetchRequest], error: KafkaError) -> Response:
 
 
 def encode(
-    version: int, correlation_id: int, response: Response, throttle_ms: int
+    version: int, correlation_id: int, answer: Fetch | Response, throttle_ms: int
 ) -> Sequence[Part]:
+    response = answer.told(throttle_ms)
     return encode_fetch_response(version, correlation_id, throttle_ms, *response)
 
 
@@ -109,18 +118,23 @@ def _failed(index: int, error: KafkaError) -> FetchedPartition:
     return FetchedPartition(index, error.code, records=NO_RECORDS)
 
 
-class _Fetch:
-    """One fetch request, read as often as it takes and answered once."""
+class Fetch:
+    """One fetch request, read as often as it takes and answered once. The session takes note of
+    what was read when it is told: not if the client's quota holds it back.
+    """
 
-    __slots__ = ("_body", "_broker", "_context")
+    __slots__ = ("_body", "_broker", "_context", "_reads", "size")
 
     def __init__(self, broker: Broker, body: FetchRequest, context: FetchContext) -> None:
         self._broker = broker
         self._body = body
         self._context = context
+        self._reads: Reads
+        self.size: int
+        """Bytes of records that were read."""
 
-    def read(self) -> tuple[Reads, int, bool]:
-        """Returns what is there, its size, and whether waiting would be pointless."""
+    def read(self) -> bool:
+        """See what is there. Returns whether waiting would be pointless."""
         room = min(self._body.max_bytes, self._broker.config.fetch_max_bytes)
         reads: Reads = []
         total = unknown = 0
@@ -134,7 +148,8 @@ class _Fetch:
                 unknown += 1
             elif answer.error_code or answer.diverging_epoch is not None:
                 settled = True
-        return reads, total, settled or unknown == len(reads)
+        self._reads, self.size = reads, total
+        return settled or unknown == len(reads)
 
     def _read_partition(
         self, wanted: SessionPartition, room: int, *, first: bool
@@ -176,9 +191,9 @@ class _Fetch:
             name = topic.name
         return self._broker.partition(name, index)
 
-    def lags(self, reads: Reads) -> bool:
+    def lags(self) -> bool:
         """Returns whether what was read ends with its segment: no append can ever make it more."""
-        for wanted, answer in reads:
+        for wanted, answer in self._reads:
             if isinstance(answer.records, FileSlice):
                 offset, end = wanted.want.fetch_offset, answer.high_watermark
                 if self._body.isolation_level == READ_COMMITTED:
@@ -200,13 +215,23 @@ class _Fetch:
                 continue
         return partitions
 
-    def response(self, reads: Reads, size: int) -> Response:
-        traffic = self._broker.traffic
+    def _withheld(self) -> Response:
+        """Returns the answer to a client that has to hold back (KIP-219)."""
+        context = self._context
+        if context.is_incremental:
+            return Response(context.error, context.session_id, [])
+        self._broker.fetch_sessions.forget(context.session_id)
+        return Response(context.error, NO_SESSION, [])
+
+    def told(self, throttle_ms: int) -> Response:
+        if throttle_ms:
+            return self._withheld()
+        reads, traffic = self._reads, self._broker.traffic
         traffic.fetched_partitions += len(reads)
         if self._body.replica_id >= 0:
-            traffic.replication_bytes_out += size
+            traffic.replication_bytes_out += self.size
         else:
-            traffic.bytes_out += size
+            traffic.bytes_out += self.size
         topics: list[FetchedTopic] = []
         partitions: list[FetchedPartition] = []
         current = None

@@ -26,6 +26,7 @@ from moldau.broker.acls import NOT_REQUESTED, TOPIC_OPERATIONS
 from moldau.broker.broker import Broker
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
 from moldau.broker.request import Request
+from moldau.controller import Mutator
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
@@ -42,7 +43,7 @@ async def handle(request: Request[MetadataRequest]) -> MetadataResponse:
         # A topic that is missing may have to be created: each request tries that anew.
         missing = _missing(broker, body)
         request.is_cacheable = not missing
-        await _create(broker, body, missing)
+        await _create(broker, body, missing, request.mutator(strict=True))
         topics = [_look_up(broker, body, topic) for topic in body.topics or ()]
     return make(
         MetadataResponse,
@@ -90,7 +91,9 @@ def _missing(broker: Broker, body: MetadataRequest) -> list[str]:
     ]
 
 
-async def _create(broker: Broker, body: MetadataRequest, names: list[str]) -> None:
+async def _create(
+    broker: Broker, body: MetadataRequest, names: list[str], mutator: Mutator
+) -> None:
     """Create topics if that is allowed. What cannot be made is answered as what it is: unknown."""
     if not body.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
         return
@@ -104,7 +107,7 @@ async def _create(broker: Broker, body: MetadataRequest, names: list[str]) -> No
             ordinary.append(name)
     if ordinary:
         try:
-            await broker.controller.auto_create(ordinary)
+            await broker.controller.auto_create(ordinary, mutator=mutator)
         except KafkaError as error:
             log.warning("cannot create topics that were asked for: %s", error)
 

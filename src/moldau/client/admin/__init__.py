@@ -39,11 +39,17 @@ from moldau.config.altering.operations import AlterOperation
 from moldau.config.describing.entry import ConfigEntry, ConfigSource
 from moldau.config.types import ConfigType, ResourceType
 from moldau.model import ElectionType, OffsetAndMetadata, OffsetAndTimestamp
+from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
+from moldau.quotas.filter import ClientQuotaFilter, ClientQuotaFilterComponent, MatchType
 
 __all__ = [
     "Admin",
     "AlterOperation",
     "AsyncAdmin",
+    "ClientQuota",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
+    "ClientQuotaFilterComponent",
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
@@ -58,6 +64,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "LogDir",
+    "MatchType",
     "MemberToRemove",
     "NewTopic",
     "OffsetAndMetadata",

@@ -54,5 +54,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     list_partition_reassignments = blocking(AsyncAdmin.list_partition_reassignments)
     list_transactions = blocking(AsyncAdmin.list_transactions)
     describe_transactions = blocking(AsyncAdmin.describe_transactions)
+    describe_client_quotas = blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = blocking(AsyncAdmin.alter_client_quotas)
     describe_user_scram_credentials = blocking(AsyncAdmin.describe_user_scram_credentials)
     alter_user_scram_credentials = blocking(AsyncAdmin.alter_user_scram_credentials)

@@ -39,6 +39,8 @@ from moldau.config.describing.entry import ConfigEntry
 from moldau.config.types import ResourceType
 from moldau.machine import Machine
 from moldau.model import ElectionType, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
+from moldau.quotas.filter import ClientQuotaFilter
 
 if TYPE_CHECKING:
     from moldau.client.admin.group_types import (
@@ -351,6 +353,28 @@ class AsyncAdmin(AsyncClosing):
         from moldau.client.admin import transactions
 
         return await transactions.describe_transactions(self._caller, transactional_ids)
+
+    # -- quotas
+
+    async def describe_client_quotas(
+        self,
+        wanted: ClientQuotaFilter = ClientQuotaFilter(),  # noqa: B008 - it never changes
+    ) -> list[ClientQuota]:
+        """The quotas of users, clients and addresses that match; all of them by default."""
+        from moldau.client.admin import client_quotas
+
+        return await client_quotas.describe_client_quotas(self._caller, wanted)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> list[Outcome[ClientQuotaEntity]]:
+        """Set quotas, or remove them (None); one outcome for each entity."""
+        from moldau.client.admin import client_quotas
+
+        return await client_quotas.alter_client_quotas(self._caller, changes, validate_only)
 
     # -- users
 

@@ -8,6 +8,7 @@ from moldau.config.options.group_coordinator import GroupCoordinatorOptions
 from moldau.config.options.listeners import ListenerOptions
 from moldau.config.options.log import FlushOptions, LogOptions
 from moldau.config.options.network import FetchOptions, NetworkOptions
+from moldau.config.options.quotas import QuotaOptions
 from moldau.config.options.replication import ReplicationOptions
 from moldau.config.options.server import GeneralOptions, IdentityOptions
 from moldau.config.options.topic_creation import TopicCreationOptions
@@ -19,6 +20,7 @@ class BrokerOptions(
     ListenerOptions,
     NetworkOptions,
     FetchOptions,
+    QuotaOptions,
     TopicCreationOptions,
     LogOptions,
     FlushOptions,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeAlias
 
 from moldau.wire.data_messages import decode
-from moldau.wire.declaring import INT8, INT32, INT64, STRING, UUID, since, tagged
+from moldau.wire.declaring import BOOL, FLOAT64, INT8, INT32, INT64, STRING, UUID, since, tagged
 from moldau.wire.errors import DecodeError
 from moldau.wire.primitives import read_uvarint
 
@@ -96,6 +96,22 @@ class RemoveTopicRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntityData:
+    entity_type: str = field(metadata=STRING)
+    entity_name: str | None = field(metadata=STRING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaRecord:
+    FLEXIBLE: ClassVar = 0
+
+    entity: tuple[QuotaEntityData, ...] = ()
+    key: str = field(metadata=STRING)
+    value: float = field(metadata=FLOAT64)
+    remove: bool = field(metadata=BOOL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord:
     FLEXIBLE: ClassVar = 0
 
@@ -129,6 +145,7 @@ MetadataRecord: TypeAlias = (
     | ConfigRecord
     | PartitionChangeRecord
     | RemoveTopicRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
     | BeginTransactionRecord
     | EndTransactionRecord
@@ -141,6 +158,7 @@ _TYPES: Final[dict[int, type[MetadataRecord]]] = {
     4: ConfigRecord,
     5: PartitionChangeRecord,
     9: RemoveTopicRecord,
+    14: ClientQuotaRecord,
     15: ProducerIdsRecord,
     23: BeginTransactionRecord,
     24: EndTransactionRecord,

@@ -22,6 +22,7 @@ OURS = {
     for name, shape in vars(module).items()
     if isinstance(shape, type)
 }
+JAVA_NAMES = {"bool": "boolean"}
 KAFKAS = {name: sorted(lines) for name, lines in groupby(LINES, lambda line: line.split()[0])}
 
 
@@ -33,7 +34,7 @@ def described(place: str, version: type) -> Iterator[str]:
 
 
 def described_field(place: str, spec: FieldSpec) -> Iterator[str]:
-    kind = "struct" if spec.entity is not None else spec.kind
+    kind = "struct" if spec.entity is not None else JAVA_NAMES.get(spec.kind, spec.kind)
     # A UUID that may be missing is zero on the wire, not null.
     nullable = " nullable" if spec.nullable and (spec.is_array or spec.kind != "uuid") else ""
     yield place + f" {kind}" + nullable + ("" if spec.tag is None else f" tag {spec.tag}")

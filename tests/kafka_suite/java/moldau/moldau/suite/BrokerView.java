@@ -1,7 +1,10 @@
 package moldau.suite;
 
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
+import java.net.InetAddress;
 import java.util.AbstractMap;
 import java.util.AbstractSet;
 import java.util.ArrayList;
@@ -12,6 +15,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
+import kafka.network.ConnectionQuotas;
+import kafka.network.SocketServer;
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -23,12 +28,18 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
+import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.MetadataCache;
+import sun.reflect.ReflectionFactory;
 
 /** As much of Kafka's own broker object as can be had from outside; whatever else a test takes of it is a missing feature. */
 public final class BrokerView {
@@ -63,6 +74,7 @@ public final class BrokerView {
             case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());
             case "metadataCache": return proxy(MetadataCache.class, (self, called, arguments) -> metadata(called.getName(), arguments));
             case "groupCoordinator": return proxy(GroupCoordinator.class, (self, called, arguments) -> coordinator(called.getName(), arguments));
+            case "socketServer": return socketServer();
             case "toString": return "Moldau broker " + id;
             case "hashCode": return id;
             default: throw MissingFeature.internals("broker." + method + "()");
@@ -83,6 +95,33 @@ public final class BrokerView {
                     values.put(entry.name(), entry.value());
         }
         return new KafkaConfig(values, false);
+    }
+
+    /** Only its connection quotas, which are what the broker describes. */
+    private SocketServer socketServer() {
+        try {
+            Constructor<?> nothing = ReflectionFactory.getReflectionFactory().newConstructorForSerialization(SocketServer.class, Object.class.getDeclaredConstructor());
+            SocketServer server = (SocketServer) nothing.newInstance();
+            Field quotas = SocketServer.class.getDeclaredField("connectionQuotas");
+            quotas.setAccessible(true);
+            quotas.set(server, new ConnectionQuotas(config(), Time.SYSTEM, new Metrics()) {
+                @Override
+                public int connectionRateForIp(InetAddress ip) {
+                    return connectionRate(ip.getHostAddress()).or(() -> connectionRate(null)).orElse(Integer.MAX_VALUE);
+                }
+            });
+            return server;
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private Optional<Integer> connectionRate(String ip) {
+        ClientQuotaFilterComponent component = ip == null
+            ? ClientQuotaFilterComponent.ofDefaultEntity(ClientQuotaEntity.IP)
+            : ClientQuotaFilterComponent.ofEntity(ClientQuotaEntity.IP, ip);
+        return MoldauCluster.answer(() -> cluster.admin().describeClientQuotas(ClientQuotaFilter.containsOnly(List.of(component))).entities())
+            .values().stream().map(quotas -> quotas.get("connection_creation_rate").intValue()).findFirst();
     }
 
     private Object coordinator(String method, Object[] args) {

@@ -1,0 +1,150 @@
+"""A request that counts against the quotas of its client.
+
+What is over a quota is not refused: the answer is sent at once, says for how long the client should
+hold back, and the connection is not read for as long (KIP-219).
+
+- ``producer_byte_rate`` counts the bytes of Produce requests.
+- ``consumer_byte_rate`` counts the bytes of records in Fetch answers. An answer that would go over
+  it is sent without records, and its bytes do not count.
+- ``request_percentage`` counts the time for which requests hold the event loop: handlers, and steps
+  of those that wait. Not counted: reading and writing frames, Produce with acks=0, answers from the
+  cache, and what other threads do. 100 is the whole loop.
+- ``controller_mutation_rate`` is counted by the controller, which says how long to hold back.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from moldau.broker.request import B, Request
+from moldau.machine import Part
+from moldau.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from moldau.broker.broker import Broker
+    from moldau.broker.routes import Route
+    from moldau.net import ServerConnection
+    from moldau.wire.headers import RequestHeader
+
+
+class MeteredRequest(Request[B]):
+    __slots__ = ("_client", "_handler_s", "_is_charged", "_size")
+
+    def __init__(
+        self,
+        broker: Broker,
+        route: Route,
+        header: RequestHeader,
+        connection: ServerConnection,
+        body: B,
+        size: int,
+    ) -> None:
+        super().__init__(broker, route, header, connection, body)
+        self._client = connection.principal.name, self.client_id
+        self._size = size
+        self._handler_s = 0.0
+        self._is_charged = False
+
+    def handle(self) -> Any:
+        if self._is_consumer_fetch:
+            self._limit_fetch()
+        response = self._timed(partial(self.route.handle, self))
+        return _TimedSteps(response, self._timed) if inspect.isawaitable(response) else response
+
+    def encode(self, response: Any) -> Sequence[Part]:
+        self._charge(response)
+        return super().encode(response)
+
+    def unanswered(self) -> None:
+        """A producer with acks=0 is not told to hold back: it has to be made to."""
+        produce = self.broker.client_quotas.produce
+        self._throttle("Produce", produce.record(self._client, self._size, self._now_ms))
+
+    @property
+    def _now_ms(self) -> int:
+        return int(self.broker.clock.monotonic() * 1000)
+
+    @property
+    def _is_fetch(self) -> bool:
+        return self.route.key is ApiKey.FETCH
+
+    @property
+    def _is_consumer_fetch(self) -> bool:
+        body: Any = self.body
+        return self._is_fetch and body.replica_id < 0
+
+    def _limit_fetch(self) -> None:
+        """Read no more than could ever be sent without going over the quota."""
+        body: Any = self.body
+        most = self.broker.client_quotas.fetch.max_in_window(self._client)
+        if most is not None and most < body.max_bytes:
+            body.max_bytes = int(most)
+            body.min_bytes = min(body.min_bytes, body.max_bytes)
+
+    def _timed(self, step: Callable[[], Any]) -> Any:
+        clock = self.broker.clock
+        start = clock.monotonic()
+        try:
+            return step()
+        finally:
+            self._handler_s += clock.monotonic() - start
+
+    def _charge(self, response: Any) -> None:
+        """Count the request, and hold its client back if that is too much."""
+        if self._is_charged or (self._is_fetch and not self._is_consumer_fetch):
+            return
+        self._is_charged = True
+        quotas, client, now_ms = self.broker.client_quotas, self._client, self._now_ms
+        # A rate of seconds per second is a share of the time; bounded, or a single slow request
+        # would keep its client out for long.
+        request_ms = min(
+            quotas.request.record(client, self._handler_s * 100, now_ms),
+            quotas.request.window.sample_ms,
+        )
+        holds = {"ControllerMutation": self.throttle_ms, "Request": request_ms}
+        if self.route.key is ApiKey.PRODUCE:
+            holds["Produce"] = quotas.produce.record(client, self._size, now_ms)
+        elif self._is_fetch:
+            holds["Fetch"] = quotas.fetch.record(client, response.size, now_ms)
+            if any(holds.values()):
+                quotas.fetch.record(client, -response.size, now_ms)
+        kind = max(holds, key=lambda kind: holds[kind])
+        self._throttle(kind, holds[kind])
+
+    def _throttle(self, kind: str, throttle_ms: int) -> None:
+        self.throttle_ms = throttle_ms
+        if not throttle_ms:
+            return
+        throttled_ms = self.broker.client_quotas.throttled_ms
+        throttled_ms[kind] = throttled_ms.get(kind, 0) + throttle_ms
+        self.connection.mute()
+        self.broker.clock.call_later(throttle_ms / 1000, self.connection.unmute)
+
+
+class _TimedSteps:
+    """Awaits what a handler returned; ``timed`` is given each step that runs on the loop."""
+
+    __slots__ = ("_awaitable", "_timed")
+
+    def __init__(
+        self, awaitable: Awaitable[Any], timed: Callable[[Callable[[], Any]], Any]
+    ) -> None:
+        self._awaitable = awaitable
+        self._timed = timed
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps: Any = self._awaitable.__await__()
+        step: Callable[[], Any] = partial(steps.send, None)
+        while True:
+            try:
+                awaited = self._timed(step)
+            except StopIteration as end:
+                return end.value
+            try:
+                yield awaited
+                step = partial(steps.send, None)
+            except BaseException as error:  # thrown in: the handler is the one to deal with it
+                step = partial(steps.throw, error)

@@ -1,0 +1,39 @@
+"""Whom a quota is set for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+import msgspec
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+
+class ClientQuotaEntity(msgspec.Struct, frozen=True):
+    """A user, a client id, both, or an IP address; a name of None stands for all that have no quota
+    of their own (``<default>``).
+    """
+
+    entries: tuple[tuple[str, str | None], ...]
+    """Pairs of type and name, ordered by type: equal entities compare equal."""
+
+    @classmethod
+    def of(cls, entries: Mapping[str, str | None]) -> Self:
+        return cls(tuple(sorted(entries.items())))
+
+    def as_dict(self) -> dict[str, str | None]:
+        return dict(self.entries)
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{kind}={name or '<default>'}" for kind, name in self.entries)
+        return f"ClientQuotaEntity(entries={{{names}}})"
+
+
+class ClientQuota(msgspec.Struct, frozen=True):
+    """All that is set for an entity; nothing, if its quotas were removed."""
+
+    entity: ClientQuotaEntity
+    quotas: dict[str, float]

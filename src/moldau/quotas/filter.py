@@ -1,0 +1,84 @@
+"""Which entities a description is about, as Kafka's ``ClientQuotasImage`` decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
+
+
+class MatchType(IntEnum):
+    """How a component of a filter matches."""
+
+    EXACT = 0
+    """The entity of this name."""
+    DEFAULT = 1
+    """The default entity."""
+    SPECIFIED = 2
+    """Any entity of this type, the default one included."""
+
+
+class ClientQuotaFilterComponent(NamedTuple):
+    entity_type: str
+    match_type: int
+    match: str | None = None
+
+
+class ClientQuotaFilter(NamedTuple):
+    components: Sequence[ClientQuotaFilterComponent] = ()
+    strict: bool = False
+    """Entities with types that no component names do not match."""
+
+    def matcher(self) -> Callable[[ClientQuotaEntity], bool]:
+        """Returns the test of an entity; raises INVALID_REQUEST, or UNSUPPORTED_VERSION for a type
+        from the future, where the filter makes no sense.
+        """
+        exact: dict[str, str | None] = {}
+        of_type: set[str] = set()
+        for component in self.components:
+            kind = component.entity_type
+            _check(component)
+            if kind in exact or kind in of_type:
+                raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+            if kind not in (USER, CLIENT_ID, IP):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            if component.match_type == MatchType.SPECIFIED:
+                of_type.add(kind)
+            else:
+                exact[kind] = component.match
+        types = exact.keys() | of_type
+        if IP in types and len(types) > 1:
+            raise _invalid(
+                "Invalid entity filter component combination. IP filter component should not be "
+                "used with user or clientId filter component."
+            )
+
+        def matches(entity: ClientQuotaEntity) -> bool:
+            entries = entity.as_dict()
+            return (
+                types == entries.keys() if self.strict else types <= entries.keys()
+            ) and exact.items() <= entries.items()
+
+        return matches
+
+
+def _check(component: ClientQuotaFilterComponent) -> None:
+    if not component.entity_type:
+        raise _invalid("Invalid empty entity type.")
+    try:
+        kind = MatchType(component.match_type)
+    except ValueError:
+        raise _invalid(f"Unknown match type {component.match_type}") from None
+    if kind is MatchType.EXACT and component.match is None:
+        raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    if kind is not MatchType.EXACT and component.match is not None:
+        raise _invalid(
+            f"Request specified MATCH_TYPE_{kind.name}, but also specified a match string."
+        )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
