@@ -79,7 +79,7 @@ class MeteredRequest(Request[B]):
     def _limit_fetch(self) -> None:
         """Read no more than could ever be sent without going over the quota."""
         body: Any = self.body
-        most = self.broker.client_quotas.fetch.max_in_window(self._client)
+        most = self.broker.client_quotas.fetch.max_in_window(self._client, self._now_ms)
         if most is not None and most < body.max_bytes:
             body.max_bytes = int(most)
             body.min_bytes = min(body.min_bytes, body.max_bytes)

@@ -64,18 +64,20 @@ class Rate:
     def measure(self, now_ms: int) -> float:
         """Returns the rate, per second."""
         elapsed_ms = self._elapsed_ms(now_ms)
-        return sum(sample.value for sample in self._samples) / (elapsed_ms / 1000)
+        return self._total() / elapsed_ms * 1000
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """To bring the rate R over a time W down to the quota Q takes (R - Q) / Q * W."""
-        rate = self.measure(now_ms)
-        if rate <= quota:
-            return 0
-        return _round((rate - quota) / quota * self._elapsed_ms(now_ms))
+        elapsed_ms = self._elapsed_ms(now_ms)
+        rate = self._total() / elapsed_ms * 1000
+        return 0 if rate <= quota else _round((rate - quota) / quota * elapsed_ms)
 
     def is_idle(self, now_ms: int) -> bool:
         self._expire(now_ms)
         return not self._samples
+
+    def _total(self) -> float:
+        return sum([sample.value for sample in self._samples])
 
     def _expire(self, now_ms: int) -> None:
         """A sample that overlaps the window counts, even if it started before."""
