@@ -73,8 +73,11 @@ class MeteredRequest(Request[B]):
 
     @property
     def _is_consumer_fetch(self) -> bool:
+        if not self._is_fetch:
+            return False
         body: Any = self.body
-        return self._is_fetch and body.replica_id < 0
+        replica_id: int = body.replica_id
+        return replica_id < 0
 
     def _limit_fetch(self) -> None:
         """Read no more than could ever be sent without going over the quota."""
