@@ -33,7 +33,7 @@ def quota(target: Target) -> Iterator[str]:
     configs(target, "--alter", *entity, "--delete-config", "producer_byte_rate")
 
 
-@pytest.mark.compat("Producer throttled by its quota", "confluent-kafka")
+@pytest.mark.compat("ConfigCommand", "Kafka's tools")
 def test_a_producer_is_told_to_hold_back(target: Target, quota: str) -> None:
     assert quota == (f"Quota configs for client-id '{CLIENT}' are producer_byte_rate=10000.0")
     events: list[ThrottleEvent] = []

@@ -73,13 +73,16 @@ class MeteredRequest(Request[B]):
 
     @property
     def _is_consumer_fetch(self) -> bool:
+        if not self._is_fetch:
+            return False
         body: Any = self.body
-        return self._is_fetch and body.replica_id < 0
+        replica_id: int = body.replica_id
+        return replica_id < 0
 
     def _limit_fetch(self) -> None:
         """Read no more than could ever be sent without going over the quota."""
         body: Any = self.body
-        most = self.broker.client_quotas.fetch.max_in_window(self._client)
+        most = self.broker.client_quotas.fetch.max_in_window(self._client, self._now_ms)
         if most is not None and most < body.max_bytes:
             body.max_bytes = int(most)
             body.min_bytes = min(body.min_bytes, body.max_bytes)

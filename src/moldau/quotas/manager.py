@@ -107,14 +107,14 @@ class ClientQuotaManager(Generic[M]):
         share = self._share(client, now_ms)
         return 0 if share is None else share.meter.throttle_ms(share.quota, now_ms)
 
-    def quota(self, client: Client) -> float | None:
+    def quota(self, client: Client, now_ms: int) -> float | None:
         """Returns the quota that holds for a client."""
-        found = self._find(client)
-        return None if found is None else found[0]
+        share = self._share(client, now_ms)
+        return None if share is None else share.quota
 
-    def max_in_window(self, client: Client) -> float | None:
+    def max_in_window(self, client: Client, now_ms: int) -> float | None:
         """Returns what a client that was idle may do at once; more would always be throttled."""
-        quota = self.quota(client)
+        quota = self.quota(client, now_ms)
         if quota is None:
             return None
         return quota * (self.window.samples - 1) * self.window.sample_ms / 1000

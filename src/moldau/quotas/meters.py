@@ -7,7 +7,9 @@ Times are milliseconds of a steady clock.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+MAX_THROTTLE_MS: Final = 2**31 - 1
 
 
 class Window(NamedTuple):
@@ -64,18 +66,20 @@ class Rate:
     def measure(self, now_ms: int) -> float:
         """Returns the rate, per second."""
         elapsed_ms = self._elapsed_ms(now_ms)
-        return sum(sample.value for sample in self._samples) / (elapsed_ms / 1000)
+        return self._total() / elapsed_ms * 1000
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """To bring the rate R over a time W down to the quota Q takes (R - Q) / Q * W."""
-        rate = self.measure(now_ms)
-        if rate <= quota:
-            return 0
-        return _round((rate - quota) / quota * self._elapsed_ms(now_ms))
+        elapsed_ms = self._elapsed_ms(now_ms)
+        rate = self._total() / elapsed_ms * 1000
+        return 0 if rate <= quota else _milliseconds((rate - quota) / quota * elapsed_ms)
 
     def is_idle(self, now_ms: int) -> bool:
         self._expire(now_ms)
         return not self._samples
+
+    def _total(self) -> float:
+        return sum([sample.value for sample in self._samples])
 
     def _expire(self, now_ms: int) -> None:
         """A sample that overlaps the window counts, even if it started before."""
@@ -119,7 +123,7 @@ class TokenBucket:
         return tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        return max(_round(-self.measure(quota, now_ms) / quota * 1000), 0)
+        return max(_milliseconds(-self.measure(quota, now_ms) / quota * 1000), 0)
 
     def is_idle(self, now_ms: int) -> bool:
         quota = self._quota
@@ -129,6 +133,6 @@ class TokenBucket:
         return quota * self._window.span_ms / 1000
 
 
-def _round(value: float) -> int:
-    """As Java does: half up."""
-    return int(value + 0.5)
+def _milliseconds(value: float) -> int:
+    """Rounded as Java does, half up, and no more than an answer can say."""
+    return min(int(value + 0.5), MAX_THROTTLE_MS)

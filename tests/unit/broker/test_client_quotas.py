@@ -185,6 +185,15 @@ async def test_a_producer_that_wants_no_answer_is_held_back_as_well(
     assert broker.parts.partition(topic, 0).log.log_end_offset == 2
 
 
+async def test_a_quota_of_next_to_nothing_is_still_answered(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    await alter(client, CLIENT, producer_byte_rate=1)
+    answer = await produce(client, topic, 1_000_000)
+    assert 100_000_000 < answer.throttle_ms < 2**31
+    assert answer.topics[0][2][0].error_code == 0
+
+
 async def test_a_consumer_over_its_quota_gets_an_empty_answer_and_the_records_later(
     broker: MemoryBroker, client: WireClient, topic: str
 ) -> None:

@@ -42,11 +42,11 @@ def test_the_most_specific_quota_holds() -> None:
     quotas = manager()
     for rank, entries in reversed(list(enumerate(MOST_SPECIFIC_FIRST, 1))):
         give(quotas, entries, rank)
-        assert quotas.quota(ME) == rank
+        assert quotas.quota(ME, 0) == rank
     for rank, entries in enumerate(MOST_SPECIFIC_FIRST, 1):
-        assert quotas.quota(ME) == rank
+        assert quotas.quota(ME, 0) == rank
         give(quotas, entries, None)
-    assert quotas.quota(ME) is None
+    assert quotas.quota(ME, 0) is None
     assert not quotas.is_active
 
 
@@ -56,7 +56,7 @@ def test_other_keys_and_other_clients_do_not_count() -> None:
     quotas.update(entity, {"consumer_byte_rate": 1})
     assert not quotas.is_active
     give(quotas, {USER: "me"}, 1)
-    assert quotas.quota(("you", "my-app")) is None
+    assert quotas.quota(("you", "my-app"), 0) is None
     assert quotas.record(("you", "my-app"), 10**9, 0) == 0
 
 
@@ -93,9 +93,9 @@ def test_what_was_used_counts_when_the_quota_changes() -> None:
 
 def test_what_fits_into_the_window() -> None:
     quotas = manager()
-    assert quotas.max_in_window(ME) is None
+    assert quotas.max_in_window(ME, 0) is None
     give(quotas, {CLIENT_ID: "my-app"}, 7)
-    assert quotas.max_in_window(ME) == 70
+    assert quotas.max_in_window(ME, 0) == 70
 
 
 def test_clients_that_come_and_go_leave_nothing_behind() -> None:
@@ -120,8 +120,8 @@ def test_addresses_have_quotas_of_their_own_or_the_default() -> None:
     quotas = ClientQuotaManager("connection_creation_rate", Rate, WINDOW, address_levels)
     quotas.update(ClientQuotaEntity.of({IP: None}), {"connection_creation_rate": 5})
     quotas.update(ClientQuotaEntity.of({IP: "10.0.0.1"}), {"connection_creation_rate": 9})
-    assert quotas.quota(("10.0.0.1",)) == 9
-    assert quotas.quota(("10.0.0.2",)) == 5
+    assert quotas.quota(("10.0.0.1",), 0) == 9
+    assert quotas.quota(("10.0.0.2",), 0) == 5
 
 
 @pytest.mark.parametrize(

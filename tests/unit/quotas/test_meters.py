@@ -39,6 +39,12 @@ def test_the_first_request_counts_for_ten_seconds() -> None:
     assert rate.throttle_ms(1000, START) == 10_000
 
 
+def test_a_wait_is_no_longer_than_an_answer_can_say() -> None:
+    rate = Rate(WINDOW)
+    rate.record(10**12, 0, START)
+    assert rate.throttle_ms(1, START) == 2**31 - 1
+
+
 @pytest.mark.parametrize(
     ("after_ms", "rate"), [(0, 100), (500, 1000 / 10.5), (10_999, 1000 / 10.999)]
 )
