@@ -31,7 +31,7 @@ from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
-from moldau.groups.consumer.timers import MemberTimeout
+from moldau.groups.consumer.timers import MemberTimeout, PatternResolution
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.records import from_record, tombstone
@@ -260,8 +260,9 @@ class GroupShard:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
+        """Returns the groups of each kind, the newest first: Kafka's order is a hash table's."""
         groups = [*map(listings.listed, self._classic.list()), *self._consumer.list()]
-        return listings.filtered(groups, states, types)
+        return listings.filtered(reversed(groups), states, types)
 
     def counts(self) -> Counter[str]:
         """How many groups of each kind and committed offsets there are."""
@@ -301,7 +302,7 @@ class GroupShard:
         classic = [key for key in due if isinstance(key, ClassicDeadline)]
         if classic:
             outcome.extend(self._classic.on_time(now_ms, classic))
-        consumer = [key for key in due if isinstance(key, MemberTimeout)]
+        consumer = [key for key in due if isinstance(key, MemberTimeout | PatternResolution)]
         if consumer:
             outcome.extend(self._consumer.on_time(now_ms, consumer))
         if _EXPIRY in due:
@@ -343,9 +344,9 @@ class GroupShard:
 
     # Topics --------------------------------------------------------------------------------------
 
-    def on_topics_changed(self, names: Collection[str], _now_ms: int) -> Outcome:
+    def on_topics_changed(self, names: Collection[str], now_ms: int) -> Outcome:
         """Topics appeared, grew or went. Members of classic groups see that for themselves."""
-        return self._consumer.on_topics_changed(names)
+        return self._consumer.on_topics_changed(names, now_ms)
 
     def on_topics_removed(self, removed: Collection[tuple[str, UUID]], _now_ms: int) -> Outcome:
         """Topics are gone for good: so are the offsets committed for them."""
