@@ -6,19 +6,24 @@ its file says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_broker_name
+from moldau.broker.config_resources import check_altered_broker
 from moldau.config.altering.validation import validate_broker_update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.types import ResourceType
 from moldau.controller import ConfigAlteration, ConfigResult
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 A = TypeVar("A")
+
+_TWICE: Final = ConfigResult(
+    error=ErrorCode.INVALID_REQUEST, message="Each resource must appear at most once."
+)
 
 
 class Resource(Protocol):
@@ -34,7 +39,13 @@ async def alter_configs(
     broker: Broker, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> list[ConfigResult]:
     """Returns one result per alteration, in order."""
-    refusals = [_refuse(broker, alteration) for alteration in alterations]
+    times = Counter((each.resource_type, each.resource_name) for each in alterations)
+    refusals = [
+        _TWICE
+        if times[alteration.resource_type, alteration.resource_name] > 1
+        else _refuse(broker, alteration)
+        for alteration in alterations
+    ]
     accepted = [
         alteration
         for alteration, refusal in zip(alterations, refusals, strict=True)
@@ -50,7 +61,7 @@ def _refuse(broker: Broker, alteration: ConfigAlteration) -> ConfigResult | None
     name, config = alteration.resource_name, broker.config
     try:
         if name:
-            check_broker_name(broker.node_id, name)
+            check_altered_broker(broker.node_id, name)
         stored = config.broker_dynamic if name else config.cluster_dynamic
         settings = alteration.apply(BrokerOptions.table, stored)
         validate_broker_update(config, settings, per_broker=bool(name))

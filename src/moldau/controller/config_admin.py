@@ -48,11 +48,13 @@ class ConfigAdmin:
         elif kind == ResourceType.GROUP:
             await self._alter_group(alteration, validate_only)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} is not served")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
     async def _alter_topic(self, alteration: ConfigAlteration, validate_only: bool) -> None:
         context, active = self._context, self._active
         name = alteration.resource_name
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_name(name)
         if context.existing_topic(name) is None:
             raise KafkaError(

@@ -135,8 +135,12 @@ class GroupShard:
         version: int,
     ) -> Outcome:
         group = self._classic.get(request.group_id)
-        if group is None or request.member_epoch != 0:
+        if group is None:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
+        if request.member_epoch != 0:
+            message = f"Group {request.group_id} is not a consumer group."
+            answer = messages.error_response(ErrorCode.GROUP_ID_NOT_FOUND, message)
+            return Outcome.reply(token, answer)
         code, tombstones = self._classic.delete(request.group_id)
         if code:
             return self._upgrade(group, request, token, now_ms, client, version)

@@ -17,7 +17,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_broker_name
+from moldau.broker.config_resources import check_described_broker
 from moldau.broker.request import Request
 from moldau.config.describing.broker import describe_broker, describe_cluster_defaults
 from moldau.config.describing.entry import ConfigEntry
@@ -87,13 +87,13 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
     if kind == ResourceType.BROKER:
         if not name:
             return describe_cluster_defaults(broker.config, wanted)
-        check_broker_name(broker.node_id, name)
+        check_described_broker(broker.node_id, name)
         return describe_broker(broker.config, wanted)
     if kind == ResourceType.GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(broker.config, broker.configs.group_overrides(name), wanted)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} is not served")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
 def _config(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -101,9 +101,18 @@ async def test_a_refused_change_leaves_the_others_alone(
     client: WireClient, changed: dict[str, Any], code: ErrorCode
 ) -> None:
     await client.create_topic("t")
-    good = resource(TOPIC, "t", ("flush.messages", SET, "3"))
+    await client.create_topic("other")
+    good = resource(TOPIC, "other", ("flush.messages", SET, "3"))
     assert await alter(client, changed, good) == [code, 0]
-    assert await described(client, TOPIC, "t", "flush.messages") == "3"
+    assert await described(client, TOPIC, "other", "flush.messages") == "3"
+
+
+async def test_a_resource_that_is_named_twice_is_not_changed(client: WireClient) -> None:
+    await client.create_topic("t")
+    first = resource(TOPIC, "t", ("flush.messages", SET, "3"))
+    second = resource(TOPIC, "t", ("flush.messages", SET, "4"))
+    assert await alter(client, first, second) == [ErrorCode.INVALID_REQUEST] * 2
+    assert await described(client, TOPIC, "t", "flush.messages") not in ("3", "4")
 
 
 async def test_changes_made_at_the_same_time_do_not_lose_each_other(
