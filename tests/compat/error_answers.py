@@ -18,6 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,11 +72,13 @@ Answer = tuple[Said, ...]
 """From the outside in."""
 
 
+@cache
 def kafka_answers() -> dict[str, Answer]:
     lines = map(json.loads, KAFKA_ANSWERS.read_text().splitlines())
     return {name: _answer(said) for name, said in lines}
 
 
+@cache
 def own_answers() -> dict[str, tuple[Answer, str]]:
     """Moldau's answers that are not Kafka's, with the reason."""
     return {
