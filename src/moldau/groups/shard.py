@@ -137,12 +137,8 @@ class GroupShard:
         group = self._classic.get(request.group_id)
         if group is None:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
-        if request.member_epoch != 0:
-            message = f"Group {request.group_id} is not a consumer group."
-            answer = messages.error_response(ErrorCode.GROUP_ID_NOT_FOUND, message)
-            return Outcome.reply(token, answer)
         code, tombstones = self._classic.delete(request.group_id)
-        if code:
+        if code or request.member_epoch != 0:
             return self._upgrade(group, request, token, now_ms, client, version)
         return _instead(
             tombstones, self._consumer.heartbeat(request, token, now_ms, client, version)
@@ -157,9 +153,15 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
-        """A member under the consumer protocol joins a classic group that has members."""
+        """A member under the consumer protocol joins a classic group that has members.
+
+        Who does not join can be in no such group.
+        """
         try:
             messages.check(request, version, self._settings.group_consumer_assignors)
+            if request.member_epoch != 0:
+                message = f"Group {group.group_id} is not a consumer group."
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
             upgraded = upgrade(group, self._settings, self._topics)
         except KafkaError as error:
             return Outcome.reply(token, messages.error_response(error.code, error.message))
@@ -306,12 +308,18 @@ class GroupShard:
         classic = [key for key in due if isinstance(key, ClassicDeadline)]
         if classic:
             outcome.extend(self._classic.on_time(now_ms, classic))
-        consumer = [key for key in due if isinstance(key, MemberTimeout | PatternResolution)]
+        consumer = [key for key in due if isinstance(key, MemberTimeout)]
         if consumer:
             outcome.extend(self._consumer.on_time(now_ms, consumer))
         if _EXPIRY in due:
             self._timeouts.set(_EXPIRY, now_ms + self._settings.offsets_retention_check_interval_ms)
             outcome.records += self._expired(now_ms)
+        patterns = [key for key in due if isinstance(key, PatternResolution)]
+        # By themselves: the topics of a pattern may be more than can be written, and nothing else
+        # is to fail with them.
+        if patterns and outcome.is_empty:
+            return self._consumer.resolve_patterns(now_ms, patterns)
+        self._consumer.postpone(now_ms, patterns)
         return outcome
 
     def _expired(self, now_ms: int) -> list[Record]:

@@ -7,7 +7,7 @@ topics may have changed, neither of which is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -141,7 +141,7 @@ class ConsumerGroups:
         undo_refresh = self.after_change(group, change, now_ms)
         tell = change.assignment_changed or messages.is_full(request)
         interval_ms = self._settings.of_group(group_id).consumer_heartbeat_interval_ms
-        if group.awaits_topics(change.member):
+        if request.subscribed_topic_regex and group.awaits_topics(change.member):
             interval_ms = min(interval_ms, RESOLVING_INTERVAL_MS)
         answer = messages.response(
             member_id, change.member.epoch, interval_ms, change.member.assigned if tell else None
@@ -205,33 +205,14 @@ class ConsumerGroups:
 
     # Deadlines and topics
 
-    def on_time(self, now_ms: int, keys: Iterable[GroupTimeout]) -> Outcome:
-        """Fence the members whose deadlines have come, and match the patterns that are due.
-
-        Keys that no longer matter are ignored.
-        """
+    def on_time(self, now_ms: int, keys: Iterable[MemberTimeout]) -> Outcome:
+        """Fence the members whose deadlines have come. Keys that no longer matter are ignored."""
         due: dict[str, dict[str, MemberTimeout]] = {}
-        unresolved: list[PatternResolution] = []
         for key in keys:
             group = self._groups.get(key.group_id)
-            if group is None:
-                continue
-            if isinstance(key, PatternResolution):
-                unresolved.append(key)
-            elif (member := group.members.get(key.member_id)) and is_overdue(member, key):
+            member = None if group is None else group.members.get(key.member_id)
+            if member is not None and is_overdue(member, key):
                 due.setdefault(key.group_id, {})[key.member_id] = key
-        if not due and unresolved:
-            first, *unresolved = unresolved
-            outcome = self._resolve(self._groups[first.group_id], now_ms)
-        else:
-            outcome = self._fence(due, now_ms)
-        # One group at a time: its turn comes when these records are replayed, and its own may be
-        # many, as the topics are.
-        for key in unresolved:
-            self.timers.resolve_now(key.group_id, now_ms)
-        return outcome
-
-    def _fence(self, due: Mapping[str, Mapping[str, MemberTimeout]], now_ms: int) -> Outcome:
         outcome = Outcome()
         for group_id, members in due.items():
             outcome.extend(self.remove(self._groups[group_id], members, now_ms))
@@ -246,16 +227,25 @@ class ConsumerGroups:
             outcome.extend(Outcome(on_failure=failed))
         return outcome
 
-    def _resolve(self, group: ConsumerGroup, now_ms: int) -> Outcome:
-        if not group.has_patterns:
+    def resolve_patterns(self, now_ms: int, keys: Sequence[PatternResolution]) -> Outcome:
+        """Match the patterns of the first group that is due; the others have their turn next."""
+        first, *others = keys
+        self.postpone(now_ms, others)
+        group = self._groups.get(first.group_id)
+        if group is None or not group.has_patterns:
             return Outcome()
         self.timers.resolved(group.group_id, now_ms)
 
         def failed(_code: ErrorCode) -> list[Reply]:
-            self.timers.retry(PatternResolution(group.group_id), now_ms)
+            self.timers.retry(first, now_ms)
             return []
 
         return Outcome(self.heartbeats.resolve(group, now_ms), on_failure=failed)
+
+    def postpone(self, now_ms: int, keys: Iterable[PatternResolution]) -> None:
+        """Match these patterns in a turn of their own."""
+        for key in keys:
+            self.timers.resolve_now(key.group_id, now_ms)
 
     def on_topics_changed(self, names: Collection[str], now_ms: int) -> Outcome:
         """Topics appeared, went, or grew: the next heartbeat of a group concerned looks at them."""

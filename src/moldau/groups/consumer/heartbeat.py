@@ -20,7 +20,12 @@ from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from moldau.groups.consumer.patterns import check_pattern
 from moldau.groups.consumer.reconciliation import Reconciler, Target
-from moldau.groups.consumer.subscriptions import metadata_hash, resolve, topic_ids, with_changes
+from moldau.groups.consumer.subscriptions import (
+    changed_patterns,
+    metadata_hash,
+    topic_ids,
+    with_changes,
+)
 from moldau.groups.settings import GroupSettings
 from moldau.groups.topics import TopicView
 from moldau.outcome import Record
@@ -151,7 +156,7 @@ class Heartbeats:
 
     def resolve(self, group: ConsumerGroup, now_ms: int) -> list[Record]:
         """Match the patterns of a group against the topics there are."""
-        changes = resolve(self.topics, group, now_ms)
+        changes = changed_patterns(self.topics, group, now_ms)
         records = [
             journal.regular_expression(group.group_id, regex, resolved)
             for regex, resolved in changes.items()

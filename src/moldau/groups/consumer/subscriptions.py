@@ -37,7 +37,9 @@ def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[UUID]:
     return frozenset(topic_id for name in names if (topic_id := topics.topic_id(name)) is not None)
 
 
-def resolve(topics: TopicView, group: ConsumerGroup, now_ms: int) -> dict[str, ResolvedRegex]:
+def changed_patterns(
+    topics: TopicView, group: ConsumerGroup, now_ms: int
+) -> dict[str, ResolvedRegex]:
     """Returns the patterns whose topics are not the stored ones, with the topics of now."""
     names = tuple(topics.names())
     in_use = dict.fromkeys(m.subscribed_regex for m in group.members.values() if m.subscribed_regex)

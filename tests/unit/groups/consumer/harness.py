@@ -16,6 +16,7 @@ from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import ConsumerGroups, GroupTimeout
 from moldau.groups.consumer.group import ConsumerGroup
+from moldau.groups.consumer.timers import PatternResolution
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import FixedTopics
@@ -134,7 +135,11 @@ class Harness:
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
         while due := self.timeouts.due(self.now_ms):
-            self.run(self.groups.on_time(self.now_ms, due))
+            patterns = [key for key in due if isinstance(key, PatternResolution)]
+            members = [key for key in due if not isinstance(key, PatternResolution)]
+            self.run(self.groups.on_time(self.now_ms, members))
+            if patterns:
+                self.run(self.groups.resolve_patterns(self.now_ms, patterns))
 
     def topic(self, name: str, partitions: int | None) -> None:
         """A topic appears, grows, or (None) goes."""
