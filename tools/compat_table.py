@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.compat import error_answers  # noqa: E402
 from tests.kafka_suite import figures as suite  # noqa: E402
 
 PAGE = ROOT / "docs/compatibility.md"
@@ -54,7 +55,9 @@ FEATURES = (
     "Describe log directories",
 )
 OTHERS = {
-    "Error codes": "About 130 bad requests are answered with the error codes of Apache Kafka",
+    "Error codes": (
+        "About 700 bad requests are answered with the error codes and messages of Apache Kafka"
+    ),
     "API versions": "Every API that is served has the version range that Apache Kafka advertises",
     "Idempotent producers": "Sequence numbers are checked as Apache Kafka does",
     "A directory of Apache Kafka is served": (
@@ -119,6 +122,8 @@ def page(clients: Mapping[str, str], results: Results) -> str:
         "## Protocol and storage",
         "",
         *other_lines(results),
+        "",
+        error_answers.section(),
         "",
         suite.section(),
     ]

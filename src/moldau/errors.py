@@ -1,8 +1,9 @@
 """The error table: one row per Kafka error code.
 
 Names, codes and the retriable flag are Kafka's, and ``tests/unit/test_errors.py`` compares them
-with another list; the sentences are our own, for the person who reads them. Handlers answer with
-codes; exceptions never cross the wire.
+with another list; the sentences are our own, for the person who reads them, but for those of
+UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID, which Kafka sends and its tools print. Handlers
+answer with codes; exceptions never cross the wire.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ErrorCode(IntEnum):
         True,
         "The batch is damaged: its checksum, size or contents do not fit together.",
     )
-    UNKNOWN_TOPIC_OR_PARTITION = (3, True, "This broker knows no such topic or partition.")
+    UNKNOWN_TOPIC_OR_PARTITION = (3, True, "This server does not host this topic-partition.")
     INVALID_FETCH_SIZE = (4, False, "A fetch cannot ask for this number of bytes.")
     LEADER_NOT_AVAILABLE = (
         5,
@@ -309,7 +310,7 @@ class ErrorCode(IntEnum):
     )
     SNAPSHOT_NOT_FOUND = (98, False, "No such metadata snapshot exists.")
     POSITION_OUT_OF_RANGE = (99, False, "The snapshot has no such position.")
-    UNKNOWN_TOPIC_ID = (100, True, "This broker knows no topic with this id.")
+    UNKNOWN_TOPIC_ID = (100, True, "This server does not host this topic ID.")
     DUPLICATE_BROKER_REGISTRATION = (101, False, "Another running broker has this id.")
     BROKER_ID_NOT_REGISTERED = (102, False, "No broker with this id is registered.")
     INCONSISTENT_TOPIC_ID = (

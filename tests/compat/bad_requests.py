@@ -1,4 +1,4 @@
-"""Requests that a broker must refuse, and the error that Apache Kafka answers to each."""
+"""Requests that a broker must refuse, and a few that it must not."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ RECORDS_IN_PLAIN = 3
 
 SOON = dt.timedelta(seconds=120)
 NO_ID = uuid.UUID("6f1b0c1a-7d3c-4c55-9d0c-0a4f5c1f2e3d")
-TOPIC, BROKER = 2, 4
-SET, DELETE, APPEND = 0, 1, 2
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+PER_BROKER = "cordoned.log.dirs"
+SESSION = "consumer.session.timeout.ms"
 HOUR_MS = 3_600_000
 
 
@@ -37,10 +39,9 @@ HOUR_MS = 3_600_000
 class Case:
     name: str
     make: Callable[[], Any]
-    error: str
 
 
-def create(error: str, name: str, topic: str = "new", **fields: Any) -> Case:
+def create(name: str, topic: str = "new", *, again: bool = False, **fields: Any) -> Case:
     """CreateTopics of one topic."""
     entry = {
         "name": topic,
@@ -50,55 +51,51 @@ def create(error: str, name: str, topic: str = "new", **fields: Any) -> Case:
         "configs": [],
         **fields,
     }
+    topics = [entry, entry] if again else [entry]
     return Case(
         f"create topic: {name}",
-        lambda: request("create_topics", 7, topics=[entry], timeout=SOON, validate_only=True),
-        error,
+        lambda: request("create_topics", 7, topics=topics, timeout=SOON, validate_only=True),
     )
 
 
-def create_with(error: str, config: str, value: str | None) -> Case:
-    return create(error, f"{config}={value}", configs=[{"name": config, "value": value}])
+def create_with(config: str, value: str | None) -> Case:
+    return create(f"{config}={value}", configs=[{"name": config, "value": value}])
 
 
-def assigned(error: str, name: str, *assignments: tuple[int, list[int]], **fields: Any) -> Case:
+def assigned(name: str, *assignments: tuple[int, list[int]], **fields: Any) -> Case:
     entries = [{"partition_index": index, "broker_ids": ids} for index, ids in assignments]
     counts = {"num_partitions": -1, "replication_factor": -1, **fields}
-    return create(error, name, assignments=entries, **counts)
+    return create(name, assignments=entries, **counts)
 
 
-def delete(error: str, name: str, *topics: dict[str, Any]) -> Case:
+def delete(name: str, *topics: dict[str, Any]) -> Case:
     entries = [{"name": None, "topic_id": None, **topic} for topic in topics]
     return Case(
         f"delete topics: {name}",
         lambda: request("delete_topics", 6, topics=entries, timeout=SOON),
-        error,
     )
 
 
 def more_partitions(
-    error: str, name: str, count: int, topic: str = "plain", ids: list[list[int]] | None = None
+    name: str, count: int, topic: str = "plain", ids: list[list[int]] | None = None
 ) -> Case:
     assignments = None if ids is None else [{"broker_ids": each} for each in ids]
     entry = {"name": topic, "count": count, "assignments": assignments}
     return Case(
         f"create partitions: {name}",
         lambda: request("create_partitions", 3, topics=[entry], timeout=SOON, validate_only=True),
-        error,
     )
 
 
-def describe_config(error: str, name: str, kind: int, resource: str) -> Case:
+def describe_config(name: str, kind: int, resource: str) -> Case:
     entry = {"resource_type": kind, "resource_name": resource, "configuration_keys": None}
     return Case(
         f"describe configs: {name}",
         lambda: request("describe_configs", 4, resources=[entry]),
-        error,
     )
 
 
 def alter_config(
-    error: str,
     name: str,
     config: str,
     value: str | None,
@@ -111,11 +108,33 @@ def alter_config(
     return Case(
         f"alter configs: {name}",
         lambda: request("incremental_alter_configs", 1, resources=[entry], validate_only=True),
-        error,
     )
 
 
-def replace_config(error: str, name: str, config: str, value: str | None, **fields: Any) -> Case:
+def alter_twice(name: str, resources: int, changes: int) -> Case:
+    change = {"name": "retention.ms", "config_operation": SET, "value": "1000"}
+    entry = {"resource_type": TOPIC, "resource_name": "plain", "configs": [change] * changes}
+    return Case(
+        f"alter configs: {name}",
+        lambda: request(
+            "incremental_alter_configs", 1, resources=[entry] * resources, validate_only=True
+        ),
+    )
+
+
+def describe_cluster(name: str, endpoint_type: int) -> Case:
+    return Case(
+        f"describe cluster: {name}",
+        lambda: request(
+            "describe_cluster",
+            1,
+            include_cluster_authorized_operations=False,
+            endpoint_type=endpoint_type,
+        ),
+    )
+
+
+def replace_config(name: str, config: str, value: str | None, **fields: Any) -> Case:
     entry = {
         "resource_type": TOPIC,
         "resource_name": "plain",
@@ -125,23 +144,19 @@ def replace_config(error: str, name: str, config: str, value: str | None, **fiel
     return Case(
         f"replace configs: {name}",
         lambda: request("alter_configs", 2, resources=[entry], validate_only=True),
-        error,
     )
 
 
-def delete_records(
-    error: str, name: str, offset: int, topic: str = "plain", partition: int = 0
-) -> Case:
+def delete_records(name: str, offset: int, topic: str = "plain", partition: int = 0) -> Case:
     entry = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
     return Case(
         f"delete records: {name}",
         lambda: request("delete_records", 2, topics=[entry], timeout=SOON),
-        error,
     )
 
 
 def list_offsets(
-    error: str, name: str, timestamp: int, topic: str = "plain", partition: int = 0, epoch: int = -1
+    name: str, timestamp: int, topic: str = "plain", partition: int = 0, epoch: int = -1
 ) -> Case:
     place = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
     entry = {"name": topic, "partitions": [place]}
@@ -150,12 +165,10 @@ def list_offsets(
         lambda: request(
             "list_offsets", 10, replica_id=-1, isolation_level=0, topics=[entry], timeout=SOON
         ),
-        error,
     )
 
 
 def fetch(
-    error: str,
     name: str,
     offset: int = 0,
     topic: str = "plain",
@@ -182,12 +195,10 @@ def fetch(
             topics=[{"topic": topic, "partitions": [place]}],
             forgotten_topics_data=[],
         ),
-        error,
     )
 
 
 def produce(
-    error: str,
     name: str,
     batch: Callable[[], bytes] | Batch,
     topic: str = "plain",
@@ -207,21 +218,20 @@ def produce(
             topic_data=[{"name": topic, "partition_data": [place]}],
         )
 
-    return Case(f"produce: {name}", make, error)
+    return Case(f"produce: {name}", make)
 
 
-def epoch_end(error: str, name: str, partition: int = 0, current: int = -1) -> Case:
+def epoch_end(name: str, partition: int = 0, current: int = -1) -> Case:
     place = {"partition": partition, "current_leader_epoch": current, "leader_epoch": 0}
     return Case(
         f"offset for leader epoch: {name}",
         lambda: request(
             "offset_for_leader_epoch", 4, topics=[{"topic": "plain", "partitions": [place]}]
         ),
-        error,
     )
 
 
-def metadata(error: str, name: str, topic: str | None, topic_id: uuid.UUID | None = None) -> Case:
+def metadata(name: str, topic: str | None, topic_id: uuid.UUID | None = None) -> Case:
     return Case(
         f"metadata: {name}",
         lambda: request(
@@ -231,7 +241,6 @@ def metadata(error: str, name: str, topic: str | None, topic_id: uuid.UUID | Non
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         ),
-        error,
     )
 
 
@@ -239,184 +248,217 @@ ONE = ((b"key", b"value"),)
 TWO = ((b"a", b"1"), (b"b", b"2"))
 
 CASES = [
-    create("NONE", "good"),
-    create("INVALID_TOPIC_EXCEPTION", "no name", ""),
-    create("INVALID_TOPIC_EXCEPTION", "dot", "."),
-    create("INVALID_TOPIC_EXCEPTION", "two dots", ".."),
-    create("INVALID_TOPIC_EXCEPTION", "slash", "a/b"),
-    create("INVALID_TOPIC_EXCEPTION", "space", "a b"),
-    create("INVALID_TOPIC_EXCEPTION", "accent", "é"),
-    create("INVALID_TOPIC_EXCEPTION", "too long", "x" * 250),
-    create("NONE", "longest", "x" * 249),
-    create("INVALID_TOPIC_EXCEPTION", "collides with a dotted name", "dotted_name"),
-    create("TOPIC_ALREADY_EXISTS", "exists", "plain"),
-    create("INVALID_PARTITIONS", "no partitions", num_partitions=0),
-    create("INVALID_PARTITIONS", "negative partitions", num_partitions=-2),
-    create("NONE", "default partitions", num_partitions=-1),
-    create("INVALID_REPLICATION_FACTOR", "no replicas", replication_factor=0),
-    create("INVALID_REPLICATION_FACTOR", "negative replicas", replication_factor=-2),
-    create("INVALID_REPLICATION_FACTOR", "more replicas than brokers", replication_factor=2),
-    create_with("INVALID_CONFIG", "no.such.config", "1"),
-    create_with("INVALID_CONFIG", "retention.ms", "soon"),
-    create_with("INVALID_CONFIG", "retention.ms", "-2"),
-    create_with("INVALID_CONFIG", "retention.ms", None),
-    create_with("INVALID_CONFIG", "retention.ms", ""),
-    create_with("NONE", "retention.ms", "-1"),
-    create_with("INVALID_CONFIG", "cleanup.policy", "keep"),
-    create_with("NONE", "cleanup.policy", ""),
-    create_with("INVALID_CONFIG", "segment.bytes", "13"),
-    create_with("INVALID_CONFIG", "segment.bytes", "99999999999"),
-    create_with("INVALID_CONFIG", "min.insync.replicas", "0"),
-    create_with("INVALID_CONFIG", "compression.type", "brotli"),
-    create_with("INVALID_CONFIG", "compression.gzip.level", "0"),
-    create_with("INVALID_CONFIG", "compression.zstd.level", "99"),
-    create_with("INVALID_CONFIG", "message.timestamp.type", "Never"),
-    create_with("INVALID_CONFIG", "preallocate", "perhaps"),
-    create_with("INVALID_CONFIG", "min.cleanable.dirty.ratio", "1.5"),
-    create_with("INVALID_CONFIG", "message.format.version", "2.0"),
-    assigned("NONE", "assigned", (0, [1]), (1, [1])),
-    assigned("INVALID_REQUEST", "assigned and counted", (0, [1]), num_partitions=1),
-    assigned("INVALID_REPLICA_ASSIGNMENT", "unknown broker", (0, [99])),
-    assigned("INVALID_REPLICA_ASSIGNMENT", "no broker", (0, [])),
-    assigned("INVALID_REPLICA_ASSIGNMENT", "same broker twice", (0, [1, 1])),
-    assigned("INVALID_REPLICA_ASSIGNMENT", "gap between partitions", (0, [1]), (2, [1])),
-    assigned("INVALID_REPLICA_ASSIGNMENT", "partition twice", (0, [1]), (0, [1])),
-    delete("UNKNOWN_TOPIC_OR_PARTITION", "unknown name", {"name": "absent"}),
-    delete("UNKNOWN_TOPIC_ID", "unknown id", {"topic_id": NO_ID}),
-    delete("INVALID_REQUEST", "neither name nor id", {}),
-    delete("INVALID_REQUEST", "name and id", {"name": "plain", "topic_id": NO_ID}),
-    delete("INVALID_REQUEST", "same name twice", {"name": "plain"}, {"name": "plain"}),
-    more_partitions("NONE", "more", 2),
-    more_partitions("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", 2, "absent"),
-    more_partitions("INVALID_PARTITIONS", "fewer", 0),
-    more_partitions("INVALID_PARTITIONS", "as many", 1),
-    more_partitions("INVALID_PARTITIONS", "negative", -1),
-    more_partitions("INVALID_REPLICA_ASSIGNMENT", "unknown broker", 2, ids=[[99]]),
-    more_partitions("INVALID_REPLICA_ASSIGNMENT", "too few assignments", 3, ids=[[1]]),
-    describe_config("NONE", "topic", TOPIC, "plain"),
-    describe_config("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", TOPIC, "absent"),
-    describe_config("INVALID_TOPIC_EXCEPTION", "bad topic name", TOPIC, "a b"),
-    describe_config("INVALID_REQUEST", "unknown broker", BROKER, "99"),
-    describe_config("INVALID_REQUEST", "broker that is no number", BROKER, "one"),
-    describe_config("INVALID_REQUEST", "unknown kind of resource", 77, "plain"),
-    alter_config("NONE", "good", "retention.ms", "1000"),
-    alter_config("INVALID_CONFIG", "unknown config", "no.such.config", "1"),
-    alter_config("INVALID_CONFIG", "bad value", "retention.ms", "soon"),
-    alter_config("INVALID_CONFIG", "append to what is no list", "retention.ms", "1", APPEND),
-    alter_config("NONE", "append to a list", "cleanup.policy", "compact", APPEND),
-    alter_config("INVALID_REQUEST", "set to null", "retention.ms", None),
-    alter_config("NONE", "delete what was not set", "retention.ms", None, DELETE),
-    alter_config(
-        "UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", "retention.ms", "1", resource="absent"
-    ),
-    alter_config(
-        "INVALID_REQUEST", "unknown broker", "log.retention.ms", "1", kind=BROKER, resource="99"
-    ),
-    alter_config(
-        "INVALID_REQUEST", "read-only setting", "log.dirs", "/elsewhere", kind=BROKER, resource="1"
-    ),
-    alter_config("INVALID_REQUEST", "unknown kind of resource", "retention.ms", "1", kind=77),
-    replace_config("NONE", "good", "retention.ms", "1000"),
-    replace_config("INVALID_CONFIG", "bad value", "retention.ms", "soon"),
-    replace_config("INVALID_REQUEST", "null", "retention.ms", None),
-    replace_config(
-        "UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", "retention.ms", "1", resource_name="absent"
-    ),
-    delete_records("OFFSET_OUT_OF_RANGE", "beyond the end", 1000),
-    delete_records("OFFSET_OUT_OF_RANGE", "negative", -2),
-    delete_records("UNKNOWN_TOPIC_OR_PARTITION", "unknown partition", 0, partition=9),
-    delete_records("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", 0, topic="absent"),
-    delete_records("POLICY_VIOLATION", "compacted topic", 0, topic="compacted"),
-    list_offsets("NONE", "latest", -1),
-    list_offsets("UNKNOWN_TOPIC_OR_PARTITION", "unknown partition", -1, partition=9),
-    list_offsets("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", -1, topic="absent"),
-    list_offsets("UNKNOWN_LEADER_EPOCH", "epoch of the future", -1, epoch=99),
-    list_offsets("UNSUPPORTED_VERSION", "unknown special timestamp", -17),
-    fetch("NONE", "good"),
-    fetch("OFFSET_OUT_OF_RANGE", "beyond the end", 1000),
-    fetch("OFFSET_OUT_OF_RANGE", "negative", -5),
-    fetch("UNKNOWN_TOPIC_OR_PARTITION", "unknown partition", partition=9),
-    fetch("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", topic="absent"),
-    fetch("UNKNOWN_LEADER_EPOCH", "epoch of the future", epoch=99),
-    fetch("FETCH_SESSION_ID_NOT_FOUND", "unknown session", session=(12345, 1)),
-    produce("NONE", "good", Batch(ONE)),
-    produce("NONE", "nothing acknowledged but the leader", Batch(ONE), acks=1),
-    produce("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", Batch(ONE), topic="absent"),
-    produce("UNKNOWN_TOPIC_OR_PARTITION", "unknown partition", Batch(ONE), partition=9),
-    produce("INVALID_REQUIRED_ACKS", "two acks", Batch(ONE), acks=2),
-    produce("CORRUPT_MESSAGE", "wrong checksum", Batch(ONE, crc_change=1)),
-    produce("INVALID_RECORD", "batch cut short", lambda: Batch(ONE).encode()[:-3]),
-    produce("CORRUPT_MESSAGE", "length too small", Batch(ONE, length_change=-60)),
-    produce("INVALID_RECORD", "two batches", lambda: Batch(ONE).encode() * 2),
-    produce("INVALID_RECORD", "no batch", lambda: b""),
-    produce("INVALID_RECORD", "message format 0", lambda: old_message(0)),
-    produce("INVALID_RECORD", "message format 1", lambda: old_message(1)),
-    produce("INVALID_RECORD", "count and last offset differ", Batch(TWO, last_offset_delta=7)),
-    produce("INVALID_RECORD", "negative last offset", Batch(TWO, last_offset_delta=-1)),
-    produce("INVALID_RECORD", "no records", Batch((), last_offset_delta=0, count=0)),
-    produce("INVALID_RECORD", "control batch", Batch(ONE, attributes=CONTROL)),
+    create("good"),
+    create("no name", ""),
+    create("dot", "."),
+    create("two dots", ".."),
+    create("slash", "a/b"),
+    create("space", "a b"),
+    create("accent", "é"),
+    create("too long", "x" * 250),
+    create("longest", "x" * 249),
+    create("collides with a dotted name", "dotted_name"),
+    create("exists", "plain"),
+    create("no partitions", num_partitions=0),
+    create("negative partitions", num_partitions=-2),
+    create("far too many partitions", num_partitions=20_000),
+    create("same name twice", again=True),
+    create("the metadata topic", "__cluster_metadata"),
+    create("default partitions", num_partitions=-1),
+    create("no replicas", replication_factor=0),
+    create("negative replicas", replication_factor=-2),
+    create("more replicas than brokers", replication_factor=2),
+    create_with("no.such.config", "1"),
+    create_with("retention.ms", "-2"),
+    create_with("retention.ms", None),
+    create_with("retention.ms", "-1"),
+    create_with("cleanup.policy", "keep"),
+    create_with("cleanup.policy", ""),
+    create_with("segment.bytes", "13"),
+    create_with("segment.bytes", "99999999999"),
+    create_with("min.insync.replicas", "0"),
+    create_with("compression.type", "brotli"),
+    create_with("compression.gzip.level", "0"),
+    create_with("compression.zstd.level", "99"),
+    create_with("message.timestamp.type", "Never"),
+    create_with("min.cleanable.dirty.ratio", "1.5"),
+    create_with("message.format.version", "2.0"),
+    assigned("assigned", (0, [1]), (1, [1])),
+    assigned("assigned and counted", (0, [1]), num_partitions=1),
+    assigned("unknown broker", (0, [99])),
+    assigned("no broker", (0, [])),
+    assigned("same broker twice", (0, [1, 1])),
+    assigned("gap between partitions", (0, [1]), (2, [1])),
+    assigned("partition twice", (0, [1]), (0, [1])),
+    delete("unknown name", {"name": "absent"}),
+    delete("unknown id", {"topic_id": NO_ID}),
+    delete("neither name nor id", {}),
+    delete("name and id", {"name": "plain", "topic_id": NO_ID}),
+    delete("same name twice", {"name": "plain"}, {"name": "plain"}),
+    more_partitions("more", 2),
+    more_partitions("unknown topic", 2, "absent"),
+    more_partitions("fewer", 0),
+    more_partitions("as many", 1),
+    more_partitions("negative", -1),
+    more_partitions("unknown broker", 2, ids=[[99]]),
+    more_partitions("too few assignments", 3, ids=[[1]]),
+    more_partitions("too many assignments", 2, ids=[[1], [1]]),
+    more_partitions("same broker twice", 2, ids=[[1, 1]]),
+    more_partitions("no broker", 2, ids=[[]]),
+    more_partitions("far too many", 20_000),
+    more_partitions("bad topic name", 2, "a b"),
+    describe_config("topic", TOPIC, "plain"),
+    describe_config("unknown topic", TOPIC, "absent"),
+    describe_config("bad topic name", TOPIC, "a b"),
+    describe_config("unknown broker", BROKER, "99"),
+    describe_config("broker that is no number", BROKER, "one"),
+    describe_config("unknown kind of resource", 77, "plain"),
+    describe_config("no topic", TOPIC, ""),
+    describe_config("no group", GROUP, ""),
+    describe_config("all brokers", BROKER, ""),
+    alter_config("good", "retention.ms", "1000"),
+    alter_config("unknown config", "no.such.config", "1"),
+    alter_config("bad value", "retention.ms", "soon"),
+    alter_config("append to what is no list", "retention.ms", "1", APPEND),
+    alter_config("append to a list", "cleanup.policy", "compact", APPEND),
+    alter_config("set to null", "retention.ms", None),
+    alter_config("delete what was not set", "retention.ms", None, DELETE),
+    alter_config("unknown topic", "retention.ms", "1", resource="absent"),
+    alter_config("unknown broker", "log.retention.ms", "1", kind=BROKER, resource="99"),
+    alter_config("read-only setting", "log.dirs", "/elsewhere", kind=BROKER, resource="1"),
+    alter_config("unknown kind of resource", "retention.ms", "1", kind=77),
+    alter_config("unknown operation", "retention.ms", "1", 7),
+    alter_config("no topic", "retention.ms", "1", resource=""),
+    alter_config("bad topic name", "retention.ms", "1", resource="a b"),
+    alter_config("no name", "", "1"),
+    alter_config("lags that exclude each other", "min.compaction.lag.ms", "9223372036854775807"),
+    alter_config("remote storage", "remote.storage.enable", "true"),
+    alter_config("subtract from what is no list", "retention.ms", "1", SUBTRACT),
+    alter_config("append null", "cleanup.policy", None, APPEND),
+    alter_config("no group", "consumer.session.timeout.ms", "50000", kind=GROUP, resource=""),
+    alter_config("unknown group config", "retention.ms", "1", kind=GROUP, resource="group"),
+    alter_config("group set to null", SESSION, None, kind=GROUP, resource="group"),
+    alter_config("group append", SESSION, "1", APPEND, kind=GROUP, resource="group"),
+    alter_config("broker that is no number", "log.retention.ms", "1", kind=BROKER, resource="one"),
+    alter_config("unknown broker config", "no.such.config", "1", kind=BROKER, resource="1"),
+    alter_config("broker set to null", "log.retention.ms", None, kind=BROKER, resource="1"),
+    alter_config("broker append", "log.retention.ms", "1", APPEND, kind=BROKER, resource="1"),
+    alter_config("read-only default", "log.dirs", "/elsewhere", kind=BROKER, resource=""),
+    alter_config("per-broker default", PER_BROKER, "/elsewhere", kind=BROKER, resource=""),
+    alter_config("unknown per-broker", "broker.id", "7", kind=BROKER, resource="1"),
+    alter_twice("config twice", 1, 2),
+    alter_twice("resource twice", 2, 1),
+    replace_config("good", "retention.ms", "1000"),
+    replace_config("unknown config", "no.such.config", "1"),
+    replace_config("no topic", "retention.ms", "1", resource_name=""),
+    replace_config("unknown kind of resource", "retention.ms", "1", resource_type=77),
+    replace_config("unknown broker", "log.retention.ms", "1", resource_type=4, resource_name="99"),
+    replace_config("read-only setting", "log.dirs", "/", resource_type=4, resource_name="1"),
+    replace_config("bad value", "retention.ms", "soon"),
+    replace_config("null", "retention.ms", None),
+    replace_config("unknown topic", "retention.ms", "1", resource_name="absent"),
+    delete_records("beyond the end", 1000),
+    delete_records("negative", -2),
+    delete_records("unknown partition", 0, partition=9),
+    delete_records("unknown topic", 0, topic="absent"),
+    delete_records("compacted topic", 0, topic="compacted"),
+    list_offsets("latest", -1),
+    list_offsets("unknown partition", -1, partition=9),
+    list_offsets("unknown topic", -1, topic="absent"),
+    list_offsets("epoch of the future", -1, epoch=99),
+    list_offsets("unknown special timestamp", -17),
+    fetch("good"),
+    fetch("beyond the end", 1000),
+    fetch("negative", -5),
+    fetch("unknown partition", partition=9),
+    fetch("unknown topic", topic="absent"),
+    fetch("epoch of the future", epoch=99),
+    fetch("unknown session", session=(12345, 1)),
+    produce("good", Batch(ONE)),
+    produce("nothing acknowledged but the leader", Batch(ONE), acks=1),
+    produce("unknown topic", Batch(ONE), topic="absent"),
+    produce("unknown partition", Batch(ONE), partition=9),
+    produce("two acks", Batch(ONE), acks=2),
+    produce("wrong checksum", Batch(ONE, crc_change=1)),
+    produce("batch cut short", lambda: Batch(ONE).encode()[:-3]),
+    produce("length too small", Batch(ONE, length_change=-60)),
+    produce("two batches", lambda: Batch(ONE).encode() * 2),
+    produce("no batch", lambda: b""),
+    produce("message format 0", lambda: old_message(0)),
+    produce("message format 1", lambda: old_message(1)),
+    produce("count and last offset differ", Batch(TWO, last_offset_delta=7)),
+    produce("negative last offset", Batch(TWO, last_offset_delta=-1)),
+    produce("no records", Batch((), last_offset_delta=0, count=0)),
+    produce("control batch", Batch(ONE, attributes=CONTROL)),
+    produce("too large", Batch(((None, incompressible(600)),)), "small-batches"),
+    produce("no key in a compacted topic", Batch(((None, b"v"),)), "compacted"),
     produce(
-        "MESSAGE_TOO_LARGE", "too large", Batch(((None, incompressible(600)),)), "small-batches"
-    ),
-    produce("INVALID_RECORD", "no key in a compacted topic", Batch(((None, b"v"),)), "compacted"),
-    produce(
-        "INVALID_RECORD",
         "no key in a compressed batch of a compacted topic",
         Batch(((b"k", b"v"), (None, b"v")), attributes=GZIP),
         "compacted",
     ),
     produce(
-        "INVALID_TIMESTAMP",
         "too old",
         lambda: Batch(ONE, timestamp_ms=int(time.time() * 1000) - 2 * HOUR_MS).encode(),
         "recent-only",
     ),
     produce(
-        "INVALID_TIMESTAMP",
         "too far ahead",
         lambda: Batch(ONE, timestamp_ms=int(time.time() * 1000) + 2 * HOUR_MS).encode(),
         "recent-only",
     ),
+    produce("zstd before version 7", Batch(ONE, attributes=4), version=6),
     produce(
-        "UNSUPPORTED_COMPRESSION_TYPE", "zstd before version 7", Batch(ONE, attributes=4), version=6
-    ),
-    produce(
-        "NONE",
         "new producer that does not start at 0",
         Batch(ONE, producer_id=777_001, producer_epoch=1, base_sequence=5),
     ),
     produce(
-        "INVALID_RECORD",
         "producer without sequence",
         Batch(ONE, producer_id=777_002, producer_epoch=0, base_sequence=-1),
     ),
     produce(
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         "transactional batch without a transaction",
         Batch(
             ONE, attributes=TRANSACTIONAL, producer_id=777_003, producer_epoch=0, base_sequence=0
         ),
     ),
-    epoch_end("NONE", "good"),
-    epoch_end("UNKNOWN_TOPIC_OR_PARTITION", "unknown partition", partition=9),
-    epoch_end("UNKNOWN_LEADER_EPOCH", "epoch of the future", current=99),
-    metadata("NONE", "good", "plain"),
-    metadata("UNKNOWN_TOPIC_OR_PARTITION", "unknown topic", "absent"),
-    metadata("INVALID_TOPIC_EXCEPTION", "bad name", "a b"),
-    metadata("UNKNOWN_TOPIC_ID", "unknown id", None, NO_ID),
+    epoch_end("good"),
+    epoch_end("unknown partition", partition=9),
+    epoch_end("epoch of the future", current=99),
+    metadata("good", "plain"),
+    metadata("unknown topic", "absent"),
+    metadata("bad name", "a b"),
+    metadata("unknown id", None, NO_ID),
+    describe_cluster("controllers", 2),
+    describe_cluster("unknown kind of endpoint", 3),
+    Case(
+        "describe producers: unknown topic",
+        lambda: request(
+            "describe_producers", 0, topics=[{"name": "absent", "partition_indexes": [0]}]
+        ),
+    ),
+    Case(
+        "alter replica log dirs: unknown directory and partition",
+        lambda: request(
+            "alter_replica_log_dirs",
+            2,
+            dirs=[
+                {"path": "/nowhere", "topics": [{"name": "plain", "partitions": [0]}]},
+                {"path": "/nowhere else", "topics": [{"name": "absent", "partitions": [0]}]},
+            ],
+        ),
+    ),
     Case(
         "describe producers: unknown partition",
         lambda: request(
             "describe_producers", 0, topics=[{"name": "plain", "partition_indexes": [9]}]
         ),
-        "UNKNOWN_TOPIC_OR_PARTITION",
     ),
     Case(
         "describe topic partitions: unknown topic",
         lambda: request(
             "describe_topic_partitions", 0, topics=[{"name": "absent"}], response_partition_limit=10
         ),
-        "UNKNOWN_TOPIC_OR_PARTITION",
     ),
     Case(
         "fetch by id: unknown id",
@@ -440,7 +482,6 @@ CASES = [
             ],
             forgotten_topics_data=[],
         ),
-        "UNKNOWN_TOPIC_ID",
     ),
     Case(
         "produce by id: unknown id",
@@ -457,6 +498,5 @@ CASES = [
                 }
             ],
         ),
-        "UNKNOWN_TOPIC_ID",
     ),
 ]

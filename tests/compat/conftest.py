@@ -33,7 +33,7 @@ class ClientPool:
             client.close()
 
 
-def _new_target(config: pytest.Config, directory: Path, settings: dict[str, str]) -> Target:
+def make_target(config: pytest.Config, directory: Path, settings: dict[str, str]) -> Target:
     if config.getoption("--target") == "kafka":
         return ApacheKafka(directory, settings)
     return Moldau(directory, settings)
@@ -44,7 +44,7 @@ def target(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """The broker that the clients of the whole session talk to."""
-    broker = _new_target(request.config, tmp_path_factory.mktemp("target"), GROUP_SETTINGS)
+    broker = make_target(request.config, tmp_path_factory.mktemp("target"), GROUP_SETTINGS)
     broker.start()
     yield broker
     broker.stop()
@@ -58,7 +58,7 @@ def new_target(
     started: list[Target] = []
 
     def start(settings: dict[str, str]) -> Target:
-        broker = _new_target(request.config, tmp_path / f"broker-{len(started)}", settings)
+        broker = make_target(request.config, tmp_path / f"broker-{len(started)}", settings)
         started.append(broker)
         broker.start()
         return broker

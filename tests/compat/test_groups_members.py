@@ -11,6 +11,7 @@ from tests.support.members.kinds import (
     CONFLUENT_CONSUMER,
     CONFLUENT_COOPERATIVE,
     CONFLUENT_EAGER,
+    CONFLUENT_PATTERN,
     CONSUMER_PROTOCOL,
     GROUP_SETTINGS,
     MEMBER_KINDS,
@@ -62,6 +63,20 @@ def test_members_share_the_partitions_and_consume_everything_once(
     assert set(third.records) == fresh
     third.leave()
     team.check_all_seen_once()
+    team.check_ownership()
+
+
+def test_a_coordinator_follows_the_patterns_of_its_members(team: Team) -> None:
+    team.write(10)
+    first = team.join(CONFLUENT_PATTERN)
+    team.wait_until_shared(first)
+    second = team.join(CONFLUENT_CONSUMER)
+    team.wait_until_shared(first, second)
+    team.write(10)
+    team.wait_until_all_is_seen()
+    second.leave()
+    team.wait_until_shared(first)
+    first.leave()
     team.check_ownership()
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_altered_loggers, check_broker_name
+from moldau.broker.config_resources import check_altered_broker, check_altered_loggers
 from moldau.broker.loggers import alter_loggers
 from moldau.config.altering.validation import validate_broker_update
 from moldau.config.options.broker import BrokerOptions
@@ -22,7 +22,7 @@ from moldau.wire.make import make
 
 A = TypeVar("A")
 
-_REPEATED = ConfigResult(
+_REPEATED: Final = ConfigResult(
     error=ErrorCode.INVALID_REQUEST, message="Each resource must appear at most once."
 )
 
@@ -80,7 +80,7 @@ def _decide_here(
 def _check_broker_settings(broker: Broker, alteration: ConfigAlteration) -> None:
     name, config = alteration.resource_name, broker.config
     if name:
-        check_broker_name(broker.node_id, name)
+        check_altered_broker(broker.node_id, name)
     stored = config.broker_dynamic if name else config.cluster_dynamic
     settings = alteration.apply(BrokerOptions.table, stored)
     validate_broker_update(config, settings, per_broker=bool(name))

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 from moldau.config.types import ConfigType, format_value
-from moldau.config.validators import Between, Validator
+from moldau.config.validators import Between, EachOf, Validator
 from moldau.errors import ErrorCode, KafkaError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -53,8 +53,7 @@ class ConfigError(KafkaError):
 
 def invalid_value(name: str, value: object, reason: str) -> ConfigError:
     """Kafka's sentence about a value that is not allowed, with what is allowed instead."""
-    # Quotes only where the text would be hard to see without them.
-    shown = value if isinstance(value, str) and value.strip() == value != "" else repr(value)
+    shown = value if isinstance(value, str) else repr(value)
     return ConfigError(f"Invalid value {shown} for configuration {name}: {reason}")
 
 
@@ -146,9 +145,13 @@ class Option(Generic[T_co]):
             value: T_co = self.convert(text.strip())
         except ValueError as error:
             raise self.refusal(text, str(error)) from None
-        reason = None if self.allowed is None else self.allowed.reason(value)
-        if reason is not None:
-            raise self.refusal(text, reason)
+        if self.allowed is not None:
+            # What is refused of a list of words is one of them.
+            values: Any = value if isinstance(self.allowed, EachOf) else (value,)
+            for checked in values:
+                reason = self.allowed.reason(checked)
+                if reason is not None:
+                    raise self.refusal(format_value(checked), reason)
         return value
 
     def read(self, value: object) -> T_co:

@@ -46,29 +46,29 @@ def parse_boolean(text: str) -> bool:
         return True
     if word == "false":
         return False
-    raise ValueError("must be true or false")
+    raise ValueError("Expected value to be either true or false")
 
 
-def _whole_number(text: str, low: int, high: int) -> int:
+def _whole_number(text: str, kind: ConfigType, low: int, high: int) -> int:
     # Python's int() also takes "1_000" and non-ASCII digits, which Kafka refuses.
     digits = text[1:] if text[:1] in ("-", "+") else text
     if digits.isascii() and digits.isdigit():
         number = int(text)
         if low <= number <= high:
             return number
-    raise ValueError(f"must be a whole number from {low} to {high}")
+    raise ValueError(f"Not a number of type {kind.name}")
 
 
 def parse_short(text: str) -> int:
-    return _whole_number(text, -(2**15), 2**15 - 1)
+    return _whole_number(text, ConfigType.SHORT, -(2**15), 2**15 - 1)
 
 
 def parse_int(text: str) -> int:
-    return _whole_number(text, MIN_INT, MAX_INT)
+    return _whole_number(text, ConfigType.INT, MIN_INT, MAX_INT)
 
 
 def parse_long(text: str) -> int:
-    return _whole_number(text, MIN_LONG, MAX_LONG)
+    return _whole_number(text, ConfigType.LONG, MIN_LONG, MAX_LONG)
 
 
 def parse_double(text: str) -> float:
@@ -78,7 +78,7 @@ def parse_double(text: str) -> float:
         number = None
     # Kafka lets NaN through every range check; no setting can mean anything by it.
     if number is None or number - number != 0:
-        raise ValueError("must be a number")
+        raise ValueError("Not a number of type DOUBLE")
     return number
 
 

@@ -1,7 +1,7 @@
 """What values an option allows, beyond their type.
 
 A validator says the same thing twice: to a person who reads the documentation (``text``) and to one
-whose value was refused (``reason``), so the two cannot drift apart.
+whose value was refused (``reason``, in Kafka's words), so the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -49,8 +49,13 @@ class Between:
         if self.also is not None and value == self.also:
             return None
         too_low = self.low is not None and not value >= self.low
-        too_high = self.high is not None and not value <= self.high
-        return f"must be {self.text}" if too_low or too_high else None
+        if not too_low and (self.high is None or value <= self.high):
+            return None
+        if self.also is not None:
+            return f"Value must be between {self.low} and {self.high} or equal to {self.also}"
+        if too_low:
+            return f"Value must be at least {self.low}"
+        return f"Value must be no more than {self.high}"
 
 
 class OneOf:
@@ -64,32 +69,28 @@ class OneOf:
 
     @property
     def text(self) -> str:
+        return self._listed
+
+    @property
+    def _listed(self) -> str:
         return ", ".join(word or "empty" for word in self.words)
 
     def reason(self, value: str) -> str | None:
         known = value in self.words
         if not known and self.any_case:
             known = value.lower() in (word.lower() for word in self.words)
-        return None if known else f"must be one of: {self.text}"
+        case = " (case insensitive)" if self.any_case else ""
+        return None if known else f"String must be one of{case}: {self._listed}"
 
 
-class SomeOf:
-    """A list whose items all come from a few words; the list may be empty."""
+class EachOf(OneOf):
+    """A list, perhaps an empty one, whose items are all one of a few words."""
 
-    __slots__ = ("words",)
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
+    __slots__ = ()
 
     @property
     def text(self) -> str:
-        return f"any of: {', '.join(self.words)}"
-
-    def reason(self, value: Sequence[str]) -> str | None:
-        for item in value:
-            if item not in self.words:
-                return f"'{item}' is not one of: {', '.join(self.words)}"
-        return None
+        return f"any of: {self._listed}"
 
 
 class ThrottledReplicas:

@@ -40,7 +40,8 @@ def assign_replicas(
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered.",
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
         )
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     # A cluster where only some brokers name their rack is placed as if none did.

@@ -31,7 +31,7 @@ from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
-from moldau.groups.consumer.timers import MemberTimeout
+from moldau.groups.consumer.timers import MemberTimeout, PatternResolution
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.records import from_record, tombstone
@@ -135,10 +135,10 @@ class GroupShard:
         version: int,
     ) -> Outcome:
         group = self._classic.get(request.group_id)
-        if group is None or request.member_epoch != 0:
+        if group is None:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
         code, tombstones = self._classic.delete(request.group_id)
-        if code:
+        if code or request.member_epoch != 0:
             return self._upgrade(group, request, token, now_ms, client, version)
         return _instead(
             tombstones, self._consumer.heartbeat(request, token, now_ms, client, version)
@@ -153,9 +153,15 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
-        """A member under the consumer protocol joins a classic group that has members."""
+        """A member under the consumer protocol joins a classic group that has members.
+
+        Who does not join can be in no such group.
+        """
         try:
             messages.check(request, version, self._settings.group_consumer_assignors)
+            if request.member_epoch != 0:
+                message = f"Group {group.group_id} is not a consumer group."
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
             upgraded = upgrade(group, self._settings, self._topics)
         except KafkaError as error:
             return Outcome.reply(token, messages.error_response(error.code, error.message))
@@ -260,8 +266,9 @@ class GroupShard:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
+        """Returns the groups of each kind, the newest first: Kafka's order is a hash table's."""
         groups = [*map(listings.listed, self._classic.list()), *self._consumer.list()]
-        return listings.filtered(groups, states, types)
+        return listings.filtered(reversed(groups), states, types)
 
     def counts(self) -> Counter[str]:
         """How many groups of each kind and committed offsets there are."""
@@ -307,6 +314,12 @@ class GroupShard:
         if _EXPIRY in due:
             self._timeouts.set(_EXPIRY, now_ms + self._settings.offsets_retention_check_interval_ms)
             outcome.records += self._expired(now_ms)
+        patterns = [key for key in due if isinstance(key, PatternResolution)]
+        # By themselves: the topics of a pattern may be more than can be written, and nothing else
+        # is to fail with them.
+        if patterns and outcome.is_empty:
+            return self._consumer.resolve_patterns(now_ms, patterns)
+        self._consumer.postpone(now_ms, patterns)
         return outcome
 
     def _expired(self, now_ms: int) -> list[Record]:
@@ -343,9 +356,9 @@ class GroupShard:
 
     # Topics --------------------------------------------------------------------------------------
 
-    def on_topics_changed(self, names: Collection[str], _now_ms: int) -> Outcome:
+    def on_topics_changed(self, names: Collection[str], now_ms: int) -> Outcome:
         """Topics appeared, grew or went. Members of classic groups see that for themselves."""
-        return self._consumer.on_topics_changed(names)
+        return self._consumer.on_topics_changed(names, now_ms)
 
     def on_topics_removed(self, removed: Collection[tuple[str, UUID]], _now_ms: int) -> Outcome:
         """Topics are gone for good: so are the offsets committed for them."""

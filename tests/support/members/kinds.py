@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -79,6 +80,11 @@ def _confluent(**extra: object) -> Callable[[Place], list[str]]:
         return _script("confluent", settings, place)
 
     return command
+
+
+def _by_pattern(command: Callable[[Place], list[str]]) -> Callable[[Place], list[str]]:
+    """Subscribes by a pattern, which librdkafka leaves to the coordinator."""
+    return lambda place: command(replace(place, topic=f"^{re.escape(place.topic)}$"))
 
 
 def _moldau(**extra: object) -> Callable[[Place], list[str]]:
@@ -177,6 +183,9 @@ CONFLUENT_COOPERATIVE = MemberKind(
 )
 CONFLUENT_CONSUMER = MemberKind(
     "confluent-kafka", CONSUMER_PROTOCOL, _confluent(group_protocol="consumer")
+)
+CONFLUENT_PATTERN = MemberKind(
+    "confluent-kafka", CONSUMER_PROTOCOL, _by_pattern(_confluent(group_protocol="consumer"))
 )
 JAVA_EAGER = MemberKind("Java client", EAGER, _java("classic", "RangeAssignor"))
 JAVA_COOPERATIVE = MemberKind(

@@ -19,8 +19,8 @@ from moldau.config.declare import (
     string,
 )
 from moldau.config.option import REQUIRED, AnyOption, ConfigError, Options
-from moldau.config.types import MAX_INT, MAX_LONG, MIN_INT, MIN_LONG, ConfigType
-from moldau.config.validators import OffsetReset, OneOf, SomeOf
+from moldau.config.types import MAX_LONG, MIN_LONG, ConfigType
+from moldau.config.validators import EachOf, OffsetReset, OneOf
 
 
 class Some(Options):
@@ -32,7 +32,7 @@ class Some(Options):
     some_double = double(0.5, "doc", at_least=0, at_most=1)
     some_boolean = boolean(False, "doc")
     some_list = names((), "doc")
-    some_few = names((), "doc", allowed=SomeOf("a", "b"))
+    some_few = names((), "doc", allowed=EachOf("a", "b"))
     some_word = string("a", "doc", allowed=OneOf("Alpha", "Beta", any_case=True))
     some_lower_word = string("a", "doc", convert=str.lower, allowed=OneOf("alpha", ""))
     some_reset = string("a", "doc", allowed=OffsetReset("earliest"))
@@ -74,7 +74,7 @@ def test_an_option_that_follows_another_has_all_but_its_name_from_it() -> None:
         "own.int", ConfigType.INT, 5, "doc",
     )  # fmt: skip
     assert [(synonym.option, synonym.factor) for synonym in option.synonyms] == [(INT, 1)]
-    with pytest.raises(ConfigError, match=r"own\.int: must be 1 to 9"):
+    with pytest.raises(ConfigError, match=r"own\.int: Value must be no more than 9"):
         option.parse("10")
 
 
@@ -101,8 +101,8 @@ def test_programs_may_give_text_or_the_types_own_values(
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        (INT, 1.5, "1.5 for configuration some.int: must be a whole number"),
-        (INT, 10, "10 for configuration some.int: must be 1 to 9"),
+        (INT, 1.5, "1.5 for configuration some.int: Not a number of type INT"),
+        (INT, 10, "10 for configuration some.int: Value must be no more than 9"),
         (INT, None, "None for configuration some.int: must be of type int, not NoneType"),
         (INT, [1], "[1] for configuration some.int: must be of type int, not list"),
         (LIST, [1], "[1] for configuration some.list: must be a list of strings"),
@@ -149,25 +149,24 @@ def test_values_parse_as_kafka_parses_them(option: AnyOption, text: str, value: 
 @pytest.mark.parametrize(
     ("option", "text", "reason"),
     [
-        (INT, "0", "must be 1 to 9"),
-        (INT, "10", "must be 1 to 9"),
-        (INT, "2147483648", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (INT, "1_0", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (INT, "٣", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (INT, "-", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (INT, "0x7", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (INT, "7.0", f"must be a whole number from {MIN_INT} to {MAX_INT}"),
-        (LONG, "9223372036854775808", f"must be a whole number from {MIN_LONG} to {MAX_LONG}"),
-        (SHORT, "32768", "must be a whole number from -32768 to 32767"),
-        (DOUBLE, "1.5", "must be 0 to 1"),
-        (DOUBLE, "half", "must be a number"),
-        (DOUBLE, "NaN", "must be a number"),
-        (DOUBLE, "1_0", "must be a number"),
-        (BOOLEAN, "yes", "must be true or false"),
+        (INT, "0", "Value must be at least 1"),
+        (INT, "10", "Value must be no more than 9"),
+        (INT, "2147483648", "Not a number of type INT"),
+        (INT, "1_0", "Not a number of type INT"),
+        (INT, "٣", "Not a number of type INT"),
+        (INT, "-", "Not a number of type INT"),
+        (INT, "0x7", "Not a number of type INT"),
+        (INT, "7.0", "Not a number of type INT"),
+        (LONG, "9223372036854775808", "Not a number of type LONG"),
+        (SHORT, "32768", "Not a number of type SHORT"),
+        (DOUBLE, "1.5", "Value must be no more than 1"),
+        (DOUBLE, "half", "Not a number of type DOUBLE"),
+        (DOUBLE, "NaN", "Not a number of type DOUBLE"),
+        (DOUBLE, "1_0", "Not a number of type DOUBLE"),
+        (BOOLEAN, "yes", "Expected value to be either true or false"),
         (LIST, "a,,b", "must not have empty items between its commas"),
-        (WORD, "gamma", "must be one of: Alpha, Beta"),
-        (Some.some_lower_word, "beta", "must be one of: alpha, empty"),
-        (Some.some_few, "a,c", "'c' is not one of: a, b"),
+        (WORD, "gamma", "String must be one of (case insensitive): Alpha, Beta"),
+        (Some.some_lower_word, "beta", "String must be one of: alpha, empty"),
         (
             Some.some_reset,
             "by_duration:1h",
@@ -184,10 +183,9 @@ def test_a_refusal_names_key_value_and_what_is_allowed(
     assert str(caught.value) == f"Invalid value {text} for configuration {option.name}: {reason}"
 
 
-@pytest.mark.parametrize("text", ["", "  ", " x"])
-def test_a_refusal_has_quotes_where_the_text_could_not_be_seen(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"Invalid value '{text}' for configuration some.int"):
-        INT.parse(text)
+def test_the_refusal_of_a_list_names_the_item() -> None:
+    with pytest.raises(ConfigError, match=r"Invalid value c .*: String must be one of: a, b$"):
+        Some.some_few.parse("a,c")
 
 
 def test_a_refusal_does_not_show_a_secret() -> None:

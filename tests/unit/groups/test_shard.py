@@ -20,7 +20,12 @@ from moldau.outcome import Outcome, Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
 from moldau.wire.primitives import error_from
-from moldau.wire.stored.group_records import GroupMetadataKey, OffsetCommitKey
+from moldau.wire.stored.group_records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    GroupMetadataKey,
+    OffsetCommitKey,
+)
 
 CLIENT = ClientInfo("client", "/127.0.0.1")
 NAMESPACE = UUID(int=1)
@@ -113,15 +118,18 @@ class Runner:
         request = message(ApiKey.LEAVE_GROUP, group_id=group, members=[{"member_id": member_id}])
         self.act(self.shard.leave_group(request, object(), self.now_ms))
 
-    def consumer_join(self, group: str = "g", member_id: str = "me") -> Any:
+    def consumer_join(self, group: str = "g", member_id: str = "me", **fields: Any) -> Any:
         request = message(
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
-            group_id=group,
-            member_id=member_id,
-            member_epoch=0,
-            rebalance_timeout=SESSION,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
+            **{
+                "group_id": group,
+                "member_id": member_id,
+                "member_epoch": 0,
+                "rebalance_timeout": SESSION,
+                "subscribed_topic_names": ["t"],
+                "topic_partitions": [],
+                **fields,
+            },
         )
         return self.consumer_heartbeat(request)
 
@@ -259,14 +267,36 @@ def test_groups_are_listed_by_state_and_type() -> None:
     runner.stable("classic")
     runner.consumer_join("modern")
 
-    def listed(**filters: list[str]) -> set[str]:
-        return {one.group_id for one in runner.shard.list_groups(**filters)}
+    def listed(**filters: list[str]) -> list[str]:
+        return [one.group_id for one in runner.shard.list_groups(**filters)]
 
-    assert listed() == {"offsets", "classic", "modern"}
-    assert listed(states=["empty"]) == {"offsets"}
-    assert listed(types=["CONSUMER"]) == {"modern"}
-    assert listed(states=["Stable"], types=["classic"]) == {"classic"}
-    assert listed(types=["share"]) == set()
+    assert listed() == ["modern", "classic", "offsets"], "the newest of a kind first"
+    assert listed(states=["empty"]) == ["offsets"]
+    assert listed(types=["CONSUMER"]) == ["modern"]
+    assert listed(states=["Stable"], types=["classic"]) == ["classic"]
+    assert listed(types=["share"]) == []
+
+
+def test_the_topics_of_each_pattern_are_written_by_themselves() -> None:
+    """They may be more than can be written: nothing else is to fail with them."""
+    runner = Runner()
+    runner.stable("classic")
+    session_ms = SESSION // timedelta(milliseconds=1)
+    runner.now_ms += session_ms
+    for group in ("a", "b"):
+        runner.consumer_join(group, subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    batches = []
+    while (runner.shard.next_deadline() or 0) <= runner.now_ms:
+        outcome = runner.shard.on_time(runner.now_ms)
+        runner.act(outcome)
+        decoded = [from_record(*record) for record in outcome.records]
+        batches.append({each[0] for each in decoded if each is not None})
+    classic, *patterns = batches
+    assert classic == {GroupMetadataKey("classic")}
+    assert patterns == [
+        {ConsumerGroupRegularExpressionKey(group, "t.*"), ConsumerGroupMetadataKey(group)}
+        for group in ("a", "b")
+    ]
 
 
 # Offsets and groups ------------------------------------------------------------------------------

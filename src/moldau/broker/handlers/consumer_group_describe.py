@@ -3,7 +3,7 @@ protocol (KIP-848).
 
 Behaviour: each group succeeds or fails alone; GROUP_ID_NOT_FOUND for any other kind of group. Where
 the protocol is switched off, UNSUPPORTED_VERSION for all, before anybody looks for a coordinator.
-Known deviations: members come in the order in which they joined, in Kafka in that of a hash map.
+Known deviations: the newest member comes first; in Kafka the order is that of a hash map.
 """
 
 from __future__ import annotations

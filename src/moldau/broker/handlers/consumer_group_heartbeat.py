@@ -4,8 +4,9 @@ consumer protocol (KIP-848).
 Behaviour: the coordinator assigns partitions; the answer carries the member's epoch and, when it
 changed, its assignment. Version 1 has subscriptions by pattern and member ids made by the client.
 Where the protocol is switched off, UNSUPPORTED_VERSION, before anybody looks for a coordinator.
-Known deviations: a pattern is resolved within the heartbeat that brings it, and the answer has the
-partitions; Kafka resolves it in the background, and the member hears of them with its next one.
+A new pattern is resolved in the background: the member hears of the topics with its next heartbeat.
+Known deviations: until then the answer has a heartbeat interval of 100 ms, in Kafka the usual one.
+New topics reach patterns after a second; Kafka may take 10, and matches at most that often.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
     topics: list[TopicReference] = []
     results: list[DeleteTopicResult] = []
     for topic in request.body.topics:
-        if (topic.name is None) is (topic.topic_id is None):
-            message = "A topic to delete is named either by its name or by its id."
+        if topic.name is not None and topic.topic_id is not None:
+            message = "You may not specify both topic name and topic id."
             results.append(_failed(topic, ErrorCode.INVALID_REQUEST, message))
         else:
             topics.append(TopicReference(topic.name, topic.topic_id or NO_TOPIC_ID))

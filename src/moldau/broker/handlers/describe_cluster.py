@@ -16,12 +16,21 @@ from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
-BROKERS = 1
+BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(request: Request[DescribeClusterRequest]) -> DescribeClusterResponse:
-    if request.body.endpoint_type != BROKERS:
-        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    kind = request.body.endpoint_type
+    if kind == CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            "CONTROLLER",
+        )
+    if kind != BROKERS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {int(kind)}"
+        )
     broker = request.broker
     return make(
         DescribeClusterResponse,

@@ -17,7 +17,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 
 from moldau.broker.broker import Broker
-from moldau.broker.config_resources import check_broker_name, check_described_loggers
+from moldau.broker.config_resources import check_described_broker, check_described_loggers
 from moldau.broker.loggers import describe_loggers
 from moldau.broker.request import Request
 from moldau.config.describing.broker import describe_broker, describe_cluster_defaults
@@ -89,7 +89,7 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
     if kind == ResourceType.BROKER:
         if not name:
             return describe_cluster_defaults(broker.config, wanted)
-        check_broker_name(broker.node_id, name)
+        check_described_broker(broker.node_id, name)
         return describe_broker(broker.config, wanted)
     if kind == ResourceType.GROUP:
         if not name:
@@ -104,7 +104,7 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
     if kind == ResourceType.BROKER_LOGGER:
         check_described_loggers(broker.node_id, name)
         return describe_loggers(wanted)
-    raise KafkaError(ErrorCode.INVALID_REQUEST)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
 def _config(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

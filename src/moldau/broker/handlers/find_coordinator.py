@@ -33,7 +33,9 @@ _REFUSALS = {
 async def handle(request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
     body = request.body
     if body.key_type != GROUP:
-        raise _REFUSALS.get(body.key_type) or KafkaError(ErrorCode.INVALID_REQUEST)
+        raise _REFUSALS.get(body.key_type) or KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {int(body.key_type)}"
+        )
     topic = request.broker.groups.topic
     if body.coordinator_keys and not topic.exists:
         try:

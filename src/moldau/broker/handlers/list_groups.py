@@ -2,7 +2,7 @@
 
 Behaviour: filters by state (version 4, KIP-518) and by type (version 5, KIP-848), both without
 regard to case. While one of the shards is being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
-Known deviations: groups come in the order in which they were made, in Kafka in that of a hash map.
+Known deviations: the newest group of a kind comes first; in Kafka the order is a hash map's.
 """
 
 from __future__ import annotations

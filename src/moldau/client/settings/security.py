@@ -17,7 +17,7 @@ from moldau.config.declare import (
 )
 from moldau.config.option import ConfigError
 from moldau.config.options.listeners import PLAINTEXT, SECURITY_PROTOCOLS
-from moldau.config.validators import OneOf, SomeOf
+from moldau.config.validators import EachOf, OneOf
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -45,7 +45,7 @@ class SecuritySettings(Settings):
         "An ssl.SSLContext to use as it is, instead of all other ssl settings."
     )
     ssl_enabled_protocols = names(
-        _TLS_VERSIONS, "The versions of TLS to use.", allowed=SomeOf(*_TLS_VERSIONS)
+        _TLS_VERSIONS, "The versions of TLS to use.", allowed=EachOf(*_TLS_VERSIONS)
     )
     ssl_endpoint_identification_algorithm = string(
         "https",

@@ -61,7 +61,7 @@ def check_alterations(changes: Sequence[Alteration]) -> None:
         if change.value is None and change.operation != AlterOperation.DELETE
     ]
     if missing:
-        raise _invalid_request(f"Null value not supported for: {', '.join(missing)}")
+        raise _invalid_request(f"Null value not supported for : {', '.join(missing)}")
 
 
 def apply_replacement(settings: Sequence[tuple[str, str | None]]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def apply_replacement(settings: Sequence[tuple[str, str | None]]) -> dict[str, s
     _check_names([name for name, _ in settings])
     missing = [name for name, value in settings if value is None]
     if missing:
-        raise _invalid_request(f"Null value not supported for: {', '.join(missing)}")
+        raise _invalid_request(f"Null value not supported for : {', '.join(missing)}")
     return {name: value or "" for name, value in settings}
 
 

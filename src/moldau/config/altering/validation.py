@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.config.option import ConfigError, Update, invalid_value
+from moldau.config.option import ConfigError, Update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.client_metrics import ClientMetricsOptions
 from moldau.config.options.group import BOUNDS, GroupOptions
@@ -79,7 +79,10 @@ def validate_topic_configs(
             raise ConfigError(f"Null value not supported for topic configs: {name}")
         value = option.parse(text)
         if option is TopicOptions.remote_storage_enable and value:
-            raise invalid_value(name, "true", "tiered storage is not served; must be false")
+            raise ConfigError(
+                "Tiered Storage functionality is disabled in the broker. Topic cannot be "
+                "configured with remote log storage."
+            )
         settings[name] = text
     config = (BrokerConfig({}) if broker is None else broker).topic_defaults.override(settings)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:

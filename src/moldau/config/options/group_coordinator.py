@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.config.declare import CLUSTER_WIDE, boolean, integer, long, names, short, string
 from moldau.config.option import Options
 from moldau.config.types import MAX_INT
-from moldau.config.validators import OneOf, SomeOf
+from moldau.config.validators import EachOf, OneOf
 
 
 class GroupCoordinatorOptions(Options):
@@ -26,7 +26,7 @@ class GroupCoordinatorOptions(Options):
     group_coordinator_rebalance_protocols = names(
         ("classic", "consumer", "streams"),
         "Which group protocols the coordinator speaks.",
-        allowed=SomeOf("consumer", "classic", "share", "streams"),
+        allowed=EachOf("consumer", "classic", "share", "streams"),
     )
     group_coordinator_new_enable = boolean(
         True,

@@ -17,7 +17,7 @@ from moldau.config.declare import (
 from moldau.config.option import Options
 from moldau.config.options.compression import CompressionLevels
 from moldau.config.types import MAX_LONG
-from moldau.config.validators import OneOf, SomeOf
+from moldau.config.validators import EachOf, OneOf
 
 
 class LogOptions(CompressionLevels):
@@ -86,7 +86,7 @@ class LogOptions(CompressionLevels):
         ("delete",),
         "What happens to old data: `delete` drops old segments, `compact` keeps the latest record "
         "of each key, both together do both, and an empty list keeps everything.",
-        allowed=SomeOf("compact", "delete"),
+        allowed=EachOf("compact", "delete"),
         update=CLUSTER_WIDE,
     )
     log_segment_delete_delay_ms = long(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.config.declare import CLUSTER_WIDE, boolean, integer, names, optional_string, string
 from moldau.config.option import Options
-from moldau.config.validators import SomeOf
+from moldau.config.validators import EachOf
 
 
 class IdentityOptions(Options):
@@ -31,7 +31,7 @@ class IdentityOptions(Options):
         "The KRaft roles of this process. Every Moldau node is a broker and may become "
         "controller, so `broker` and `broker,controller` both load; a node that is only "
         "`controller` is refused.",
-        allowed=SomeOf("broker", "controller"),
+        allowed=EachOf("broker", "controller"),
     )
     controller_listener_names = names(
         (),

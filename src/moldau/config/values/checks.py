@@ -163,7 +163,7 @@ def _check_topic_default(config: BrokerConfig, option: AnyOption) -> None:
     reason = None if option.allowed is None else option.allowed.reason(value)
     if reason is not None:
         names = " or ".join(synonym.option.name for synonym in option.synonyms)
-        raise ConfigError(f"{names} gives {value} ms; it {reason}")
+        raise ConfigError(f"{names} gives {value} ms: {reason}")
 
 
 def _check_network(config: BrokerConfig) -> None:

@@ -1,6 +1,6 @@
 """Groups under the consumer protocol (KIP-848)."""
 
 from moldau.groups.consumer.groups import ConsumerGroups
-from moldau.groups.consumer.timers import MemberTimeout
+from moldau.groups.consumer.timers import GroupTimeout
 
-__all__ = ["ConsumerGroups", "MemberTimeout"]
+__all__ = ["ConsumerGroups", "GroupTimeout"]

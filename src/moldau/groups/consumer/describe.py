@@ -33,8 +33,10 @@ def describe(group: ConsumerGroup, topics: TopicView, assignors: Sequence[str]) 
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor(group.members.values(), assignors),
+        # Kafka's order is that of a hash table. Whoever came last is what one looks for.
         members=tuple(
-            _member(member, group.target_of(member), topics) for member in group.members.values()
+            _member(member, group.target_of(member), topics)
+            for member in reversed(group.members.values())
         ),
     )
 

@@ -78,6 +78,10 @@ class ConsumerGroup:
     def has_only_classic_members(self) -> bool:
         return all(member.uses_classic_protocol for member in self.members.values())
 
+    @property
+    def has_patterns(self) -> bool:
+        return any(member.subscribed_regex for member in self.members.values())
+
     def static_member(self, instance_id: str) -> Member | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
@@ -100,6 +104,10 @@ class ConsumerGroup:
             if resolved is not None:
                 return member.subscribed_names | resolved.topics
         return member.subscribed_names
+
+    def awaits_topics(self, member: Member) -> bool:
+        """Whether the member has a pattern of which it is not known yet which topics it matches."""
+        return bool(member.subscribed_regex) and member.subscribed_regex not in self.regexes
 
     def matches(self, regex: str) -> frozenset[str]:
         """The topics that a pattern is known to match."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from kio.schema.consumer_group_describe.v1.response import DescribedGroup
@@ -28,7 +29,13 @@ from moldau.groups.consumer.heartbeat import (
     unknown_member,
 )
 from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
-from moldau.groups.consumer.timers import MemberTimeout, MemberTimers, is_overdue
+from moldau.groups.consumer.timers import (
+    GroupTimeout,
+    GroupTimers,
+    MemberTimeout,
+    PatternResolution,
+    is_overdue,
+)
 from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
@@ -38,6 +45,10 @@ from moldau.wire.stored import group_records as r
 
 Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
 """Makes a group classic that these members leave, if only classic ones remain and it may be so."""
+
+RESOLVING_INTERVAL_MS: Final = 100
+"""When a member comes back to hear of the topics of its pattern. Kafka lets it wait as long as for
+any other heartbeat, which is 5 seconds without records for consumers on librdkafka."""
 
 
 def never(_group: ConsumerGroup, _leaving: Collection[str], _now_ms: int) -> None:
@@ -51,7 +62,7 @@ class ConsumerGroups:
         self,
         settings: GroupSettings,
         topics: TopicView,
-        timeouts: Timeouts[MemberTimeout],
+        timeouts: Timeouts[GroupTimeout],
         new_member_id: Callable[[], str],
         downgrade: Downgrade = never,
     ) -> None:
@@ -60,7 +71,7 @@ class ConsumerGroups:
         self._downgrade = downgrade
         self._groups: dict[str, ConsumerGroup] = {}
         self.new_member_id = new_member_id
-        self.timers = MemberTimers(settings, timeouts)
+        self.timers = GroupTimers(settings, timeouts)
         self.heartbeats = Heartbeats(settings, topics)
 
     def __contains__(self, group_id: str) -> bool:
@@ -129,11 +140,11 @@ class ConsumerGroups:
         change = self.heartbeats.beat(group, request, member_id, client, now_ms)
         undo_refresh = self.after_change(group, change, now_ms)
         tell = change.assignment_changed or messages.is_full(request)
+        interval_ms = self._settings.of_group(group_id).consumer_heartbeat_interval_ms
+        if request.subscribed_topic_regex and group.awaits_topics(change.member):
+            interval_ms = min(interval_ms, RESOLVING_INTERVAL_MS)
         answer = messages.response(
-            member_id,
-            change.member.epoch,
-            self._settings.of_group(group_id).consumer_heartbeat_interval_ms,
-            change.member.assigned if tell else None,
+            member_id, change.member.epoch, interval_ms, change.member.assigned if tell else None
         )
 
         def failed(code: ErrorCode) -> list[Reply]:
@@ -147,6 +158,8 @@ class ConsumerGroups:
         refreshed = group.refresh_requested
         group.refresh_requested = False
         self.timers.heard(group.group_id, change.member, now_ms, moved=change.moved)
+        if group.awaits_topics(change.member):
+            self.timers.resolve_now(group.group_id, now_ms)
 
         def undo() -> None:
             group.refresh_requested = group.refresh_requested or refreshed
@@ -214,11 +227,32 @@ class ConsumerGroups:
             outcome.extend(Outcome(on_failure=failed))
         return outcome
 
-    def on_topics_changed(self, names: Collection[str]) -> Outcome:
+    def resolve_patterns(self, now_ms: int, keys: Sequence[PatternResolution]) -> Outcome:
+        """Match the patterns of the first group that is due; the others have their turn next."""
+        first, *others = keys
+        self.postpone(now_ms, others)
+        group = self._groups.get(first.group_id)
+        if group is None or not group.has_patterns:
+            return Outcome()
+        self.timers.resolved(group.group_id, now_ms)
+
+        def failed(_code: ErrorCode) -> list[Reply]:
+            self.timers.retry(first, now_ms)
+            return []
+
+        return Outcome(self.heartbeats.resolve(group, now_ms), on_failure=failed)
+
+    def postpone(self, now_ms: int, keys: Iterable[PatternResolution]) -> None:
+        """Match these patterns in a turn of their own."""
+        for key in keys:
+            self.timers.resolve_now(key.group_id, now_ms)
+
+    def on_topics_changed(self, names: Collection[str], now_ms: int) -> Outcome:
         """Topics appeared, went, or grew: the next heartbeat of a group concerned looks at them."""
         changed = frozenset(names)
         for group in self._groups.values():
-            if group.regexes or not changed.isdisjoint(group.subscribed):
+            self.timers.resolve_soon(group.group_id, now_ms)
+            if not changed.isdisjoint(group.subscribed):
                 group.refresh_requested = True
         return Outcome()
 
@@ -226,6 +260,8 @@ class ConsumerGroups:
         """The log has been replayed: every member has a whole session to make itself heard."""
         for group in self._groups.values():
             group.refresh_requested = True
+            if group.has_patterns:
+                self.timers.resolve_now(group.group_id, now_ms)
             for member in group.members.values():
                 self.timers.heard(group.group_id, member, now_ms, moved=True)
         return Outcome()

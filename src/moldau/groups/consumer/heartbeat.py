@@ -18,10 +18,11 @@ from moldau.groups.consumer import journal, messages
 from moldau.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, Partitions
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
+from moldau.groups.consumer.patterns import check_pattern
 from moldau.groups.consumer.reconciliation import Reconciler, Target
 from moldau.groups.consumer.subscriptions import (
+    changed_patterns,
     metadata_hash,
-    resolve_changes,
     topic_ids,
     with_changes,
 )
@@ -92,28 +93,22 @@ class Heartbeats:
             records.append(journal.member_metadata(group_id, after))
         subscription_changed = not after.same_subscription(before)
 
-        refresh = group.refresh_requested
-        regex_changes = resolve_changes(
-            self.topics,
-            group,
-            before,
-            after,
-            now_ms,
-            refresh=refresh,
-            oldest_ms=now_ms - self.settings.group_consumer_regex_refresh_interval_ms,
-        )
-        for regex, resolved in regex_changes.items():
-            records.append(journal.regular_expression(group_id, regex, resolved))
-        regexes = with_changes(group.regexes, regex_changes)
-
+        old, new = before.subscribed_regex or None, after.subscribed_regex or None
+        regexes: Mapping[str, ResolvedRegex] = group.regexes
+        if old != new:
+            if new is not None and not group.subscribers(new):
+                check_pattern(new)
+            if old is not None and old in regexes and group.subscribers(old) <= 1:
+                records.append(journal.regular_expression(group_id, old, None))
+                regexes = with_changes(regexes, {old: None})
         next_group = _Next(self.topics, group, after, replaced, regexes)
         epoch = group.epoch
-        matches_changed = any(
-            resolved is None or resolved.topics != group.matches(regex)
-            for regex, resolved in regex_changes.items()
+        # The topics of a pattern that is not resolved yet come later, with an epoch of their own.
+        force = subscription_changed and (
+            after.subscribed_names != before.subscribed_names or new is None or new in regexes
         )
-        if subscription_changed or matches_changed or refresh or not epoch:
-            epoch = next_group.bump(records, force=subscription_changed or matches_changed)
+        if force or group.refresh_requested or not epoch:
+            epoch = next_group.bump(records, force=force)
         if may_assign:
             target = self._target(next_group, epoch, now_ms, records)
         else:
@@ -146,7 +141,9 @@ class Heartbeats:
             for member_id, share in shares.items():
                 if group.target.get(member_id) != share:
                     records.append(journal.target_assignment(group.group_id, member_id, share))
-            records.append(journal.target_epoch(group.group_id, epoch, now_ms))
+            # What is assigned before all patterns are resolved is not worth a wait for the rest.
+            at_ms = now_ms if next_group.is_resolved else 0
+            records.append(journal.target_epoch(group.group_id, epoch, at_ms))
             return Target(epoch, shares[next_group.member.member_id])
         return Target(group.assignment_epoch, group.target_of(next_group.member))
 
@@ -156,6 +153,23 @@ class Heartbeats:
         interval = self.settings.of_group(group.group_id).consumer_assignment_interval_ms
         # A clock that was set back must not keep the group waiting.
         return last == 0 or not 0 <= now_ms - last < interval
+
+    def resolve(self, group: ConsumerGroup, now_ms: int) -> list[Record]:
+        """Match the patterns of a group against the topics there are."""
+        changes = changed_patterns(self.topics, group, now_ms)
+        records = [
+            journal.regular_expression(group.group_id, regex, resolved)
+            for regex, resolved in changes.items()
+        ]
+        regexes = with_changes(group.regexes, changes)
+        names = group.subscribed_by(group.members.values(), regexes)
+        new_hash = metadata_hash(self.topics, names)
+        if new_hash != group.metadata_hash or any(
+            resolved.topics != group.matches(regex) for regex, resolved in changes.items()
+        ):
+            epoch = (group.epoch or FIRST_EPOCH) + 1
+            records.append(journal.group_epoch(group.group_id, epoch, new_hash))
+        return records
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str]) -> list[Record]:
         """Remove members that left, or that are taken for dead."""
@@ -191,6 +205,14 @@ class _Next:
         if self.replaced is not None and self.replaced != self.member.member_id:
             members.pop(self.replaced, None)
         return members
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether it is known of every pattern which topics it matches."""
+        return all(
+            not member.subscribed_regex or member.subscribed_regex in self.regexes
+            for member in self.members().values()
+        )
 
     def bump(self, records: list[Record], *, force: bool) -> int:
         """The group epoch: one more when there is a reason, which other topics are, too."""
@@ -237,7 +259,6 @@ def is_quiet(
         request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
         and member.state is MemberState.STABLE
         and not group.refresh_requested
-        and not group.regexes
         and request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
         and request.server_assignor is None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 from uuid import UUID
 
 from moldau.errors import KafkaError
 from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from moldau.groups.consumer.member import Member
 from moldau.groups.consumer.patterns import matching
 from moldau.groups.topics import TopicView
 
@@ -39,52 +37,29 @@ def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[UUID]:
     return frozenset(topic_id for name in names if (topic_id := topics.topic_id(name)) is not None)
 
 
-def resolve(topics: TopicView, regex: str, now_ms: int) -> ResolvedRegex:
-    """The topics that a pattern matches now. Raises INVALID_REGULAR_EXPRESSION."""
-    return ResolvedRegex(matching(regex, topics.names()), version=0, timestamp_ms=now_ms)
+def changed_patterns(
+    topics: TopicView, group: ConsumerGroup, now_ms: int
+) -> dict[str, ResolvedRegex]:
+    """Returns the patterns whose topics are not the stored ones, with the topics of now."""
+    names = tuple(topics.names())
+    in_use = dict.fromkeys(m.subscribed_regex for m in group.members.values() if m.subscribed_regex)
+    changes: dict[str, ResolvedRegex] = {}
+    for regex in in_use:
+        matched = _matched(regex, names, group.matches(regex))
+        if regex not in group.regexes or matched != group.matches(regex):
+            changes[regex] = ResolvedRegex(matched, version=0, timestamp_ms=now_ms)
+    return changes
 
 
-def _resolve_again(
-    topics: TopicView, regex: str, resolved: ResolvedRegex, now_ms: int
-) -> ResolvedRegex:
-    """The same for a pattern that is stored. Another release, or Kafka, may have taken one that is
-    refused here: as with Kafka it stays as it was, and no other member suffers for it.
+def _matched(regex: str, names: Iterable[str], before: frozenset[str]) -> frozenset[str]:
+    """The names that a pattern matches. Another release, or Kafka, may have taken one that is
+    refused here: it keeps what it matched, and no other member suffers for it.
     """
     try:
-        return resolve(topics, regex, now_ms)
+        return matching(regex, names)
     except KafkaError as error:
         logger.error("a stored pattern is not matched again: %s", error.message)
-        return replace(resolved, timestamp_ms=now_ms)
-
-
-def resolve_changes(
-    topics: TopicView,
-    group: ConsumerGroup,
-    before: Member,
-    after: Member,
-    now_ms: int,
-    *,
-    refresh: bool,
-    oldest_ms: int,
-) -> dict[str, ResolvedRegex | None]:
-    """The patterns of a group that must be written anew, None for those nobody uses any more.
-
-    ``after`` takes the place of ``before``. Patterns are matched again when topics may have
-    changed (``refresh``), and when that was last done before ``oldest_ms``.
-    """
-    changes: dict[str, ResolvedRegex | None] = {}
-    old, new = before.subscribed_regex or None, after.subscribed_regex or None
-    if old != new and old is not None and group.subscribers(old) <= 1:
-        changes[old] = None
-    if new is not None and new not in group.regexes:
-        changes[new] = resolve(topics, new, now_ms)
-    for regex, resolved in group.regexes.items():
-        due = resolved.timestamp_ms < oldest_ms
-        if regex not in changes and (refresh or due):
-            again = _resolve_again(topics, regex, resolved, now_ms)
-            if due or again.topics != resolved.topics:
-                changes[regex] = again
-    return changes
+        return before
 
 
 def with_changes(

@@ -1,4 +1,4 @@
-"""The deadlines of members of groups under the consumer protocol.
+"""The deadlines of groups under the consumer protocol and of their members.
 
 They are not in the log: a coordinator that loads a group starts them anew.
 """
@@ -6,7 +6,7 @@ They are not in the log: a coordinator that loads a group starts them anew.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
@@ -33,8 +33,24 @@ class MemberTimeout(NamedTuple):
     member_id: str
 
 
-class MemberTimers:
-    def __init__(self, settings: GroupSettings, timeouts: Timeouts[MemberTimeout]) -> None:
+class PatternResolution(NamedTuple):
+    """The key of the time at which the patterns of a group are matched against the topics again.
+
+    A group with patterns always has one. They are matched in the background and not in a
+    heartbeat, so that a member hears of the topics with its next one, as it does from Kafka.
+    """
+
+    group_id: str
+
+
+GroupTimeout: TypeAlias = MemberTimeout | PatternResolution
+
+TOPICS_SETTLE_MS: Final = 1000
+"""Topics are seldom made alone: patterns are matched once for all that come within this time."""
+
+
+class GroupTimers:
+    def __init__(self, settings: GroupSettings, timeouts: Timeouts[GroupTimeout]) -> None:
         self._settings = settings
         self._timeouts = timeouts
 
@@ -62,7 +78,21 @@ class MemberTimers:
     def synced(self, group_id: str, member: Member) -> None:
         self._timeouts.cancel(MemberTimeout(MemberDeadline.SYNC, group_id, member.member_id))
 
-    def retry(self, key: MemberTimeout, now_ms: int) -> None:
+    def resolve_now(self, group_id: str, now_ms: int) -> None:
+        """A member has brought a pattern, or it is not known how old the topics of patterns are."""
+        self._timeouts.set(PatternResolution(group_id), now_ms)
+
+    def resolve_soon(self, group_id: str, now_ms: int) -> None:
+        """There are other topics than there were."""
+        key, at_ms = PatternResolution(group_id), now_ms + TOPICS_SETTLE_MS
+        if (deadline := self._timeouts.deadline(key)) is not None and deadline > at_ms:
+            self._timeouts.set(key, at_ms)
+
+    def resolved(self, group_id: str, now_ms: int) -> None:
+        interval_ms = self._settings.group_consumer_regex_refresh_interval_ms
+        self._timeouts.set(PatternResolution(group_id), now_ms + interval_ms)
+
+    def retry(self, key: GroupTimeout, now_ms: int) -> None:
         self._timeouts.set(key, now_ms + RETRY_MS)
 
     def drop_settled(self, group: ConsumerGroup, member_id: str) -> None:

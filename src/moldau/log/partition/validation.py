@@ -315,7 +315,7 @@ def _check_header(header: BatchHeader) -> None:
 
 def _find_missing_keys(records: memoryview, header: BatchHeader) -> RecordErrors:
     indexes = null_key_indexes(read_payload(records, 0, header), header.records_count)
-    return [(index, "Compacted topic cannot accept message without key.") for index in indexes]
+    return [(index, "Compacted topic cannot accept message without key") for index in indexes]
 
 
 def _key_error(errors: RecordErrors) -> RecordValidationError:

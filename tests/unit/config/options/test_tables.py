@@ -12,7 +12,7 @@ from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.group import GroupOptions
 from moldau.config.options.ignored import ignored_names, is_ignored
 from moldau.config.options.topic import TopicOptions
-from moldau.config.validators import Between, OneOf, SomeOf
+from moldau.config.validators import Between, OneOf
 
 
 class KafkaSetting(NamedTuple):
@@ -93,7 +93,7 @@ def test_the_allowed_values_are_kafkas(setting: KafkaSetting) -> None:
         assert str(option.allowed.low) == low
         assert option.allowed.high == (float(high[1:]) if high else None)
         assert option.allowed.also == (float(exception) if exception else None)
-    elif isinstance(option.allowed, OneOf | SomeOf):
+    elif isinstance(option.allowed, OneOf):
         words = limits.removeprefix("(case insensitive) ").strip("[]")
         assert option.allowed.words == tuple(words.split(", "))
     else:

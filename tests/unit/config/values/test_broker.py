@@ -143,7 +143,7 @@ def test_a_bad_value_stops_with_key_value_and_what_is_allowed() -> None:
         BrokerConfig.load({"num.partitions": "0"})
 
     assert str(caught.value) == (
-        "Invalid value 0 for configuration num.partitions: must be at least 1"
+        "Invalid value 0 for configuration num.partitions: Value must be at least 1"
     )
 
 

@@ -71,7 +71,7 @@ def test_a_bad_value_is_invalid_config() -> None:
 
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     assert caught.value.message == (
-        "Invalid value 0 for configuration segment.ms: must be at least 1"
+        "Invalid value 0 for configuration segment.ms: Value must be at least 1"
     )
 
 

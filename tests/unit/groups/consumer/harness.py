@@ -14,8 +14,9 @@ from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbe
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.consumer import ConsumerGroups, MemberTimeout
+from moldau.groups.consumer import ConsumerGroups, GroupTimeout
 from moldau.groups.consumer.group import ConsumerGroup
+from moldau.groups.consumer.timers import PatternResolution
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import FixedTopics
@@ -33,7 +34,7 @@ class Harness:
     def __init__(self, settings: GroupSettings | None = None, **partitions: int) -> None:
         self.settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
         self.topics = FixedTopics(partitions)
-        self.timeouts: Timeouts[MemberTimeout] = Timeouts()
+        self.timeouts: Timeouts[GroupTimeout] = Timeouts()
         self.groups = self.fresh(self.timeouts)
         self.replica = self.fresh(Timeouts())
         """Sees the log only, as a coordinator that takes over would."""
@@ -42,7 +43,7 @@ class Harness:
         self.fail_with: ErrorCode | None = None
         self.last_records: list[Record] = []
 
-    def fresh(self, timeouts: Timeouts[MemberTimeout]) -> ConsumerGroups:
+    def fresh(self, timeouts: Timeouts[GroupTimeout]) -> ConsumerGroups:
         ids = iter(range(1_000_000))
         return ConsumerGroups(self.settings, self.topics, timeouts, lambda: f"made-{next(ids)}")
 
@@ -133,7 +134,12 @@ class Harness:
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
-        self.run(self.groups.on_time(self.now_ms, self.timeouts.due(self.now_ms)))
+        while due := self.timeouts.due(self.now_ms):
+            patterns = [key for key in due if isinstance(key, PatternResolution)]
+            members = [key for key in due if not isinstance(key, PatternResolution)]
+            self.run(self.groups.on_time(self.now_ms, members))
+            if patterns:
+                self.run(self.groups.resolve_patterns(self.now_ms, patterns))
 
     def topic(self, name: str, partitions: int | None) -> None:
         """A topic appears, grows, or (None) goes."""
@@ -141,7 +147,7 @@ class Harness:
             self.topics.remove(name)
         else:
             self.topics.set(name, partitions)
-        self.run(self.groups.on_topics_changed([name]))
+        self.run(self.groups.on_topics_changed([name], self.now_ms))
 
     def id(self, name: str) -> UUID:
         topic_id = self.topics.topic_id(name)

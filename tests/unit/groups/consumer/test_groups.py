@@ -25,6 +25,8 @@ def h() -> Iterator[Harness]:
 def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
     h.join("a", "orders", instance_id="one", rack_id="r1")
     h.join("b", regex="o.*")
+    h.pass_time(0)
+    h.beat("b", 2)
     described, missing = h.groups.describe([GROUP, "nothing"])
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
         "Reconciling",
@@ -32,7 +34,7 @@ def test_describe_shows_epochs_members_and_assignments(h: Harness) -> None:
         3,
     )
     assert described.assignor_name == "uniform"
-    a, b = described.members
+    b, a = described.members  # who came last first
     assert (a.member_id, a.instance_id, a.rack_id, a.member_epoch) == ("a", "one", "r1", 2)
     assert (a.client_id, a.client_host, a.member_type) == ("client", "/127.0.0.1", 1)
     assert a.subscribed_topic_names == ("orders",)

@@ -13,7 +13,9 @@ from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import patterns
 from moldau.groups.consumer.group import GroupState
 from moldau.groups.consumer.member import MemberState
+from moldau.groups.consumer.timers import TOPICS_SETTLE_MS
 from moldau.groups.settings import GroupSettings
+from moldau.groups.timeouts import RETRY_MS
 from moldau.wire.primitives import error_from
 
 EVERYTHING = frozenset(range(6))
@@ -361,27 +363,66 @@ def test_other_topics_do_not_disturb_a_group(h: Harness) -> None:
     assert h.beat("a", 2).member_epoch == 2, "looked at, and nothing was new"
 
 
-def test_a_pattern_follows_the_topics(h: Harness) -> None:
+def test_a_member_hears_of_the_topics_of_its_pattern_with_its_next_heartbeat() -> None:
+    """Kafka, too, answers with epoch 1 and nothing first, and matches in the background."""
+    h = Harness(GroupSettings(group_consumer_assignment_interval_ms=1000), orders=6)
     answer = h.join("a", regex="order.*")
-    assert partitions(answer) == {h.id("orders"): EVERYTHING}
+    assert (answer.member_epoch, partitions(answer)) == (1, {})
+    assert answer.heartbeat_interval.total_seconds() == 0.1
+    h.pass_time(0)
+    answer = h.beat("a", 1)
+    assert answer.heartbeat_interval.total_seconds() == 5
+    assert (answer.member_epoch, partitions(answer)) == (2, {h.id("orders"): EVERYTHING})
+    h.check_log()
+
+
+def test_a_pattern_follows_the_topics(h: Harness) -> None:
+    h.join("a", regex="order.*")
+    h.pass_time(0)
+    h.beat("a", 1)
     assert h.groups.is_subscribed(GROUP, "orders")
     h.topic("ordered", 1)
+    h.pass_time(TOPICS_SETTLE_MS)
     answer = h.beat("a", 2)
     assert partitions(answer) == {h.id("orders"): EVERYTHING, h.id("ordered"): frozenset({0})}
     h.topic("ordered", None)
-    h.beat("a", 3)
+    h.pass_time(TOPICS_SETTLE_MS)
     assert h.groups.is_subscribed(GROUP, "orders")
     assert not h.groups.is_subscribed(GROUP, "ordered")
+    assert partitions(h.beat("a", 3)) == {h.id("orders"): EVERYTHING}
+
+
+def test_a_pattern_that_others_use_needs_no_wait(h: Harness) -> None:
+    h.join("a", regex="order.*")
+    h.pass_time(0)
+    h.beat("a", 1)
+    assert h.join("b", regex="order.*").member_epoch == 3
+    assert h.group.target["b"] == {h.id("orders"): frozenset({3, 4, 5})}
+
+
+def test_a_member_that_changes_its_pattern_gives_up_what_it_does_not_want(h: Harness) -> None:
+    h.topic("bills", 1)
+    h.join("a", regex="order.*")
+    h.pass_time(0)
+    h.beat("a", 1)
+    assert partitions(h.beat("a", 2, regex="bill.*")) == {}
+    h.pass_time(0)
+    assert partitions(h.beat("a", 2, owned=NOTHING)) == {h.id("bills"): frozenset({0})}
 
 
 def test_a_pattern_must_match_the_whole_name(h: Harness) -> None:
-    assert partitions(h.join("a", regex="rder")) == {}
+    h.join("a", regex="rder")
+    h.pass_time(0)
+    assert h.group.regexes["rder"].topics == set()
+    answer = h.beat("a", 1)
+    assert (answer.member_epoch, partitions(answer)) == (1, None)
 
 
 def test_a_pattern_that_nobody_uses_is_forgotten(h: Harness) -> None:
     h.join("a", regex="o.*")
     h.join("b", regex="o.*")
     h.join("c", regex="x.*")
+    h.pass_time(0)
     assert h.group.regexes.keys() == {"o.*", "x.*"}
     h.beat("a", -1)
     h.beat("c", -1)
@@ -389,6 +430,34 @@ def test_a_pattern_that_nobody_uses_is_forgotten(h: Harness) -> None:
     h.beat("b", h.group.members["b"].epoch, regex="")
     assert not h.group.regexes
     assert not h.groups.is_subscribed(GROUP, "orders")
+    h.pass_time(0)
+    assert not h.group.regexes
+
+
+def test_a_pattern_whose_topics_cannot_be_written_is_matched_again(h: Harness) -> None:
+    h.join("a", regex="o.*")
+    h.fail_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    h.pass_time(0)
+    h.fail_with = None
+    assert not h.group.regexes
+    h.pass_time(RETRY_MS)
+    assert h.group.regexes["o.*"].topics == {"orders"}
+
+
+def test_a_pattern_that_a_coordinator_left_behind_is_resolved_by_the_next_one(h: Harness) -> None:
+    h.join("a", regex="o.*")
+    h.reload()
+    h.pass_time(0)
+    assert partitions(h.beat("a", 1)) == {h.id("orders"): EVERYTHING}
+
+
+def test_a_member_that_is_fenced_takes_its_pattern_along(h: Harness) -> None:
+    """Both are due at once: one change of a group at a time."""
+    h.join("a", "orders")
+    h.join("b", regex="o.*")
+    h.pass_time(h.settings.group_consumer_session_timeout_ms)
+    assert not h.group.members
+    assert not h.group.regexes
 
 
 def test_a_stored_pattern_that_is_refused_by_now_stays_as_it_was(
@@ -396,27 +465,27 @@ def test_a_stored_pattern_that_is_refused_by_now_stays_as_it_was(
 ) -> None:
     """Another release, or Kafka, took it: nobody in the group is to suffer for that."""
     h.join("a", regex="o.*")
+    h.pass_time(0)
     monkeypatch.setattr(patterns, "_MAX_WEIGHT", 2)
     h.reload()
     h.topic("other", 1)
-    assert h.beat("a", 2).error_code == 0
+    h.pass_time(TOPICS_SETTLE_MS)
+    assert h.beat("a", 1).error_code == 0
     assert h.group.regexes["o.*"].topics == {"orders"}
-    before = h.group.regexes["o.*"].timestamp_ms
-    for _ in range(21):
-        h.pass_time(30_000)
-        assert h.beat("a", h.group.members["a"].epoch).error_code == 0
-    assert h.group.regexes["o.*"].timestamp_ms > before, "it is not tried with every heartbeat"
     refused = error_from(h.join("c", regex="x.*").error_code)
     assert refused == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_a_pattern_is_matched_again_from_time_to_time(h: Harness) -> None:
+def test_patterns_are_matched_again_from_time_to_time(h: Harness) -> None:
     h.join("a", regex="o.*")
-    resolved = h.group.regexes["o.*"].timestamp_ms
-    for _ in range(21):
+    h.pass_time(0)
+    h.topics.set("others", 1)  # and nobody is told
+    waited_ms = 0
+    while h.group.regexes["o.*"].topics == {"orders"}:
         h.pass_time(30_000)
-        assert h.beat("a", 2).member_epoch == 2
-    assert h.group.regexes["o.*"].timestamp_ms > resolved
+        h.beat("a", h.group.members["a"].epoch)
+        waited_ms += 30_000
+    assert waited_ms == h.settings.group_consumer_regex_refresh_interval_ms
 
 
 def test_dropping_a_topic_takes_it_away_at_once() -> None:
