@@ -28,7 +28,7 @@ final class TestName {
     }
 
     private static String form(String displayName, String method) {
-        return displayName.replaceFirst("^" + method + "(\\(.*\\))?", "").replaceFirst("^ ?\\[\\d+\\] ?", "")
+        return displayName.replaceFirst("^" + method + "(\\(.*\\))?", "").replaceFirst("^[ .]?(\\[\\d+\\] ?)?", "")
             .replaceFirst("^Type=Raft-\\w+(, )?", "").replaceAll(USUAL, "").replaceAll("^,+|,+$", "").trim();
     }
 }
