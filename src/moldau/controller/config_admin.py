@@ -53,6 +53,8 @@ class ConfigAdmin:
     async def _alter_topic(self, alteration: ConfigAlteration, validate_only: bool) -> None:
         context, active = self._context, self._active
         name = alteration.resource_name
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_name(name)
         if context.existing_topic(name) is None:
             raise KafkaError(
