@@ -1,7 +1,7 @@
 """Runs Kafka's published tests, unchanged, in JVMs whose clusters are Moldau processes.
 
 Each class has a JVM of its own, which ``java/runner`` drives. For Moldau, ``java/moldau`` comes
-before Kafka's jars on the class path and replaces the two classes that start brokers.
+before Kafka's jars on the class path and replaces the three classes that start brokers.
 """
 
 from __future__ import annotations
@@ -222,9 +222,12 @@ def _compile(name: str, folders: Sequence[Path]) -> Path:
     target = WORK / "classes" / f"{name}-{digest}"
     if target.exists():
         return target
-    building = target.with_suffix(".new")
-    shutil.rmtree(building, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(dir=target.parent, suffix=".new"))
     flags = ["-nowarn", "-proc:none", "-cp", f"{JARS}/*", "-d", str(building)]
     subprocess.run(["javac", *flags, *map(str, files)], check=True)
-    building.rename(target)
+    try:
+        building.rename(target)
+    except OSError:  # another run was faster
+        shutil.rmtree(building)
     return target

@@ -1,18 +1,22 @@
 package moldau.suite;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
-import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
@@ -21,6 +25,8 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -31,6 +37,8 @@ import org.apache.kafka.server.BrokerLifecycleManager;
 /** As much of Kafka's own broker object as can be had from outside; whatever else a test takes of it is a missing feature. */
 public final class BrokerView {
     private static final Set<ConfigSource> DYNAMIC = Set.of(ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG);
+
+    private static final String ESTABLISHED = "01";
 
     private final MoldauCluster cluster;
     private final int id;
@@ -60,20 +68,44 @@ public final class BrokerView {
             case "metadataCache": return StandIn.of(KRaftMetadataCache.class, this::metadata);
             case "dataPlaneRequestProcessor": return StandIn.of(KafkaApis.class, this::requests);
             case "lifecycleManager": return StandIn.of(BrokerLifecycleManager.class, this::lifecycle);
+            case "logManager": return logs().manager();
+            case "replicaManager": return logs().replicas();
+            case "groupConfigManager": return StandIn.of(GroupConfigManager.class, this::groupConfigs);
             case "groupCoordinator": return StandIn.of(GroupCoordinator.class, this::coordinator);
             default: throw MissingFeature.internals("broker." + method + "()");
         }
     }
 
-    private Object sockets(String method, Object[] args) {
-        if (method.equals("boundPort"))
-            return cluster.port(id, ((ListenerName) args[0]).value());
-        throw MissingFeature.internals("socketServer()." + method + "()");
+    private LogView logs() {
+        return new LogView(cluster, cluster.logDirs(id));
+    }
+
+    private Object sockets(String method, Object[] args) throws IOException {
+        switch (method) {
+            case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());
+            case "connectionCount": return (int) cluster.ports(id).stream().mapToLong(BrokerView::connections).sum();
+            default: throw MissingFeature.internals("socketServer()." + method + "()");
+        }
+    }
+
+    /** Those that the broker's side of the kernel has open on a port; all clients of a test have the same address. */
+    private static long connections(int port) {
+        String local = String.format(":%04X", port);
+        return Stream.of("/proc/net/tcp", "/proc/net/tcp6").flatMap(BrokerView::lines).map(line -> line.trim().split("\\s+"))
+            .filter(cells -> cells[1].endsWith(local) && cells[3].equals(ESTABLISHED)).count();
+    }
+
+    private static Stream<String> lines(String file) {
+        try {
+            return Files.readAllLines(Path.of(file)).stream();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     private Object requests(String method, Object[] args) {
-        if (method.equals("metadataCache"))
-            return StandIn.of(KRaftMetadataCache.class, this::metadata);
+        if (method.equals("metadataCache") || method.equals("clusterId"))
+            return broker(method, args);
         throw MissingFeature.internals("dataPlaneRequestProcessor()." + method + "()");
     }
 
@@ -98,13 +130,15 @@ public final class BrokerView {
         values.remove("zookeeper.connect");
         values.putAll(Map.of("node.id", String.valueOf(id), "process.roles", "broker", "controller.listener.names", cluster.controllerListener(),
             "controller.quorum.voters", "3000@localhost:1"));
-        if (!cluster.isShutdown(id)) {
-            ConfigResource resource = new ConfigResource(ConfigResource.Type.BROKER, String.valueOf(id));
-            for (ConfigEntry entry : MoldauCluster.answer(() -> cluster.admin().describeConfigs(List.of(resource)).all()).get(resource).entries())
-                if (entry.value() != null && DYNAMIC.contains(entry.source()))
-                    values.put(entry.name(), entry.value());
-        }
+        if (!cluster.isShutdown(id))
+            values.putAll(cluster.describe(new ConfigResource(ConfigResource.Type.BROKER, String.valueOf(id)), DYNAMIC::contains));
         return new KafkaConfig(values, false);
+    }
+
+    private Object groupConfigs(String method, Object[] args) {
+        if (method.equals("groupConfig"))
+            return Optional.of(new GroupConfig(cluster.describe(new ConfigResource(ConfigResource.Type.GROUP, (String) args[0]))));
+        throw MissingFeature.internals("groupConfigManager()." + method + "()");
     }
 
     private Object coordinator(String method, Object[] args) {
@@ -118,6 +152,7 @@ public final class BrokerView {
             }
             case "partitionFor":
                 return Utils.abs(((String) args[0]).hashCode()) % Integer.parseInt(settings.getOrDefault("offsets.topic.num.partitions", "50"));
+            case "groupConfig": return groupConfigs(method, args);
             default: throw MissingFeature.internals("groupCoordinator()." + method + "()");
         }
     }
@@ -132,6 +167,11 @@ public final class BrokerView {
             case "getAllTopics": return metadata.topicIds().keySet();
             case "hasAliveBroker": return metadata.brokerIds().contains(args[0]);
             case "getAliveBrokerNodes": return metadata.brokers();
+            case "topicConfig": {
+                Properties overrides = new Properties();
+                overrides.putAll(cluster.describe(new ConfigResource(ConfigResource.Type.TOPIC, (String) args[0]), ConfigSource.DYNAMIC_TOPIC_CONFIG::equals));
+                return overrides;
+            }
             case "getLeaderAndIsr": return metadata.partition((String) args[0], (int) args[1]).map(BrokerView::leaderAndIsr);
             case "getPartitionLeaderEndpoint": return metadata.partition((String) args[0], (int) args[1]).map(p -> metadata.leader(p).orElse(Node.noNode()));
             default: throw MissingFeature.internals("metadataCache()." + method + "()");

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.ControllerServer;
 import org.apache.kafka.common.Uuid;
@@ -24,8 +25,16 @@ public final class ControllerView {
             case "clusterId" -> cluster.clusterId();
             case "controller" -> StandIn.of(Controller.class, (called, arguments) -> topics(cluster, called, arguments));
             case "raftManager" -> StandIn.of(KafkaRaftManager.class, (called, arguments) -> metadataLog(cluster, called));
+            case "socketServer" -> StandIn.of(SocketServer.class, (called, arguments) -> port(cluster, called));
             default -> throw MissingFeature.kraft("controllerServer()." + method + "()");
         });
+    }
+
+    /** Whatever a test asks a controller it may ask a broker: one of them is the controller, and all know which. */
+    private static Object port(MoldauCluster cluster, String method) {
+        if (method.equals("boundPort"))
+            return cluster.clientPort();
+        throw MissingFeature.kraft("controllerServer().socketServer()." + method + "()");
     }
 
     /** Tests look for the end of this log in order to wait until the brokers have read as far: that wait is done here. */

@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -15,11 +16,15 @@ import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import kafka.server.BrokerServer;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
 
 /** Moldau brokers, each a process of its own, numbered from 0 as Kafka's harness numbers them. */
@@ -186,6 +191,15 @@ public class MoldauCluster implements AutoCloseable {
         return settings.get(id).ports.get(listener);
     }
 
+    /** That of a broker which runs. */
+    int clientPort() {
+        return port(runningIds().get(0), shape.listener());
+    }
+
+    Collection<Integer> ports(int id) {
+        return settings.get(id).ports.values();
+    }
+
     Map<String, String> properties(int id) {
         return settings.get(id).properties;
     }
@@ -213,6 +227,19 @@ public class MoldauCluster implements AutoCloseable {
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** The settings of a topic, a group or a broker, those from such a source. */
+    Map<String, String> describe(ConfigResource resource, Predicate<ConfigSource> source) {
+        Map<String, String> values = new HashMap<>();
+        for (ConfigEntry entry : answer(() -> admin().describeConfigs(List.of(resource)).all()).get(resource).entries())
+            if (entry.value() != null && source.test(entry.source()))
+                values.put(entry.name(), entry.value());
+        return values;
+    }
+
+    Map<String, String> describe(ConfigResource resource) {
+        return describe(resource, source -> true);
     }
 
     public String clusterId() {
@@ -282,8 +309,12 @@ public class MoldauCluster implements AutoCloseable {
             () -> logDirs().stream().noneMatch(dir -> hasEntry(dir, name, "[.][0-9a-f]+-delete")));
     }
 
+    List<Path> logDirs(int id) {
+        return settings.get(id).logDirs;
+    }
+
     private List<Path> logDirs() {
-        return runningIds().stream().flatMap(id -> settings.get(id).logDirs.stream()).toList();
+        return runningIds().stream().flatMap(id -> logDirs(id).stream()).toList();
     }
 
     private long deleteDelaySeconds() {
