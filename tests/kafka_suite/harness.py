@@ -151,7 +151,7 @@ def _run_class(
             # A tool under test may end the process: then another goes on behind that test.
             for _ in range(MOST_ROUNDS):
                 before = rows.stat().st_size
-                with _process_group(command, log.fileno(), {"TMPDIR": name}) as process:
+                with _process_group(command, log.fileno(), directory) as process:
                     try:
                         code = process.wait(options.class_timeout_s)
                     except subprocess.TimeoutExpired:
@@ -167,15 +167,16 @@ def _run_class(
 
 @contextlib.contextmanager
 def _process_group(
-    command: Sequence[str], output: int, env: dict[str, str]
+    command: Sequence[str], output: int, directory: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process; whatever it started is ended with it."""
+    """A process, which has this directory for its own; whatever it started is ended with it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **env},
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory)},
         start_new_session=True,
     )
     try:

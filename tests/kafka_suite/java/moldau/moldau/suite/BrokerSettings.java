@@ -52,7 +52,7 @@ final class BrokerSettings {
         properties.put(ClusterShape.ZOOKEEPER == null ? "node.id" : "broker.id", String.valueOf(id));
         for (String path : own.getOrDefault("log.dirs", own.getOrDefault("log.dir", "")).split(","))
             if (!path.isBlank())
-                logDirs.add(Path.of(path.trim()));
+                logDirs.add(Path.of(path.trim()).toAbsolutePath());
         for (int disk = logDirs.size(); disk < shape.disks(); disk++)
             logDirs.add(Files.createDirectories(directory.resolve("broker_" + id + "_data" + disk)));
         properties.put("log.dirs", String.join(",", logDirs.stream().map(Path::toString).toList()));
