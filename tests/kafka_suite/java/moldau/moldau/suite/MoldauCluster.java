@@ -62,6 +62,7 @@ public class MoldauCluster implements AutoCloseable {
     public BrokerServer add(int id, Map<String, String> own) {
         if (shape.folded() && !brokers.isEmpty() && !brokers.containsKey(id))
             return brokers.values().iterator().next();
+        closeAdmin(); // one that was there may have had other ports
         try {
             settings.put(id, new BrokerSettings(id, shape, own, directory));
         } catch (IOException e) {
@@ -148,9 +149,7 @@ public class MoldauCluster implements AutoCloseable {
 
     @Override
     public void close() {
-        if (admin != null)
-            admin.close(Duration.ZERO);
-        admin = null;
+        closeAdmin();
         processes.values().stream().filter(Process::isAlive).forEach(Process::destroy);
         processes.keySet().forEach(this::shutdownBroker);
         if (RUNNING.remove(this))
@@ -219,6 +218,12 @@ public class MoldauCluster implements AutoCloseable {
         if (admin == null)
             admin = Admin.create(clientSettings());
         return admin;
+    }
+
+    private synchronized void closeAdmin() {
+        if (admin != null)
+            admin.close(Duration.ZERO);
+        admin = null;
     }
 
     static <T> T answer(Callable<org.apache.kafka.common.KafkaFuture<T>> call) {
