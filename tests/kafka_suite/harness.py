@@ -1,7 +1,7 @@
 """Runs Kafka's published tests, unchanged, in JVMs whose clusters are Moldau processes.
 
 Each class has a JVM of its own, which ``java/runner`` drives. For Moldau, ``java/moldau`` comes
-before Kafka's jars on the class path and replaces the two classes that start brokers.
+before Kafka's jars on the class path and replaces the three classes that start brokers.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _run_class(
             # A tool under test may end the process: then another goes on behind that test.
             for _ in range(MOST_ROUNDS):
                 before = rows.stat().st_size
-                with _process_group(command, log.fileno(), {"TMPDIR": name}) as process:
+                with _process_group(command, log.fileno(), directory) as process:
                     try:
                         code = process.wait(options.class_timeout_s)
                     except subprocess.TimeoutExpired:
@@ -167,15 +167,16 @@ def _run_class(
 
 @contextlib.contextmanager
 def _process_group(
-    command: Sequence[str], output: int, env: dict[str, str]
+    command: Sequence[str], output: int, directory: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process; whatever it started is ended with it."""
+    """A process, which has this directory for its own; whatever it started is ended with it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **env},
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory)},
         start_new_session=True,
     )
     try:
@@ -222,9 +223,12 @@ def _compile(name: str, folders: Sequence[Path]) -> Path:
     target = WORK / "classes" / f"{name}-{digest}"
     if target.exists():
         return target
-    building = target.with_suffix(".new")
-    shutil.rmtree(building, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(dir=target.parent, suffix=".new"))
     flags = ["-nowarn", "-proc:none", "-cp", f"{JARS}/*", "-d", str(building)]
     subprocess.run(["javac", *flags, *map(str, files)], check=True)
-    building.rename(target)
+    try:
+        building.rename(target)
+    except OSError:  # another run was faster
+        shutil.rmtree(building)
     return target

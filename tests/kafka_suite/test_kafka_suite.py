@@ -1,6 +1,6 @@
-"""Apache Kafka's own integration tests, unchanged, on Moldau: a part of ``core``.
+"""Apache Kafka's own integration tests, unchanged, on Moldau: a part of those for one broker.
 
-``make soak`` runs all of ``core``; ``make kafka-suite`` whatever one likes.
+``make soak`` runs all of these; ``make kafka-suite`` whatever one likes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.support.soak import SOAK
 QUICK = frozenset(
     {
         "kafka.server.ApiVersionsRequestTest",
+        "kafka.server.EdgeCaseRequestTest",
         "kafka.server.OffsetCommitRequestTest",
         "org.apache.kafka.clients.admin.DynamicGroupConfigIntegrationTest",
         "org.apache.kafka.clients.admin.StaticBrokerConfigTest",
@@ -25,7 +26,8 @@ QUICK = frozenset(
         "org.apache.kafka.tools.TopicCommandTest",
     }
 )
-TESTS = [test for test in read_list("core") if SOAK or class_of(test) in QUICK]
+ONE_BROKER = (*read_list("core"), *read_list("scala-core"))
+TESTS = [test for test in ONE_BROKER if SOAK or class_of(test) in QUICK]
 GAP_OF: Mapping[str, Gap] = {test: gap for gap in read_gaps() for test in gap.tests}
 
 pytestmark = pytest.mark.timeout(7200 if SOAK else 900)

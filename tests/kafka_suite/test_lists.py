@@ -17,7 +17,7 @@ def test_a_list_is_sorted_and_described(name: str) -> None:
     assert name in read_kinds()
 
 
-@pytest.mark.parametrize("name", ["kraft", "internals"])
+@pytest.mark.parametrize("name", ["kraft", "internals", "scala-kraft", "scala-internals"])
 def test_what_moldau_does_not_mean_to_serve_has_a_reason(name: str) -> None:
     rules = read_rules()
     unexplained = [test for test in read_list(name) if not any(r.holds_for(test) for r in rules)]

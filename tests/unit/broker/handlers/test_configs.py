@@ -91,6 +91,7 @@ async def test_replacing_forgets_what_is_not_named(
         (resource(TOPIC, "nope", ("retention.ms", SET, "5")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (resource(TOPIC, "no spaces"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (resource(TOPIC, "t", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "", ("retention.ms", SET, "5")), ErrorCode.INVALID_REQUEST),
         (resource(TOPIC, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
         (resource(TOPIC, "t", ("retention.ms", 9, "5")), ErrorCode.INVALID_REQUEST),
         (resource(BROKER, "2", ("log.retention.ms", SET, "5")), ErrorCode.INVALID_REQUEST),

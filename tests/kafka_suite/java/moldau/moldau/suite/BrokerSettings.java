@@ -21,6 +21,8 @@ final class BrokerSettings {
     private static final List<String> REPLICAS = List.of("offsets.topic.replication.factor", "transaction.state.log.replication.factor",
         "transaction.state.log.min.isr", "default.replication.factor", "min.insync.replicas",
         "share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr");
+    /** What says which KRaft nodes there are. */
+    private static final Pattern OF_KRAFT = Pattern.compile("process[.]roles|broker[.]id|controller[.](quorum[.](voters|bootstrap[.]servers)|listener[.]names)");
     private static final Pattern PLUG_INS = Pattern.compile("(create[.]topic|alter[.]config)[.]policy[.]class[.]name|client[.]quota[.]callback[.]class"
         + "|metric[.]reporters|(.*[.])?principal[.]builder[.]class|remote[.]log.*");
     private static final Pattern SECURED = Pattern.compile(".*:(SSL|SASL_SSL|SASL_PLAINTEXT).*");
@@ -31,21 +33,27 @@ final class BrokerSettings {
     final List<Path> logDirs = new ArrayList<>();
     private final ClusterShape shape;
 
-    BrokerSettings(int id, ClusterShape shape, Path directory) throws IOException {
+    BrokerSettings(int id, ClusterShape shape, Map<String, String> own, Path directory) throws IOException {
         this.shape = shape;
         properties = new TreeMap<>(shape.common());
         properties.putIfAbsent("listener.security.protocol.map", shape.listener() + ":" + shape.protocol() + "," + shape.controllerListener() + ":PLAINTEXT");
         properties.putIfAbsent("listeners", shape.listener() + "://localhost:0");
-        properties.putIfAbsent("inter.broker.listener.name", shape.listener());
+        if (!own.containsKey("security.inter.broker.protocol"))
+            properties.putIfAbsent("inter.broker.listener.name", shape.listener());
         properties.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152");
         properties.putIfAbsent("unstable.api.versions.enable", "true");
         properties.putIfAbsent("unstable.feature.versions.enable", "true");
-        properties.putAll(shape.perBroker().getOrDefault(id, Map.of()));
+        properties.putAll(own);
+        properties.keySet().removeIf(name -> OF_KRAFT.matcher(name).matches());
         if (shape.folded())
             REPLICAS.forEach(name -> properties.put(name, "1"));
         properties.put("listeners", clientListeners());
+        properties.computeIfPresent("advertised.listeners", (name, addresses) -> properties.get("listeners"));
         properties.put(ClusterShape.ZOOKEEPER == null ? "node.id" : "broker.id", String.valueOf(id));
-        for (int disk = 0; disk < shape.disks(); disk++)
+        for (String path : own.getOrDefault("log.dirs", own.getOrDefault("log.dir", "")).split(","))
+            if (!path.isBlank())
+                logDirs.add(Path.of(path.trim()).toAbsolutePath());
+        for (int disk = logDirs.size(); disk < shape.disks(); disk++)
             logDirs.add(Files.createDirectories(directory.resolve("broker_" + id + "_data" + disk)));
         properties.put("log.dirs", String.join(",", logDirs.stream().map(Path::toString).toList()));
         if (ClusterShape.ZOOKEEPER != null)

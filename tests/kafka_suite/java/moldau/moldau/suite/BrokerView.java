@@ -1,49 +1,49 @@
 package moldau.suite;
 
-import java.lang.reflect.Constructor;
-import java.lang.reflect.Field;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
-import java.util.AbstractMap;
-import java.util.AbstractSet;
-import java.util.ArrayList;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
 import kafka.network.ConnectionQuotas;
 import kafka.network.SocketServer;
-import kafka.server.KafkaBroker;
+import kafka.server.BrokerServer;
+import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
-import org.apache.kafka.clients.admin.ConfigEntry;
+import kafka.server.SharedServer;
 import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
-import org.apache.kafka.clients.admin.ListTopicsOptions;
-import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
-import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
-import org.apache.kafka.metadata.MetadataCache;
-import sun.reflect.ReflectionFactory;
+import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.apache.kafka.server.BrokerLifecycleManager;
 
 /** As much of Kafka's own broker object as can be had from outside; whatever else a test takes of it is a missing feature. */
 public final class BrokerView {
     private static final Set<ConfigSource> DYNAMIC = Set.of(ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG);
+
+    private static final String ESTABLISHED = "01";
 
     private final MoldauCluster cluster;
     private final int id;
@@ -53,13 +53,9 @@ public final class BrokerView {
         this.id = id;
     }
 
-    static KafkaBroker of(MoldauCluster cluster, int id) {
+    static BrokerServer of(MoldauCluster cluster, int id) {
         BrokerView view = new BrokerView(cluster, id);
-        return proxy(KafkaBroker.class, (self, method, args) -> method.getName().equals("equals") ? self == args[0] : view.broker(method.getName(), args));
-    }
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(Proxy.newProxyInstance(BrokerView.class.getClassLoader(), new Class<?>[] {type}, handler));
+        return StandIn.of(BrokerServer.class, view::broker);
     }
 
     private Object broker(String method, Object[] args) {
@@ -72,13 +68,80 @@ public final class BrokerView {
             case "config": return config();
             case "clusterId": return cluster.clusterId();
             case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());
-            case "metadataCache": return proxy(MetadataCache.class, (self, called, arguments) -> metadata(called.getName(), arguments));
-            case "groupCoordinator": return proxy(GroupCoordinator.class, (self, called, arguments) -> coordinator(called.getName(), arguments));
-            case "socketServer": return socketServer();
-            case "toString": return "Moldau broker " + id;
-            case "hashCode": return id;
+            case "socketServer": return StandIn.of(SocketServer.class, this::sockets);
+            case "sharedServer": return StandIn.of(SharedServer.class, this::shared);
+            case "metadataCache": return StandIn.of(KRaftMetadataCache.class, this::metadata);
+            case "dataPlaneRequestProcessor": return StandIn.of(KafkaApis.class, this::requests);
+            case "lifecycleManager": return StandIn.of(BrokerLifecycleManager.class, this::lifecycle);
+            case "logManager": return logs().manager();
+            case "replicaManager": return logs().replicas();
+            case "groupConfigManager": return StandIn.of(GroupConfigManager.class, this::groupConfigs);
+            case "groupCoordinator": return StandIn.of(GroupCoordinator.class, this::coordinator);
             default: throw MissingFeature.internals("broker." + method + "()");
         }
+    }
+
+    private LogView logs() {
+        return new LogView(cluster, cluster.logDirs(id));
+    }
+
+    private Object sockets(String method, Object[] args) throws IOException {
+        switch (method) {
+            case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());
+            case "connectionCount": return (int) cluster.ports(id).stream().mapToLong(BrokerView::connections).sum();
+            case "connectionQuotas": return StandIn.of(ConnectionQuotas.class, this::connectionQuotas);
+            default: throw MissingFeature.internals("socketServer()." + method + "()");
+        }
+    }
+
+    /** Rates as the broker describes them. */
+    private Object connectionQuotas(String method, Object[] args) {
+        if (method.equals("connectionRateForIp"))
+            return connectionRate(((InetAddress) args[0]).getHostAddress()).or(() -> connectionRate(null)).orElse(Integer.MAX_VALUE);
+        throw MissingFeature.internals("socketServer().connectionQuotas()." + method + "()");
+    }
+
+    private Optional<Integer> connectionRate(String ip) {
+        ClientQuotaFilterComponent component = ip == null
+            ? ClientQuotaFilterComponent.ofDefaultEntity(ClientQuotaEntity.IP)
+            : ClientQuotaFilterComponent.ofEntity(ClientQuotaEntity.IP, ip);
+        return MoldauCluster.answer(() -> cluster.admin().describeClientQuotas(ClientQuotaFilter.containsOnly(List.of(component))).entities())
+            .values().stream().map(quotas -> quotas.get("connection_creation_rate").intValue()).findFirst();
+    }
+
+    /** Those that the broker's side of the kernel has open on a port; all clients of a test have the same address. */
+    private static long connections(int port) {
+        String local = String.format(":%04X", port);
+        return Stream.of("/proc/net/tcp", "/proc/net/tcp6").flatMap(BrokerView::lines).map(line -> line.trim().split("\\s+"))
+            .filter(cells -> cells[1].endsWith(local) && cells[3].equals(ESTABLISHED)).count();
+    }
+
+    private static Stream<String> lines(String file) {
+        try {
+            return Files.readAllLines(Path.of(file)).stream();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private Object requests(String method, Object[] args) {
+        if (method.equals("metadataCache") || method.equals("clusterId"))
+            return broker(method, args);
+        throw MissingFeature.internals("dataPlaneRequestProcessor()." + method + "()");
+    }
+
+    /** A broker that has started is one that others may use. */
+    private Object lifecycle(String method, Object[] args) {
+        if (method.equals("initialUnfenceFuture") && !cluster.isShutdown(id))
+            return CompletableFuture.completedFuture(null);
+        throw MissingFeature.kraft("lifecycleManager()." + method + "()");
+    }
+
+    /** There is no loader of metadata whose progress one could look at; ControllerView has waited for it. */
+    private Object shared(String method, Object[] args) {
+        if (method.equals("loader"))
+            return null;
+        throw MissingFeature.kraft("sharedServer()." + method + "()");
     }
 
     /** What the broker was started with, and what was changed since. */
@@ -88,40 +151,15 @@ public final class BrokerView {
         values.remove("zookeeper.connect");
         values.putAll(Map.of("node.id", String.valueOf(id), "process.roles", "broker", "controller.listener.names", cluster.controllerListener(),
             "controller.quorum.voters", "3000@localhost:1"));
-        if (!cluster.isShutdown(id)) {
-            ConfigResource resource = new ConfigResource(ConfigResource.Type.BROKER, String.valueOf(id));
-            for (ConfigEntry entry : MoldauCluster.answer(() -> cluster.admin().describeConfigs(List.of(resource)).all()).get(resource).entries())
-                if (entry.value() != null && DYNAMIC.contains(entry.source()))
-                    values.put(entry.name(), entry.value());
-        }
+        if (!cluster.isShutdown(id))
+            values.putAll(cluster.describe(new ConfigResource(ConfigResource.Type.BROKER, String.valueOf(id)), DYNAMIC::contains));
         return new KafkaConfig(values, false);
     }
 
-    /** Only its connection quotas, which are what the broker describes. */
-    private SocketServer socketServer() {
-        try {
-            Constructor<?> nothing = ReflectionFactory.getReflectionFactory().newConstructorForSerialization(SocketServer.class, Object.class.getDeclaredConstructor());
-            SocketServer server = (SocketServer) nothing.newInstance();
-            Field quotas = SocketServer.class.getDeclaredField("connectionQuotas");
-            quotas.setAccessible(true);
-            quotas.set(server, new ConnectionQuotas(config(), Time.SYSTEM, new Metrics()) {
-                @Override
-                public int connectionRateForIp(InetAddress ip) {
-                    return connectionRate(ip.getHostAddress()).or(() -> connectionRate(null)).orElse(Integer.MAX_VALUE);
-                }
-            });
-            return server;
-        } catch (ReflectiveOperationException error) {
-            throw new IllegalStateException(error);
-        }
-    }
-
-    private Optional<Integer> connectionRate(String ip) {
-        ClientQuotaFilterComponent component = ip == null
-            ? ClientQuotaFilterComponent.ofDefaultEntity(ClientQuotaEntity.IP)
-            : ClientQuotaFilterComponent.ofEntity(ClientQuotaEntity.IP, ip);
-        return MoldauCluster.answer(() -> cluster.admin().describeClientQuotas(ClientQuotaFilter.containsOnly(List.of(component))).entities())
-            .values().stream().map(quotas -> quotas.get("connection_creation_rate").intValue()).findFirst();
+    private Object groupConfigs(String method, Object[] args) {
+        if (method.equals("groupConfig"))
+            return Optional.of(new GroupConfig(cluster.describe(new ConfigResource(ConfigResource.Type.GROUP, (String) args[0]))));
+        throw MissingFeature.internals("groupConfigManager()." + method + "()");
     }
 
     private Object coordinator(String method, Object[] args) {
@@ -135,57 +173,33 @@ public final class BrokerView {
             }
             case "partitionFor":
                 return Utils.abs(((String) args[0]).hashCode()) % Integer.parseInt(settings.getOrDefault("offsets.topic.num.partitions", "50"));
-            case "toString": return "group coordinator of Moldau broker " + id;
+            case "groupConfig": return groupConfigs(method, args);
             default: throw MissingFeature.internals("groupCoordinator()." + method + "()");
         }
     }
 
-    private Object metadata(String method, Object[] args) {
+    private Object metadata(String method, Object[] args) throws IOException {
+        DirectMetadata metadata = cluster.metadata(id);
         switch (method) {
-            case "numPartitions": return cluster.topic((String) args[0]).map(topic -> topic.partitions().size());
-            case "contains": return args[0] instanceof TopicPartition tp ? partition(tp.topic(), tp.partition()).isPresent() : cluster.topic((String) args[0]).isPresent();
-            case "getTopicId": return cluster.topic((String) args[0]).map(TopicDescription::topicId).orElse(Uuid.ZERO_UUID);
-            case "getAllTopics": return MoldauCluster.answer(() -> cluster.admin().listTopics(new ListTopicsOptions().listInternal(true)).names());
-            case "hasAliveBroker": return nodes().stream().anyMatch(node -> args[0].equals(node.id()));
-            case "getAliveBrokerNodes": return nodes();
-            case "getLeaderAndIsr":
-                return partition((String) args[0], (int) args[1]).map(p -> new LeaderAndIsr(p.leader() == null ? -1 : p.leader().id(), p.isr().stream().map(Node::id).toList()));
-            case "getPartitionLeaderEndpoint": return partition((String) args[0], (int) args[1]).map(TopicPartitionInfo::leader);
-            case "toString": return "metadata of Moldau broker " + id;
+            case "numPartitions": return metadata.partitions((String) args[0]).map(List::size);
+            case "contains": return args[0] instanceof TopicPartition tp ? metadata.partition(tp.topic(), tp.partition()).isPresent() : metadata.partitions((String) args[0]).isPresent();
+            case "getTopicId": return metadata.topicIds().getOrDefault((String) args[0], Uuid.ZERO_UUID);
+            case "topicNamesToIds": return metadata.topicIds();
+            case "getAllTopics": return metadata.topicIds().keySet();
+            case "hasAliveBroker": return metadata.brokerIds().contains(args[0]);
+            case "getAliveBrokerNodes": return metadata.brokers();
+            case "topicConfig": {
+                Properties overrides = new Properties();
+                overrides.putAll(cluster.describe(new ConfigResource(ConfigResource.Type.TOPIC, (String) args[0]), ConfigSource.DYNAMIC_TOPIC_CONFIG::equals));
+                return overrides;
+            }
+            case "getLeaderAndIsr": return metadata.partition((String) args[0], (int) args[1]).map(BrokerView::leaderAndIsr);
+            case "getPartitionLeaderEndpoint": return metadata.partition((String) args[0], (int) args[1]).map(p -> metadata.leader(p).orElse(Node.noNode()));
             default: throw MissingFeature.internals("metadataCache()." + method + "()");
         }
     }
 
-    private List<Node> nodes() {
-        return new ArrayList<>(MoldauCluster.answer(() -> cluster.admin().describeCluster().nodes()));
-    }
-
-    private Optional<TopicPartitionInfo> partition(String topic, int partition) {
-        return cluster.topic(topic).flatMap(t -> t.partitions().stream().filter(p -> p.partition() == partition).findFirst());
-    }
-
-    /** A map with the ids of brokers for keys, and for values objects that exist only inside Kafka's. */
-    public static <V> Map<Integer, V> idsOnly(Set<Integer> ids, String what) {
-        return new AbstractMap<>() {
-            @Override
-            public Set<Entry<Integer, V>> entrySet() {
-                return new AbstractSet<>() {
-                    @Override
-                    public Iterator<Entry<Integer, V>> iterator() {
-                        return ids.stream().map(id -> (Entry<Integer, V>) new SimpleEntry<Integer, V>(id, null) {
-                            @Override
-                            public V getValue() {
-                                throw MissingFeature.internals(what);
-                            }
-                        }).iterator();
-                    }
-
-                    @Override
-                    public int size() {
-                        return ids.size();
-                    }
-                };
-            }
-        };
+    private static LeaderAndIsr leaderAndIsr(PartitionMetadata partition) {
+        return new LeaderAndIsr(partition.leaderId.orElse(LeaderAndIsr.NO_LEADER), partition.leaderEpoch.orElse(0), partition.inSyncReplicaIds, LeaderRecoveryState.RECOVERED, 0);
     }
 }

@@ -9,11 +9,10 @@ import java.util.stream.Collectors;
  * The cluster that a test asks for.
  *
  * @param asked how many brokers the test wants
+ * @param disks log directories of each broker, where it brings none of its own
  * @param common settings of all brokers
- * @param perBroker settings by broker id, which win
  */
-public record ClusterShape(int asked, int disks, String listener, String protocol, String controllerListener, Map<String, String> common,
-                           Map<Integer, Map<String, String>> perBroker) {
+public record ClusterShape(int asked, int disks, String listener, String protocol, String controllerListener, Map<String, String> common) {
     /** Where brokers find each other; without it there is one. */
     static final String ZOOKEEPER = System.getProperty("suite.zookeeper");
     /** Whether brokers are to be given listeners with TLS or logins, and authorizers. */
@@ -32,14 +31,10 @@ public record ClusterShape(int asked, int disks, String listener, String protoco
         return FOLD && asked > 1;
     }
 
-    int size() {
-        return folded() ? 1 : asked;
-    }
-
-    void check() {
+    void check(int brokers) {
         if (asked == 0)
             throw MissingFeature.kraft("controllers without brokers");
-        if (size() > 1 && ZOOKEEPER == null)
-            throw new MissingFeature("cluster", asked + " brokers");
+        if (Math.max(folded() ? 1 : asked, brokers) > 1 && ZOOKEEPER == null)
+            throw new MissingFeature("cluster", Math.max(asked, brokers) + " brokers");
     }
 }

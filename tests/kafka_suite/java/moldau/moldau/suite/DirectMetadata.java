@@ -1,8 +1,10 @@
 package moldau.suite;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.clients.ApiVersions;
@@ -13,19 +15,29 @@ import org.apache.kafka.clients.NetworkClientUtils;
 import org.apache.kafka.clients.DefaultHostResolver;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.MetadataRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
+import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
+import org.apache.kafka.common.requests.MetadataResponse.TopicMetadata;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 
-/**
- * What one broker knows of the cluster, asked of that broker: an {@code Admin} asks whichever it likes. Two that know the
- * same are equal.
- */
-record DirectMetadata(TreeSet<Integer> brokers, TreeMap<String, List<String>> topics) {
+/** What one broker knows of the cluster, asked of that broker: an {@code Admin} asks whichever it likes. */
+final class DirectMetadata {
     private static final int TIMEOUT_MS = 30_000;
+
+    private final TreeMap<Integer, Node> brokers = new TreeMap<>();
+    private final TreeMap<String, TopicMetadata> topics = new TreeMap<>();
+
+    private DirectMetadata(MetadataResponse response) {
+        response.brokers().forEach(node -> brokers.put(node.id(), node));
+        for (TopicMetadata topic : response.topicMetadata())
+            if (topic.error() == Errors.NONE)
+                topics.put(topic.topic(), topic);
+    }
 
     static DirectMetadata of(int port, Map<String, Object> clientSettings) throws IOException {
         Node broker = new Node(-1, "localhost", port);
@@ -36,17 +48,47 @@ record DirectMetadata(TreeSet<Integer> brokers, TreeMap<String, List<String>> to
             if (!NetworkClientUtils.awaitReady(client, broker, Time.SYSTEM, TIMEOUT_MS))
                 throw new IOException("no connection to " + broker);
             var request = client.newClientRequest(broker.idString(), MetadataRequest.Builder.allTopics(), Time.SYSTEM.milliseconds(), true);
-            return of((MetadataResponse) NetworkClientUtils.sendAndReceive(client, request, Time.SYSTEM).responseBody());
+            return new DirectMetadata((MetadataResponse) NetworkClientUtils.sendAndReceive(client, request, Time.SYSTEM).responseBody());
         }
     }
 
-    private static DirectMetadata of(MetadataResponse response) {
-        DirectMetadata metadata = new DirectMetadata(new TreeSet<>(), new TreeMap<>());
-        response.brokers().forEach(node -> metadata.brokers.add(node.id()));
-        for (var topic : response.topicMetadata())
-            if (topic.error() == Errors.NONE)
-                metadata.topics.put(topic.topic(), topic.partitionMetadata().stream()
-                    .map(p -> p.partition() + " " + topic.topicId() + " " + p.leaderId + " " + p.leaderEpoch + " " + new TreeSet<>(p.inSyncReplicaIds)).sorted().toList());
-        return metadata;
+    /** By id, in order. */
+    List<Node> brokers() {
+        return List.copyOf(brokers.values());
+    }
+
+    List<Integer> brokerIds() {
+        return List.copyOf(brokers.keySet());
+    }
+
+    Map<String, Uuid> topicIds() {
+        Map<String, Uuid> ids = new TreeMap<>();
+        topics.forEach((name, topic) -> ids.put(name, topic.topicId()));
+        return ids;
+    }
+
+    Optional<List<PartitionMetadata>> partitions(String topic) {
+        return Optional.ofNullable(topics.get(topic)).map(TopicMetadata::partitionMetadata);
+    }
+
+    Optional<PartitionMetadata> partition(String topic, int partition) {
+        return partitions(topic).flatMap(all -> all.stream().filter(p -> p.partition() == partition).findFirst());
+    }
+
+    Optional<Node> leader(PartitionMetadata partition) {
+        return partition.leaderId.map(brokers::get);
+    }
+
+    /** The same brokers, topics, leaders and in-sync replicas. */
+    boolean agreesWith(DirectMetadata other) {
+        return brokerIds().equals(other.brokerIds()) && partitions().equals(other.partitions());
+    }
+
+    private List<String> partitions() {
+        List<String> lines = new ArrayList<>();
+        for (TopicMetadata topic : topics.values())
+            topic.partitionMetadata().stream().map(p -> p.topicPartition + " " + topic.topicId() + " " + p.leaderId + " " + p.leaderEpoch + " " + new TreeSet<>(p.inSyncReplicaIds))
+                .sorted().forEach(lines::add);
+        return lines;
     }
 }

@@ -6,21 +6,25 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
-import kafka.server.KafkaBroker;
+import kafka.server.BrokerServer;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
 
 /** Moldau brokers, each a process of its own, numbered from 0 as Kafka's harness numbers them. */
@@ -35,30 +39,41 @@ public class MoldauCluster implements AutoCloseable {
     private final Path directory;
     private final Map<Integer, BrokerSettings> settings = new TreeMap<>();
     private final Map<Integer, Process> processes = new ConcurrentHashMap<>();
-    private final Map<Integer, KafkaBroker> brokers = new TreeMap<>();
+    private final Map<Integer, BrokerServer> brokers = new TreeMap<>();
     private Admin admin;
 
     public MoldauCluster(ClusterShape shape) {
         this.shape = shape;
         try {
             directory = Files.createTempDirectory("cluster");
-            for (int id = 0; id < shape.size(); id++) {
-                settings.put(id, new BrokerSettings(id, shape, directory));
-                brokers.put(id, BrokerView.of(this, id));
-            }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
+    /** As many brokers as the shape says, with settings of their own by id. */
+    public MoldauCluster addAll(Map<Integer, Map<String, String>> own) {
+        for (int id = 0; id < shape.asked(); id++)
+            add(id, own.getOrDefault(id, Map.of()));
+        return this;
+    }
+
+    /** A broker with these settings of its own, or in a rehearsal, the one that stands for all. */
+    public BrokerServer add(int id, Map<String, String> own) {
+        if (shape.folded() && !brokers.isEmpty() && !brokers.containsKey(id))
+            return brokers.values().iterator().next();
+        closeAdmin(); // one that was there may have had other ports
+        try {
+            settings.put(id, new BrokerSettings(id, shape, own, directory));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return brokers.computeIfAbsent(id, key -> BrokerView.of(this, id));
+    }
+
     // --- Brokers as processes ---
 
     public void start() {
-        shape.check();
-        settings.values().forEach(BrokerSettings::check);
-        CurrentTest.folded = shape.folded();
-        CurrentTest.clusterStarted();
-        RUNNING.add(this);
         ids().forEach(this::launch);
         ids().forEach(this::awaitReady);
     }
@@ -66,6 +81,16 @@ public class MoldauCluster implements AutoCloseable {
     public void startBroker(int id) {
         launch(known(id));
         awaitReady(id);
+    }
+
+    private void check() {
+        shape.check(ids().size());
+        settings.values().forEach(BrokerSettings::check);
+        CurrentTest.folded = shape.folded();
+        if (shape.folded())
+            Folding.install();
+        if (RUNNING.add(this))
+            CurrentTest.clusterStarted();
     }
 
     private int known(int id) {
@@ -81,6 +106,7 @@ public class MoldauCluster implements AutoCloseable {
     private void launch(int id) {
         if (!isShutdown(id))
             return;
+        check();
         try {
             Path file = directory.resolve("broker_" + id + ".properties");
             settings.get(id).write(file);
@@ -123,9 +149,7 @@ public class MoldauCluster implements AutoCloseable {
 
     @Override
     public void close() {
-        if (admin != null)
-            admin.close(Duration.ZERO);
-        admin = null;
+        closeAdmin();
         processes.values().stream().filter(Process::isAlive).forEach(Process::destroy);
         processes.keySet().forEach(this::shutdownBroker);
         if (RUNNING.remove(this))
@@ -154,16 +178,8 @@ public class MoldauCluster implements AutoCloseable {
         return ids().stream().filter(id -> !isShutdown(id)).toList();
     }
 
-    public Map<Integer, KafkaBroker> brokers() {
+    public Map<Integer, BrokerServer> brokers() {
         return brokers;
-    }
-
-    public boolean folded() {
-        return shape.folded();
-    }
-
-    public short replicas(int asked) {
-        return (short) (shape.folded() ? 1 : asked);
     }
 
     public String bootstrapServers() {
@@ -172,6 +188,15 @@ public class MoldauCluster implements AutoCloseable {
 
     public int port(int id, String listener) {
         return settings.get(id).ports.get(listener);
+    }
+
+    /** That of a broker which runs. */
+    int clientPort() {
+        return port(runningIds().get(0), shape.listener());
+    }
+
+    Collection<Integer> ports(int id) {
+        return settings.get(id).ports.values();
     }
 
     Map<String, String> properties(int id) {
@@ -195,6 +220,12 @@ public class MoldauCluster implements AutoCloseable {
         return admin;
     }
 
+    private synchronized void closeAdmin() {
+        if (admin != null)
+            admin.close(Duration.ZERO);
+        admin = null;
+    }
+
     static <T> T answer(Callable<org.apache.kafka.common.KafkaFuture<T>> call) {
         try {
             return call.call().get(ANSWER_S, TimeUnit.SECONDS);
@@ -203,20 +234,34 @@ public class MoldauCluster implements AutoCloseable {
         }
     }
 
+    /** The settings of a topic, a group or a broker, those from such a source. */
+    Map<String, String> describe(ConfigResource resource, Predicate<ConfigSource> source) {
+        Map<String, String> values = new HashMap<>();
+        for (ConfigEntry entry : answer(() -> admin().describeConfigs(List.of(resource)).all()).get(resource).entries())
+            if (entry.value() != null && source.test(entry.source()))
+                values.put(entry.name(), entry.value());
+        return values;
+    }
+
+    Map<String, String> describe(ConfigResource resource) {
+        return describe(resource, source -> true);
+    }
+
     public String clusterId() {
         return answer(() -> admin().describeCluster().clusterId());
     }
 
-    Optional<TopicDescription> topic(String name) {
-        try {
-            return Optional.of(answer(() -> admin().describeTopics(List.of(name)).allTopicNames()).get(name));
-        } catch (IllegalStateException e) {
-            return Optional.empty();
-        }
+    DirectMetadata metadata(int id) throws IOException {
+        return DirectMetadata.of(port(id, shape.listener()), clientSettings());
     }
 
-    private DirectMetadata metadata(int id) throws IOException {
-        return DirectMetadata.of(port(id, shape.listener()), clientSettings());
+    /** As the first of the running brokers has them. */
+    Map<String, Uuid> topicIds() {
+        try {
+            return metadata(runningIds().get(0)).topicIds();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     // --- What a test waits for ---
@@ -224,7 +269,7 @@ public class MoldauCluster implements AutoCloseable {
     public void awaitBrokers() {
         Waiting.until("not all brokers are registered", Waiting.METADATA_S, () -> {
             for (int id : runningIds())
-                if (!List.copyOf(metadata(id).brokers()).equals(runningIds()))
+                if (!metadata(id).brokerIds().equals(runningIds()))
                     return false;
             return true;
         });
@@ -238,15 +283,19 @@ public class MoldauCluster implements AutoCloseable {
                 return true;
             DirectMetadata first = metadata(running.get(0));
             for (int id : running)
-                if (!metadata(id).equals(first))
+                if (!metadata(id).agreesWith(first))
                     return false;
-            return first.brokers().containsAll(running);
+            return first.brokerIds().containsAll(running);
         });
     }
 
     public void awaitTopic(String name, int partitions) {
-        Waiting.until(name + " metadata not propagated", Waiting.METADATA_S, () -> topic(name)
-            .filter(t -> t.partitions().size() == partitions && t.partitions().stream().allMatch(p -> p.leader() != null && !p.leader().isEmpty())).isPresent());
+        Waiting.until(name + " metadata not propagated", Waiting.METADATA_S, () -> {
+            for (int id : runningIds())
+                if (metadata(id).partitions(name).filter(found -> found.size() == partitions && found.stream().allMatch(p -> p.leaderId.isPresent())).isEmpty())
+                    return false;
+            return true;
+        });
         awaitConsistentMetadata();
     }
 
@@ -254,7 +303,7 @@ public class MoldauCluster implements AutoCloseable {
     public void awaitNoTopic(String name) {
         Waiting.until(name + " is still in the metadata", Waiting.METADATA_S, () -> {
             for (int id : runningIds())
-                if (metadata(id).topics().containsKey(name))
+                if (metadata(id).partitions(name).isPresent())
                     return false;
             return true;
         });
@@ -265,8 +314,12 @@ public class MoldauCluster implements AutoCloseable {
             () -> logDirs().stream().noneMatch(dir -> hasEntry(dir, name, "[.][0-9a-f]+-delete")));
     }
 
+    List<Path> logDirs(int id) {
+        return settings.get(id).logDirs;
+    }
+
     private List<Path> logDirs() {
-        return runningIds().stream().flatMap(id -> settings.get(id).logDirs.stream()).toList();
+        return runningIds().stream().flatMap(id -> logDirs(id).stream()).toList();
     }
 
     private long deleteDelaySeconds() {

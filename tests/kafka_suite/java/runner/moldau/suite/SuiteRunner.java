@@ -153,14 +153,15 @@ public class SuiteRunner implements TestExecutionListener {
         return text.substring(0, Math.min(text.length(), MESSAGE_LENGTH));
     }
 
-    /** The outcome of a class, or of a method with several forms, is that of each test below it. */
+    /** The outcome of a class, or of a method with several forms, is that of each test below it that has none of its own. */
     private void recordAll(TestIdentifier container, String outcome, String message) {
         Set<TestIdentifier> tests = new java.util.LinkedHashSet<>();
         for (TestIdentifier each : container.isTest() ? Set.of(container) : plan.getDescendants(container))
             if (each.isTest() || each.getSource().orElse(null) instanceof MethodSource && plan.getChildren(each).isEmpty())
                 tests.add(each);
         for (TestIdentifier test : tests.isEmpty() ? Set.of(container) : tests)
-            record(test, outcome, 0, message);
+            if (!runs.containsKey(TestName.of(test)))
+                record(test, outcome, 0, message);
     }
 
     private synchronized void record(TestIdentifier test, String outcome, long ms, String message) {

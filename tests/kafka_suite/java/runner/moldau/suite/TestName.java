@@ -10,6 +10,9 @@ final class TestName {
     private static final String USUAL = "MetadataVersion=4\\.4-IV0|(Broker|Controller)SecurityProtocol=PLAINTEXT"
         + "|BrokerListenerName=ListenerName\\(EXTERNAL\\)|ControllerListenerName=ListenerName\\(CONTROLLER\\)|(?<=,),+";
 
+    /** Milliseconds of today, which a form says that is made from the clock. */
+    private static final String TIME = "\\b\\d{13}\\b";
+
     private TestName() {
     }
 
@@ -28,7 +31,7 @@ final class TestName {
     }
 
     private static String form(String displayName, String method) {
-        return displayName.replaceFirst("^" + method + "(\\(.*\\))?", "").replaceFirst("^ ?\\[\\d+\\] ?", "")
-            .replaceFirst("^Type=Raft-\\w+(, )?", "").replaceAll(USUAL, "").replaceAll("^,+|,+$", "").trim();
+        return displayName.replaceAll("^\"|\"$", "").replaceFirst("^" + method + "(\\(.*\\))?", "").replaceFirst("^[ .]?(\\[\\d+\\] ?)?", "")
+            .replaceFirst("^Type=Raft-\\w+(, )?", "").replaceAll(USUAL, "").replaceAll("^,+|,+$", "").replaceAll(TIME, "now").trim();
     }
 }

@@ -10,7 +10,6 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.controller.Controller;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
-import moldau.suite.BrokerView;
 import moldau.suite.ClusterShape;
 import moldau.suite.MissingFeature;
 import moldau.suite.MoldauCluster;
@@ -56,7 +55,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         int disks = nodes.brokerNodes().values().stream().mapToInt(n -> n.logDataDirectories().size()).max().orElse(1);
         Map<Integer, Map<String, String>> own = nodes.brokerNodes().entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, e -> e.getValue().propertyOverrides()));
         cluster = new MoldauCluster(new ClusterShape(nodes.brokerNodes().size(), disks, nodes.brokerListenerName().value(), nodes.brokerListenerProtocol().name,
-            nodes.controllerListenerName().value(), ClusterShape.asText(properties), own));
+            nodes.controllerListenerName().value(), ClusterShape.asText(properties))).addAll(own);
     }
 
     public void format() throws Exception {
@@ -103,7 +102,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
     }
 
     public Map<Integer, BrokerServer> brokers() {
-        return BrokerView.idsOnly(cluster.ids(), "brokers()");
+        return cluster.brokers();
     }
 
     public Map<Integer, KafkaRaftManager<ApiMessageAndVersion>> raftManagers() {

@@ -60,7 +60,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
     private class Instance implements ClusterInstance {
         private final MoldauCluster cluster = new MoldauCluster(new ClusterShape(config.numBrokers(), config.numDisksPerBroker(), config.brokerListenerName().value(),
-            config.brokerSecurityProtocol().name, config.controllerListenerName().value(), asSettings(), config.perServerOverrideProperties()));
+            config.brokerSecurityProtocol().name, config.controllerListenerName().value(), asSettings()))
+            .addAll(config.perServerOverrideProperties());
 
         /** The feature level group.version=0 is, for a broker without feature levels, a setting. */
         private Map<String, String> asSettings() {
@@ -106,7 +107,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public Map<Integer, KafkaBroker> brokers() {
-            return cluster.brokers();
+            return new TreeMap<>(cluster.brokers());
         }
 
         @Override
@@ -204,18 +205,6 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         @Override
         public void waitForReadyBrokers() {
             cluster.awaitBrokers();
-        }
-
-        @Override
-        public void createTopic(String topic, int partitions, short replicas, Map<String, String> configs) throws InterruptedException {
-            ClusterInstance.super.createTopic(topic, partitions, cluster.replicas(replicas), configs);
-        }
-
-        @Override
-        public void createTopicWithAssignment(String topic, Map<Integer, List<Integer>> assignment) throws InterruptedException {
-            if (cluster.folded())
-                throw new MissingFeature("cluster", "an assignment to brokers");
-            ClusterInstance.super.createTopicWithAssignment(topic, assignment);
         }
 
         @Override

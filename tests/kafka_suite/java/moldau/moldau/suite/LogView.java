@@ -1,0 +1,104 @@
+package moldau.suite;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import kafka.log.LogManager;
+import kafka.server.ReplicaManager;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.record.internal.FileRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogFileUtils;
+import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The logs of a broker, as its directories have them; where a log starts, and its settings, the cluster is asked. */
+final class LogView {
+    private final MoldauCluster cluster;
+    private final List<Path> directories;
+
+    LogView(MoldauCluster cluster, List<Path> directories) {
+        this.cluster = cluster;
+        this.directories = directories;
+    }
+
+    LogManager manager() {
+        return StandIn.of(LogManager.class, (method, args) -> switch (method) {
+            case "getLog" -> args[1].equals(true) ? future() : log((TopicPartition) args[0]);
+            case "getLog$default$2" -> false;
+            case "liveLogDirs" -> CollectionConverters.asScala(directories.stream().map(Path::toFile).toList());
+            default -> throw MissingFeature.internals("logManager()." + method + "()");
+        });
+    }
+
+    ReplicaManager replicas() {
+        return StandIn.of(ReplicaManager.class, (method, args) -> switch (method) {
+            case "logManager" -> manager();
+            case "getLog", "localLog" -> log((TopicPartition) args[0]);
+            case "localLogOrException" -> log((TopicPartition) args[0]).get();
+            default -> throw MissingFeature.internals("replicaManager()." + method + "()");
+        });
+    }
+
+    private static Object future() {
+        throw MissingFeature.internals("the log that is to replace another");
+    }
+
+    private Option<UnifiedLog> log(TopicPartition partition) {
+        Optional<Path> directory = directories.stream().map(parent -> parent.resolve(partition.toString())).filter(Files::isDirectory).findFirst();
+        return Option.apply(directory.map(found -> log(partition, found.toFile())).orElse(null));
+    }
+
+    private UnifiedLog log(TopicPartition partition, File directory) {
+        return StandIn.of(UnifiedLog.class, (method, args) -> switch (method) {
+            case "topicPartition" -> partition;
+            case "dir" -> directory;
+            case "numberOfSegments" -> segments(directory).size();
+            case "logSegments" -> segments(directory).stream().map(LogView::segment).toList();
+            case "size" -> segments(directory).stream().mapToLong(File::length).sum();
+            case "logEndOffset" -> endOffset(directory);
+            case "logStartOffset" -> offset(partition, OffsetSpec.earliest());
+            case "highWatermark" -> offset(partition, OffsetSpec.latest());
+            case "config" -> new LogConfig(cluster.describe(new ConfigResource(ConfigResource.Type.TOPIC, partition.topic())));
+            default -> throw MissingFeature.internals("a log's " + method + "()");
+        });
+    }
+
+    private static List<File> segments(File directory) throws IOException {
+        try (var files = Files.list(directory.toPath())) {
+            return files.map(Path::toFile).filter(file -> file.getName().endsWith(LogFileUtils.LOG_FILE_SUFFIX)).sorted().toList();
+        }
+    }
+
+    private static LogSegment segment(File file) {
+        return StandIn.of(LogSegment.class, (method, args) -> switch (method) {
+            case "baseOffset" -> LogFileUtils.offsetFromFileName(file.getName());
+            case "size" -> (int) file.length();
+            default -> throw MissingFeature.internals("a segment's " + method + "()");
+        });
+    }
+
+    private static long endOffset(File directory) throws IOException {
+        List<File> segments = segments(directory);
+        File last = segments.get(segments.size() - 1);
+        long end = LogFileUtils.offsetFromFileName(last.getName());
+        try (FileRecords records = FileRecords.open(last, false)) {
+            for (RecordBatch batch : records.batches())
+                end = batch.nextOffset();
+        }
+        return end;
+    }
+
+    private long offset(TopicPartition partition, OffsetSpec spec) {
+        return MoldauCluster.answer(() -> cluster.admin().listOffsets(Map.of(partition, spec)).partitionResult(partition)).offset();
+    }
+}
