@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Self
-
-import msgspec
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 
-class ClientQuotaEntity(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ClientQuotaEntity:
     """A user, a client id, both, or an IP address; a name of None stands for all that have no quota
     of their own (``<default>``).
     """
@@ -32,7 +32,8 @@ class ClientQuotaEntity(msgspec.Struct, frozen=True):
         return f"ClientQuotaEntity(entries={{{names}}})"
 
 
-class ClientQuota(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ClientQuota:
     """All that is set for an entity; nothing, if its quotas were removed."""
 
     entity: ClientQuotaEntity
