@@ -52,7 +52,11 @@ async def alter_configs(
     ]
     decided: list[ConfigResult] = []
     if forwarded:  # loggers are needed most while there is no controller
-        decided = await broker.controller.alter_configs(forwarded, validate_only=validate_only)
+        try:
+            decided = await broker.controller.alter_configs(forwarded, validate_only=validate_only)
+        except KafkaError as error:
+            # What was decided here stays true.
+            decided = [ConfigResult(error=error.code, message=error.message)] * len(forwarded)
     rest = iter(decided)
     return [next(rest) if result is None else result for result in local]
 

@@ -334,11 +334,12 @@ def _if_set(config: BrokerConfig, option: Option[int]) -> int:
     return config.value(option) if config.is_set(option) else -1
 
 
-def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int]]:
+def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int], int]:
     return (
         config.max_connections,
         config.max_connections_per_ip,
         config.max_connections_by_ip(),
+        config.max_connection_creation_rate,
     )
 
 

@@ -11,7 +11,7 @@ from moldau.errors import ErrorCode, KafkaError
 def check_described_broker(node_id: int, name: str) -> None:
     """Settings of a broker are asked of that broker itself."""
     _check_id(name, "Broker")
-    if int(name) != node_id:
+    if name != str(node_id):
         raise _refused(
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}"
         )
@@ -19,7 +19,7 @@ def check_described_broker(node_id: int, name: str) -> None:
 
 def check_altered_broker(node_id: int, name: str) -> None:
     _check_id(name, "Node")
-    if int(name) != node_id:
+    if name != str(node_id):
         raise _refused(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
@@ -27,13 +27,13 @@ def check_described_loggers(node_id: int, name: str) -> None:
     if not name:
         raise _refused("Broker id must not be empty")
     _check_id(name, "Broker")
-    if int(name) != node_id:
+    if name != str(node_id):
         raise _refused(f"Unexpected broker id, expected {node_id} but received {name}")
 
 
 def check_altered_loggers(node_id: int, name: str) -> None:
     _check_id(name, "Node")
-    if int(name) != node_id:
+    if name != str(node_id):
         raise _refused(f"Unexpected node id. Expected {node_id}, but received {name}")
 
 

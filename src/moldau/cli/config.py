@@ -28,6 +28,8 @@ class Kind(StrEnum):
     client_metrics = "client-metrics"
 
 
+MOST_DIGITS = 10
+"""Of a broker id."""
 EVERY_BROKER = "default"
 """Names what holds for all brokers, where a broker id is expected."""
 
@@ -195,7 +197,9 @@ async def _resource(client: Client, kind: Kind, name: str) -> ConfigResource:
         await existing_topic(client, name)  # groups and subscriptions need not exist yet
     elif kind is Kind.broker and name == EVERY_BROKER:
         name = ""
-    elif kind in (Kind.broker, Kind.broker_logger) and not name.isdecimal():
+    elif kind in (Kind.broker, Kind.broker_logger) and not (
+        name.isdecimal() and len(name) <= MOST_DIGITS
+    ):
         raise UsageError(f"{name!r} is not a broker id")
     return ConfigResource(ResourceType[kind.name.upper()], name)
 

@@ -167,7 +167,12 @@ class Listener:
                 continue  # this one is gone before it was accepted; the next may be fine
             if incoming is None:
                 return
-            self._open(incoming)
+            now_ms = int(self._clock.monotonic() * 1000)
+            self._open(incoming, now_ms)
+            if pause_ms := self._quotas.accepted(now_ms):
+                acceptor.pause()
+                self._clock.call_later(pause_ms / 1000, self._resume_accepting)
+                return
 
     def _pause_accepting(self, acceptor: Acceptor, error: OSError) -> None:
         self._log_limiter.warning(
@@ -176,9 +181,9 @@ class Listener:
         acceptor.pause()
         self._clock.call_later(ACCEPT_PAUSE, self._resume_accepting)
 
-    def _open(self, incoming: Incoming) -> None:
+    def _open(self, incoming: Incoming, now_ms: int) -> None:
         host = incoming.peer_host
-        throttle_ms = self._quotas.throttle_ms(host, int(self._clock.monotonic() * 1000))
+        throttle_ms = self._quotas.throttle_ms(host, now_ms)
         if throttle_ms:
             self._refuse_later(incoming, throttle_ms)
             return

@@ -17,7 +17,7 @@ from tests.support.memory_network import frame
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
-from moldau.net.quotas import ConnectionQuotas
+from moldau.net.quotas import UNLIMITED, ConnectionQuotas
 from moldau.quotas.entity import ClientQuotaEntity
 from moldau.quotas.manager import ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, Window
@@ -238,6 +238,44 @@ async def test_an_address_that_connects_too_fast_is_refused_after_a_while(
     assert await throttled.is_closed()
     clock.advance(11)
     assert await (await client(listener)).ask(b"c") == b"c"
+
+
+async def test_connections_that_come_too_fast_for_the_broker_wait(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    quotas = ConnectionQuotas(max_rate=1)
+    listener = start(quotas=quotas)
+    # The rate is that of a window of ten seconds, however young it is.
+    friends = [await client(listener) for _ in range(11)]
+    for friend in friends:
+        assert await friend.ask(b"a") == b"a"
+    waiting = await client(listener)
+    await waiting.send(frame(b"b"))
+    await never(waiting.read_frame())
+    assert listener.connections == 11
+    clock.advance(1)
+    assert await waiting.read_frame() == b"b"
+    late = await client(listener)
+    await late.send(frame(b"c"))
+    await never(late.read_frame())
+    quotas.set_limits(100, 100, {}, UNLIMITED)
+    clock.advance(1)  # whoever waits already waits for a second at most
+    assert await late.read_frame() == b"c"
+
+
+async def test_a_broker_whose_connections_come_too_fast_can_be_closed(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    listener = start(quotas=ConnectionQuotas(max_rate=0))
+    await (await client(listener)).ask(b"a")
+    waiting = await client(listener)
+    await waiting.send(frame(b"b"))
+    await never(waiting.read_frame())
+    closing = asyncio.create_task(listener.close(0))
+    await asyncio.sleep(0)
+    clock.advance(1)
+    await closing
+    assert listener.connections == 0
 
 
 async def test_closing_does_not_wait_for_connections_that_came_too_fast(

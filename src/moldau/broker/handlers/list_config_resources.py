@@ -33,7 +33,7 @@ def handle(request: Request[ListConfigResourcesRequest]) -> ListConfigResourcesR
     if request.version == 0:
         types: tuple[int, ...] = (ResourceType.CLIENT_METRICS,)
     else:
-        types = tuple(request.body.resource_types) or LISTABLE
+        types = tuple(dict.fromkeys(request.body.resource_types)) or LISTABLE
     if any(kind not in LISTABLE for kind in types):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     return make(

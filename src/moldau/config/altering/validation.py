@@ -137,7 +137,7 @@ def _is_client_pattern(text: str) -> bool:
         return False
     try:
         re.compile(pattern.strip())
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
     return True
 

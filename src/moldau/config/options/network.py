@@ -61,10 +61,9 @@ class NetworkOptions(Options):
     )
     max_connection_creation_rate = integer(
         MAX_INT,
-        "How many new connections are accepted per second. Not enforced yet.",
+        "How many new connections are accepted per second; further ones wait.",
         at_least=0,
         update=CLUSTER_WIDE,
-        inert=True,
     )
     connections_max_idle_ms = long(
         600_000,

@@ -79,8 +79,10 @@ class ConsumerGroup:
         return all(member.uses_classic_protocol for member in self.members.values())
 
     @property
-    def has_patterns(self) -> bool:
-        return any(member.subscribed_regex for member in self.members.values())
+    def patterns(self) -> list[str]:
+        """The patterns that members have, each once."""
+        patterns = (member.subscribed_regex for member in self.members.values())
+        return list(dict.fromkeys(pattern for pattern in patterns if pattern))
 
     def static_member(self, instance_id: str) -> Member | None:
         member_id = self.static_members.get(instance_id)

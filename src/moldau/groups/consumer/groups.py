@@ -7,6 +7,7 @@ topics may have changed, neither of which is in the log.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -49,6 +50,10 @@ Downgrade = Callable[[ConsumerGroup, Collection[str], int], Outcome | None]
 RESOLVING_INTERVAL_MS: Final = 100
 """When a member comes back to hear of the topics of its pattern. Kafka lets it wait as long as for
 any other heartbeat, which is 5 seconds without records for consumers on librdkafka."""
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+"""Trying again at once would not help: other topics may."""
+
+logger: Final = logging.getLogger(__name__)
 
 
 def never(_group: ConsumerGroup, _leaving: Collection[str], _now_ms: int) -> None:
@@ -141,8 +146,10 @@ class ConsumerGroups:
         undo_refresh = self.after_change(group, change, now_ms)
         tell = change.assignment_changed or messages.is_full(request)
         interval_ms = self._settings.of_group(group_id).consumer_heartbeat_interval_ms
-        if request.subscribed_topic_regex and group.awaits_topics(change.member):
+        regex = request.subscribed_topic_regex
+        if regex and group.awaits_topics(change.member):
             interval_ms = min(interval_ms, RESOLVING_INTERVAL_MS)
+            self.timers.resolve_now(group_id, regex, now_ms)
         answer = messages.response(
             member_id, change.member.epoch, interval_ms, change.member.assigned if tell else None
         )
@@ -158,8 +165,8 @@ class ConsumerGroups:
         refreshed = group.refresh_requested
         group.refresh_requested = False
         self.timers.heard(group.group_id, change.member, now_ms, moved=change.moved)
-        if group.awaits_topics(change.member):
-            self.timers.resolve_now(group.group_id, now_ms)
+        if change.member.subscribed_regex:
+            self.timers.keep_resolving(group.group_id, change.member.subscribed_regex, now_ms)
 
         def undo() -> None:
             group.refresh_requested = group.refresh_requested or refreshed
@@ -228,30 +235,40 @@ class ConsumerGroups:
         return outcome
 
     def resolve_patterns(self, now_ms: int, keys: Sequence[PatternResolution]) -> Outcome:
-        """Match the patterns of the first group that is due; the others have their turn next."""
+        """Match the first pattern that is due; the others have their turn next."""
         first, *others = keys
         self.postpone(now_ms, others)
         group = self._groups.get(first.group_id)
-        if group is None or not group.has_patterns:
+        if group is None or not group.subscribers(first.regex):
             return Outcome()
-        self.timers.resolved(group.group_id, now_ms)
+        self.timers.resolved(first, now_ms)
 
-        def failed(_code: ErrorCode) -> list[Reply]:
-            self.timers.retry(first, now_ms)
+        def failed(code: ErrorCode) -> list[Reply]:
+            if code in TOO_LARGE:
+                logger.error(
+                    "the topics that the pattern %r of group %s matches are too many for a record "
+                    "(%s): its members get none of them",
+                    first.regex,
+                    first.group_id,
+                    code.name,
+                )
+            else:
+                self.timers.retry(first, now_ms)
             return []
 
-        return Outcome(self.heartbeats.resolve(group, now_ms), on_failure=failed)
+        return Outcome(self.heartbeats.resolve(group, first.regex, now_ms), on_failure=failed)
 
     def postpone(self, now_ms: int, keys: Iterable[PatternResolution]) -> None:
         """Match these patterns in a turn of their own."""
         for key in keys:
-            self.timers.resolve_now(key.group_id, now_ms)
+            self.timers.resolve_now(*key, now_ms)
 
     def on_topics_changed(self, names: Collection[str], now_ms: int) -> Outcome:
         """Topics appeared, went, or grew: the next heartbeat of a group concerned looks at them."""
         changed = frozenset(names)
         for group in self._groups.values():
-            self.timers.resolve_soon(group.group_id, now_ms)
+            for regex in group.patterns:
+                self.timers.resolve_soon(group.group_id, regex, now_ms)
             if not changed.isdisjoint(group.subscribed):
                 group.refresh_requested = True
         return Outcome()
@@ -260,8 +277,8 @@ class ConsumerGroups:
         """The log has been replayed: every member has a whole session to make itself heard."""
         for group in self._groups.values():
             group.refresh_requested = True
-            if group.has_patterns:
-                self.timers.resolve_now(group.group_id, now_ms)
+            for regex in group.patterns:
+                self.timers.resolve_now(group.group_id, regex, now_ms)
             for member in group.members.values():
                 self.timers.heard(group.group_id, member, now_ms, moved=True)
         return Outcome()
@@ -363,6 +380,8 @@ class ConsumerGroups:
             key, r.ConsumerGroupMemberMetadataKey | r.ConsumerGroupCurrentMemberAssignmentKey
         ):
             self.timers.drop_settled(group, key.member_id)
+        elif isinstance(key, r.ConsumerGroupRegularExpressionKey) and value is None:
+            self.timers.forget_pattern(key.group_id, key.regular_expression)
 
     # Last in the class: the name hides the built-in one from the annotations that follow.
     def list(self) -> list[ListedGroup]:

@@ -21,7 +21,7 @@ from moldau.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberStat
 from moldau.groups.consumer.patterns import check_pattern
 from moldau.groups.consumer.reconciliation import Reconciler, Target
 from moldau.groups.consumer.subscriptions import (
-    changed_patterns,
+    changed_pattern,
     metadata_hash,
     topic_ids,
     with_changes,
@@ -103,9 +103,13 @@ class Heartbeats:
                 regexes = with_changes(regexes, {old: None})
         next_group = _Next(self.topics, group, after, replaced, regexes)
         epoch = group.epoch
-        # The topics of a pattern that is not resolved yet come later, with an epoch of their own.
+        # The topics of a pattern that is not resolved yet come later, with an epoch of their own;
+        # those that the member gives up for it are for others at once.
         force = subscription_changed and (
-            after.subscribed_names != before.subscribed_names or new is None or new in regexes
+            after.subscribed_names != before.subscribed_names
+            or new is None
+            or new in regexes
+            or (old is not None and bool(group.matches(old)))
         )
         if force or group.refresh_requested or not epoch:
             epoch = next_group.bump(records, force=force)
@@ -154,19 +158,16 @@ class Heartbeats:
         # A clock that was set back must not keep the group waiting.
         return last == 0 or not 0 <= now_ms - last < interval
 
-    def resolve(self, group: ConsumerGroup, now_ms: int) -> list[Record]:
-        """Match the patterns of a group against the topics there are."""
-        changes = changed_patterns(self.topics, group, now_ms)
-        records = [
-            journal.regular_expression(group.group_id, regex, resolved)
-            for regex, resolved in changes.items()
-        ]
-        regexes = with_changes(group.regexes, changes)
+    def resolve(self, group: ConsumerGroup, regex: str, now_ms: int) -> list[Record]:
+        """Match a pattern of a group against the topics there are; nothing if they are the same."""
+        resolved = changed_pattern(self.topics, group, regex, now_ms)
+        if resolved is None:
+            return []
+        records = [journal.regular_expression(group.group_id, regex, resolved)]
+        regexes = with_changes(group.regexes, {regex: resolved})
         names = group.subscribed_by(group.members.values(), regexes)
         new_hash = metadata_hash(self.topics, names)
-        if new_hash != group.metadata_hash or any(
-            resolved.topics != group.matches(regex) for regex, resolved in changes.items()
-        ):
+        if new_hash != group.metadata_hash or resolved.topics != group.matches(regex):
             epoch = (group.epoch or FIRST_EPOCH) + 1
             records.append(journal.group_epoch(group.group_id, epoch, new_hash))
         return records

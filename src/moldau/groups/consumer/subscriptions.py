@@ -37,18 +37,14 @@ def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[UUID]:
     return frozenset(topic_id for name in names if (topic_id := topics.topic_id(name)) is not None)
 
 
-def changed_patterns(
-    topics: TopicView, group: ConsumerGroup, now_ms: int
-) -> dict[str, ResolvedRegex]:
-    """Returns the patterns whose topics are not the stored ones, with the topics of now."""
-    names = tuple(topics.names())
-    in_use = dict.fromkeys(m.subscribed_regex for m in group.members.values() if m.subscribed_regex)
-    changes: dict[str, ResolvedRegex] = {}
-    for regex in in_use:
-        matched = _matched(regex, names, group.matches(regex))
-        if regex not in group.regexes or matched != group.matches(regex):
-            changes[regex] = ResolvedRegex(matched, version=0, timestamp_ms=now_ms)
-    return changes
+def changed_pattern(
+    topics: TopicView, group: ConsumerGroup, regex: str, now_ms: int
+) -> ResolvedRegex | None:
+    """Returns the topics that a pattern matches now, if they are not the stored ones."""
+    matched = _matched(regex, topics.names(), group.matches(regex))
+    if regex in group.regexes and matched == group.matches(regex):
+        return None
+    return ResolvedRegex(matched, version=0, timestamp_ms=now_ms)
 
 
 def _matched(regex: str, names: Iterable[str], before: frozenset[str]) -> frozenset[str]:

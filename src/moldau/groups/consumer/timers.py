@@ -34,13 +34,14 @@ class MemberTimeout(NamedTuple):
 
 
 class PatternResolution(NamedTuple):
-    """The key of the time at which the patterns of a group are matched against the topics again.
+    """The key of the time at which a pattern of a group is matched against the topics again.
 
-    A group with patterns always has one. They are matched in the background and not in a
+    A pattern that a member has always has one. It is matched in the background and not in a
     heartbeat, so that a member hears of the topics with its next one, as it does from Kafka.
     """
 
     group_id: str
+    regex: str
 
 
 GroupTimeout: TypeAlias = MemberTimeout | PatternResolution
@@ -78,19 +79,27 @@ class GroupTimers:
     def synced(self, group_id: str, member: Member) -> None:
         self._timeouts.cancel(MemberTimeout(MemberDeadline.SYNC, group_id, member.member_id))
 
-    def resolve_now(self, group_id: str, now_ms: int) -> None:
-        """A member has brought a pattern, or it is not known how old the topics of patterns are."""
-        self._timeouts.set(PatternResolution(group_id), now_ms)
+    def resolve_now(self, group_id: str, regex: str, now_ms: int) -> None:
+        """A member has brought a pattern, or it is not known how old its topics are."""
+        self._timeouts.set(PatternResolution(group_id, regex), now_ms)
 
-    def resolve_soon(self, group_id: str, now_ms: int) -> None:
+    def keep_resolving(self, group_id: str, regex: str, now_ms: int) -> None:
+        """A member has a pattern, perhaps the first that has it."""
+        self._timeouts.set_if_absent(PatternResolution(group_id, regex), now_ms)
+
+    def resolve_soon(self, group_id: str, regex: str, now_ms: int) -> None:
         """There are other topics than there were."""
-        key, at_ms = PatternResolution(group_id), now_ms + TOPICS_SETTLE_MS
-        if (deadline := self._timeouts.deadline(key)) is not None and deadline > at_ms:
+        key, at_ms = PatternResolution(group_id, regex), now_ms + TOPICS_SETTLE_MS
+        deadline = self._timeouts.deadline(key)
+        if deadline is None or deadline > at_ms:
             self._timeouts.set(key, at_ms)
 
-    def resolved(self, group_id: str, now_ms: int) -> None:
+    def resolved(self, key: PatternResolution, now_ms: int) -> None:
         interval_ms = self._settings.group_consumer_regex_refresh_interval_ms
-        self._timeouts.set(PatternResolution(group_id), now_ms + interval_ms)
+        self._timeouts.set(key, now_ms + interval_ms)
+
+    def forget_pattern(self, group_id: str, regex: str) -> None:
+        self._timeouts.cancel(PatternResolution(group_id, regex))
 
     def retry(self, key: GroupTimeout, now_ms: int) -> None:
         self._timeouts.set(key, now_ms + RETRY_MS)

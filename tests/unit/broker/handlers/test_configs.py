@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
+from tests.unit.broker.harness import lose_controller
 
 from moldau.broker.controller_port import ControllerClient
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -134,6 +135,41 @@ async def test_replacing_is_not_for_loggers(client: WireClient) -> None:
     assert response.error_message == "Unknown resource type 8"
 
 
+@pytest.mark.parametrize("name", ["1" * 5000, "01", "2"])
+@pytest.mark.parametrize("kind", [BROKER, BROKER_LOGGER])
+async def test_what_names_another_broker_is_refused_alone(
+    client: WireClient, kind: int, name: str
+) -> None:
+    await client.create_topic("t")
+    assert await alter(
+        client,
+        resource(kind, name, ("root", SET, "INFO")),
+        resource(TOPIC, "t", ("retention.ms", SET, "5")),
+    ) == [ErrorCode.INVALID_REQUEST, 0]
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": None}]
+    (result,) = (await client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources)).results
+    assert result.error_code is ErrorCode.INVALID_REQUEST
+
+
+async def test_levels_of_loggers_that_were_changed_are_told_so_without_a_controller(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await client.create_topic("t")
+    lose_controller(broker)
+    level = resource(BROKER_LOGGER, "1", ("moldau.broker", SET, "FATAL"))
+    other = resource(TOPIC, "t", ("retention.ms", SET, "5"))
+    assert await alter(client, level, other) == [0, ErrorCode.NOT_CONTROLLER]
+    assert await described(client, BROKER_LOGGER, "1", "moldau.broker") == "FATAL"
+    back = resource(BROKER_LOGGER, "1", ("moldau.broker", DELETE, None))
+    assert await alter(client, back) == [0]
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 3000 + ")" * 3000, "["])
+async def test_selectors_that_cannot_be_are_refused(client: WireClient, pattern: str) -> None:
+    match = resource(CLIENT_METRICS, "m", ("match", SET, f"client_id={pattern}"))
+    assert await alter(client, match) == [ErrorCode.INVALID_CONFIG]
+
+
 async def test_changes_made_at_the_same_time_do_not_lose_each_other(
     broker: MemoryBroker, client: WireClient
 ) -> None:
@@ -194,6 +230,8 @@ async def test_resources_with_settings_are_listed(client: WireClient) -> None:
     brokers = {(BROKER, "1"), (BROKER_LOGGER, "1")}
     assert await listed(1) == {(TOPIC, "t"), *brokers, (GROUP, "g"), metrics}
     assert await listed(1, GROUP) == {(GROUP, "g")}
+    often = await client.call(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[TOPIC] * 1000)
+    assert len(often.config_resources) == 1
     assert await listed(0) == await listed(1, CLIENT_METRICS) == {metrics}
     unknown = await client.call(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[3])
     assert unknown.error_code is ErrorCode.UNSUPPORTED_VERSION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -41,6 +42,8 @@ class Harness:
         self.now_ms = 1_000_000
         self.log: list[Record] = []
         self.fail_with: ErrorCode | None = None
+        self.largest_batch: int | None = None
+        """Bytes of values that can be written at once."""
         self.last_records: list[Record] = []
 
     def fresh(self, timeouts: Timeouts[GroupTimeout]) -> ConsumerGroups:
@@ -56,8 +59,8 @@ class Harness:
     def run(self, outcome: Outcome) -> list[object]:
         """Append, replay, check, and hand out the replies."""
         self.last_records = outcome.records
-        if outcome.records and self.fail_with is not None:
-            return [reply.response for reply in outcome.failed(self.fail_with)]
+        if outcome.records and (failure := self.fail_with or self._too_large(outcome.records)):
+            return [reply.response for reply in outcome.failed(failure)]
         for record in outcome.records:
             self.log.append(record)
             self.groups.replay(*record)
@@ -131,6 +134,11 @@ class Harness:
         if "regex" not in fields:
             fields["topics"] = topics
         return self.beat(member_id, 0, owned=NOTHING, **fields)
+
+    def _too_large(self, records: Sequence[Record]) -> ErrorCode | None:
+        size = sum(len(value or b"") for _, value in records)
+        fits = self.largest_batch is None or size <= self.largest_batch
+        return None if fits else ErrorCode.MESSAGE_TOO_LARGE
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms

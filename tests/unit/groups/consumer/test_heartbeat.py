@@ -10,12 +10,13 @@ from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitio
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.consumer import patterns
-from moldau.groups.consumer.group import GroupState
+from moldau.groups.consumer import journal, patterns
+from moldau.groups.consumer.group import ConsumerGroup, GroupState, ResolvedRegex
 from moldau.groups.consumer.member import MemberState
 from moldau.groups.consumer.timers import TOPICS_SETTLE_MS
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import RETRY_MS
+from moldau.outcome import Outcome, Record
 from moldau.wire.primitives import error_from
 
 EVERYTHING = frozenset(range(6))
@@ -532,3 +533,59 @@ def test_a_restarted_coordinator_goes_on_where_the_log_ends(h: Harness) -> None:
     h.reload()
     h.pass_time(45_000)
     assert not h.group.members
+
+
+def live(h: Harness, seconds: int) -> None:
+    """Members that own what they are told, and heartbeats every five seconds."""
+    for _ in range(seconds // 5):
+        h.pass_time(5_000)
+        for member in list(h.group.members.values()):
+            owned = {topic: frozenset(parts) for topic, parts in member.assigned.items()}
+            h.beat(member.member_id, member.epoch, owned=owned)
+
+
+@pytest.mark.parametrize("of_b", [{"topics": ("orders",)}, {"regex": "order.*"}])
+def test_what_a_member_gives_up_for_a_pattern_that_matches_nothing_goes_to_others(
+    of_b: dict[str, Any],
+) -> None:
+    h = Harness(orders=6)
+    h.join("a", regex="order.*")
+    h.beat("b", 0, owned=NOTHING, rebalance_timeout_ms=60_000, **of_b)
+    live(h, 60)
+    assert {len(m.assigned[h.id("orders")]) for m in h.group.members.values()} == {3}
+    h.beat("a", h.group.members["a"].epoch, regex="bill.*")
+    live(h, 60)
+    assert set(h.group.members["b"].assigned[h.id("orders")]) == set(range(6))
+    assert not h.group.members["a"].assigned
+    h.check_log()
+
+
+def test_a_pattern_whose_topics_cannot_be_written_does_no_harm_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    long = "a" * 200
+    h = Harness(**{long: 1, "orders": 6, "bills": 1})
+    h.join("a", regex=".*")
+    h.join("b", regex="bill.*")
+    h.largest_batch = 200
+    live(h, 120)
+    assert h.group.members["b"].assigned.keys() == {h.id("bills")}
+    assert not h.group.members["a"].assigned
+    (said,) = caplog.messages  # and tried: again when there are other topics, or after a while
+    assert "'.*'" in said
+    h.topic(long, None)
+    h.topic("more", 1)
+    live(h, 10)
+    assert h.group.regexes[".*"].topics == {"orders", "bills", "more"}
+
+
+def test_a_stored_pattern_is_kept_up_to_date_from_its_first_subscriber_on() -> None:
+    h = Harness(orders=6)
+    h.join("b", "orders")
+    stored = ResolvedRegex(frozenset({"orders", "gone"}), 0, 5)
+    h.run(Outcome([journal.regular_expression(GROUP, "order.*", stored)]))
+    h.reload()
+    h.join("a", regex="order.*")
+    h.topic("orderly", 1)
+    live(h, 10)
+    assert h.group.regexes["order.*"].topics == {"orders", "orderly"}
