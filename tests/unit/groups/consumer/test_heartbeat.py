@@ -11,12 +11,12 @@ from tests.unit.groups.consumer.harness import GROUP, NOTHING, Harness, partitio
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import journal, patterns
-from moldau.groups.consumer.group import ConsumerGroup, GroupState, ResolvedRegex
+from moldau.groups.consumer.group import GroupState, ResolvedRegex
 from moldau.groups.consumer.member import MemberState
 from moldau.groups.consumer.timers import TOPICS_SETTLE_MS
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import RETRY_MS
-from moldau.outcome import Outcome, Record
+from moldau.outcome import Outcome
 from moldau.wire.primitives import error_from
 
 EVERYTHING = frozenset(range(6))
@@ -564,7 +564,8 @@ def test_a_pattern_whose_topics_cannot_be_written_does_no_harm_to_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     long = "a" * 200
-    h = Harness(**{long: 1, "orders": 6, "bills": 1})
+    h = Harness(orders=6, bills=1)
+    h.topics.set(long, 1)
     h.join("a", regex=".*")
     h.join("b", regex="bill.*")
     h.largest_batch = 200
