@@ -66,7 +66,9 @@ def make_sessions(slots: int = 10) -> FetchSessions:
 def open_session(
     sessions: FetchSessions, asked: FetchRequest, *, ids: bool = False, now: float = 0.0
 ) -> FetchContext:
-    return sessions.open(asked, uses_topic_ids=ids, now=now)
+    context = sessions.open(asked, uses_topic_ids=ids, now=now)
+    sessions.start(context, uses_topic_ids=ids, now=now)
+    return context
 
 
 def asked_for(context: FetchContext) -> list[tuple[str | None, int, int]]:
