@@ -330,6 +330,15 @@ def test_a_session_idle_for_long_makes_room_the_longest_unused_first() -> None:
     assert open_session(sessions, request(first, 2), now=126.0).error == 0
 
 
+def test_a_session_whose_first_answer_is_not_told_makes_nobody_leave() -> None:
+    sessions = make_sessions(slots=1)
+    old = open_session(sessions, request(wanted={("a", 0): 0}))
+    held_back = sessions.open(request(wanted={("b", 0): 0}), uses_topic_ids=False, now=1e9)
+    assert held_back.session_id == 0
+    step = open_session(sessions, request(old.session_id, 1), now=1e9)
+    assert not step.error
+
+
 def test_without_slots_there_are_no_sessions() -> None:
     sessions = make_sessions(slots=0)
     context = open_session(sessions, request(wanted={("a", 0): 0}), now=1e9)
