@@ -167,6 +167,7 @@ class BrokerServer:
             ),
             _controller_settings(configs, logs),
             now_ms=machine.clock.now_ms,
+            steady_ms=lambda: int(machine.clock.monotonic() * 1000),
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_store,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moldau.quotas.entity import IP, ClientQuota, ClientQuotaEntity
 from moldau.quotas.filter import ClientQuotaFilter
-from moldau.quotas.manager import ClientQuotaManager, address_levels, canonical_address
+from moldau.quotas.manager import ClientQuotaManager, address_levels, canonical_entity
 from moldau.quotas.meters import Rate, Window
 from moldau.quotas.validation import (
     CONNECTION_CREATION_RATE,
@@ -21,6 +21,7 @@ class ClientQuotas:
         "_entities",
         "connections",
         "fetch",
+        "has_failed",
         "is_metering",
         "produce",
         "request",
@@ -33,6 +34,8 @@ class ClientQuotas:
         """Whether any user or client has a quota. While nobody has, requests pay for nothing but
         looking here.
         """
+        self.has_failed = False
+        """Whether counting has failed, which is told once."""
         self.produce = ClientQuotaManager(PRODUCER_BYTE_RATE, Rate, window)
         self.fetch = ClientQuotaManager(CONSUMER_BYTE_RATE, Rate, window)
         self.request = ClientQuotaManager(REQUEST_PERCENTAGE, Rate, window)
@@ -61,10 +64,7 @@ class ClientQuotas:
             self._entities.pop(entity, None)
         for manager in (self.produce, self.fetch, self.request):
             manager.update(entity, quotas)
-        address = entity.as_dict().get(IP)
-        if address is not None:
-            entity = ClientQuotaEntity.of({IP: canonical_address(address)})
-        self.connections.update(entity, quotas)
+        self.connections.update(canonical_entity(entity), quotas)
 
     def describe(self, wanted: ClientQuotaFilter) -> list[ClientQuota]:
         """Returns the quotas that a filter asks for, ordered by entity; raises KafkaError."""

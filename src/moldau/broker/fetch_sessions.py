@@ -3,7 +3,8 @@
 A request's session id and epoch say what it is: no session at all (epoch -1 with id 0), the start
 of one (epoch 0), the next step of one (epoch n), or its end (epoch -1 with its id).
 ``FetchSessions.open`` turns a request into a ``FetchContext``: which partitions to read, and which
-of the answers are worth sending.
+of the answers are worth sending. A new session starts with its first answer (``start``): a client
+that is told nothing takes no place from others.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class FetchSession:
 class FetchContext:
     """One fetch request resolved against its session."""
 
-    __slots__ = ("_session", "error", "is_incremental", "partitions", "session_id")
+    __slots__ = ("_session", "error", "is_incremental", "partitions", "starts_session")
 
     def __init__(
         self,
@@ -100,13 +101,24 @@ class FetchContext:
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
+        starts_session: bool = False,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.partitions = partitions
         self.error = error
-        self.session_id = session.session_id if session is not None else NO_SESSION
         self._session = session
         self.is_incremental = incremental
+        self.starts_session = starts_session
+        """Its answer is the first of a session, if there is room for one."""
+
+    @property
+    def session_id(self) -> int:
+        return self._session.session_id if self._session is not None else NO_SESSION
+
+    def bind(self, session: FetchSession) -> None:
+        """The session has these partitions from now on."""
+        self._session = session
+        session.partitions = {partition.key: partition for partition in self.partitions}
 
     def select(
         self, answers: Iterable[tuple[SessionPartition, FetchedPartition]]
@@ -139,10 +151,7 @@ class FetchSessions:
         epoch = request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            session = None
-            if epoch == INITIAL_EPOCH and request.topics:
-                session = self._create(uses_topic_ids, now)
-            return _full_context(request, session)
+            return _full_context(request)
         session = self._sessions.get(request.session_id)
         if session is None:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -159,9 +168,13 @@ class FetchSessions:
         self._sessions.move_to_end(session.session_id)
         return FetchContext(list(session.partitions.values()), session, incremental=True)
 
-    def forget(self, session_id: int) -> None:
-        """For a client that was not told of its session."""
-        self._sessions.pop(session_id, None)
+    def start(self, context: FetchContext, *, uses_topic_ids: bool, now: float) -> None:
+        """Create the session of a request that asks for one, unless there is no room."""
+        if not context.starts_session:
+            return
+        session = self._create(uses_topic_ids, now)
+        if session is not None:
+            context.bind(session)
 
     def _create(self, uses_topic_ids: bool, now: float) -> FetchSession | None:
         if len(self._sessions) >= self._slots:
@@ -178,14 +191,14 @@ class FetchSessions:
         return session
 
 
-def _full_context(request: FetchRequest, session: FetchSession | None) -> FetchContext:
-    if session is not None:
-        session.update(request)
-        return FetchContext(list(session.partitions.values()), session)
-    return FetchContext(
-        [
-            SessionPartition((topic.name, topic.topic_id, want.partition), want)
-            for topic in request.topics
-            for want in topic.partitions
-        ]
-    )
+def _full_context(request: FetchRequest) -> FetchContext:
+    partitions = [
+        SessionPartition((topic.name, topic.topic_id, want.partition), want)
+        for topic in request.topics
+        for want in topic.partitions
+    ]
+    if request.session_epoch == FINAL_EPOCH or not request.topics:
+        return FetchContext(partitions)
+    # In a session a partition is once, as it was last asked for.
+    distinct = {partition.key: partition for partition in partitions}
+    return FetchContext(list(distinct.values()), starts_session=True)

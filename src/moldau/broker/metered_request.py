@@ -15,9 +15,10 @@ hold back, and the connection is not read for as long (KIP-219).
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.request import B, Request
 from moldau.machine import Part
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
     from moldau.wire.headers import RequestHeader
 
 
+log = logging.getLogger(__name__)
+
+CONTROLLER_MUTATION: Final = "ControllerMutation"
+
+
 class MeteredRequest(Request[B]):
-    __slots__ = ("_client", "_handler_s", "_is_charged", "_size")
+    __slots__ = ("_client", "_handler_s", "_size", "_told_ms")
 
     def __init__(
         self,
@@ -46,7 +52,8 @@ class MeteredRequest(Request[B]):
         self._client = connection.principal.name, self.client_id
         self._size = size
         self._handler_s = 0.0
-        self._is_charged = False
+        self._told_ms: int | None = None
+        """For how long the client was told to hold back; None as long as nothing was counted."""
 
     def handle(self) -> Any:
         if self._is_consumer_fetch:
@@ -55,13 +62,12 @@ class MeteredRequest(Request[B]):
         return _TimedSteps(response, self._timed) if inspect.isawaitable(response) else response
 
     def encode(self, response: Any) -> Sequence[Part]:
-        self._charge(response)
+        self._guard(partial(self._charge, response))
         return super().encode(response)
 
     def unanswered(self) -> None:
         """A producer with acks=0 is not told to hold back: it has to be made to."""
-        produce = self.broker.client_quotas.produce
-        self._throttle("Produce", produce.record(self._client, self._size, self._now_ms))
+        self._guard(self._charge_unanswered)
 
     @property
     def _now_ms(self) -> int:
@@ -95,11 +101,30 @@ class MeteredRequest(Request[B]):
         finally:
             self._handler_s += clock.monotonic() - start
 
+    def _guard(self, charge: Callable[[], None]) -> None:
+        """What was executed does not fail because it cannot be counted."""
+        try:
+            charge()
+        except Exception:
+            self.throttle_ms = 0
+            quotas = self.broker.client_quotas
+            if not quotas.has_failed:
+                quotas.has_failed = True
+                log.exception("requests cannot be counted against the quotas of %s", self._client)
+
+    def _charge_unanswered(self) -> None:
+        produce = self.broker.client_quotas.produce
+        self._throttle("Produce", produce.record(self._client, self._size, self._now_ms))
+
     def _charge(self, response: Any) -> None:
         """Count the request, and hold its client back if that is too much."""
-        if self._is_charged or (self._is_fetch and not self._is_consumer_fetch):
+        if self._is_fetch and not self._is_consumer_fetch:
             return
-        self._is_charged = True
+        if self._told_ms is not None:
+            # What the controller says after the client was told that its time is up still holds.
+            if self.throttle_ms != self._told_ms:
+                self._throttle(CONTROLLER_MUTATION, self.throttle_ms)
+            return
         quotas, client, now_ms = self.broker.client_quotas, self._client, self._now_ms
         # A rate of seconds per second is a share of the time; bounded, or a single slow request
         # would keep its client out for long.
@@ -107,7 +132,7 @@ class MeteredRequest(Request[B]):
             quotas.request.record(client, self._handler_s * 100, now_ms),
             quotas.request.window.sample_ms,
         )
-        holds = {"ControllerMutation": self.throttle_ms, "Request": request_ms}
+        holds = {CONTROLLER_MUTATION: self.throttle_ms, "Request": request_ms}
         if self.route.key is ApiKey.PRODUCE:
             holds["Produce"] = quotas.produce.record(client, self._size, now_ms)
         elif self._is_fetch:
@@ -118,13 +143,12 @@ class MeteredRequest(Request[B]):
         self._throttle(kind, holds[kind])
 
     def _throttle(self, kind: str, throttle_ms: int) -> None:
-        self.throttle_ms = throttle_ms
+        self.throttle_ms = self._told_ms = throttle_ms
         if not throttle_ms:
             return
         throttled_ms = self.broker.client_quotas.throttled_ms
         throttled_ms[kind] = throttled_ms.get(kind, 0) + throttle_ms
-        self.connection.mute()
-        self.broker.clock.call_later(throttle_ms / 1000, self.connection.unmute)
+        self.connection.mute(throttle_ms / 1000, self.broker.clock)
 
 
 class _TimedSteps:

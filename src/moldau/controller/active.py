@@ -62,7 +62,7 @@ class ActiveController:
         random: Random,
         new_topic_id: Callable[[], UUID],
         context: ControllerContext,
-        now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
     ) -> None:
         self.context = context
         self.controller_id = controller_id
@@ -71,7 +71,7 @@ class ActiveController:
         self.random = random
         self.new_topic_id = new_topic_id
         self.sender = Sender(controller_id, link, context)
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._mutations = ClientQuotaManager(
             CONTROLLER_MUTATION_RATE, TokenBucket, settings.mutation_window
         )
@@ -85,7 +85,7 @@ class ActiveController:
 
     def mutation_quota(self, mutator: Mutator | None) -> MutationQuota:
         """Returns what a request of this client draws on."""
-        return MutationQuota(self._mutations, mutator, self._now_ms)
+        return MutationQuota(self._mutations, mutator, self._steady_ms)
 
     # Taking over
 

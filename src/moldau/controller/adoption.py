@@ -23,7 +23,10 @@ from moldau.coordination import paths, znodes
 from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import CoordinationStore, Create, Op, SetData
 from moldau.coordination.znodes import ProducerIdBlock, StateNode, TopicNode
+from moldau.errors import KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
+from moldau.quotas.manager import canonical_entity
+from moldau.quotas.validation import check_entity, check_quota
 
 _BLOCK = 1000
 
@@ -110,9 +113,20 @@ def _plan_quotas(
     same node, the first one counts.
     """
     for entity in sorted(client_quotas, key=lambda entity: len(entity.entries)):
-        plan.batches += [[Create(parent)] for parent in paths.client_quota_parents(entity)]
-        data = znodes.encode_quotas(client_quotas[entity])
-        plan.batches.append([Create(paths.client_quotas(entity), data)])
+        quotas: dict[str, float] = {}
+        for key, value in client_quotas[entity].items():
+            try:
+                check_entity(entity)
+                check_quota(entity, key, value)
+            except KafkaError as error:
+                plan.warnings.append(f"{key}={value} of {entity} is left out: {error}")
+            else:
+                quotas[key] = value
+        if quotas:
+            adopted = canonical_entity(entity)
+            plan.batches += [[Create(parent)] for parent in paths.client_quota_parents(adopted)]
+            node = Create(paths.client_quotas(adopted), znodes.encode_quotas(quotas))
+            plan.batches.append([node])
 
 
 def _plan_topic(

@@ -8,10 +8,12 @@ from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.requests import ClientQuotaAlteration, ClientQuotaResult
 from moldau.coordination import paths, znodes
+from moldau.coordination.errors import StoreCorruptError
 from moldau.coordination.store import Create, Delete, Op, SetData
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
-from moldau.quotas.validation import check_entity, check_quota
+from moldau.quotas.manager import canonical_entity
+from moldau.quotas.validation import QUOTA_KEYS, check_address, check_entity, check_quota
 
 
 class ClientQuotaAdmin:
@@ -25,19 +27,22 @@ class ClientQuotaAdmin:
         """Returns one result per entity; what is valid is written together."""
         errors: dict[ClientQuotaEntity, KafkaError | None] = {}
         changed: list[ClientQuota] = []
+        altered: set[ClientQuotaEntity] = set()
         for alteration in alterations:
-            entity = alteration.entity
+            entity = self._stored_entity(alteration.entity)
             try:
-                if entity in errors:
+                if entity in altered:
                     raise KafkaError(
-                        ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}"
+                        ErrorCode.INVALID_REQUEST,
+                        f"Ignoring duplicate entity {alteration.entity}",
                     )
-                quotas = self._altered(alteration)
+                altered.add(entity)
+                quotas = self._altered(entity, alteration.changes)
                 if quotas != self._context.client_quotas.get(entity, {}):
                     changed.append(ClientQuota(entity, quotas))
-                errors[entity] = None
+                errors[alteration.entity] = None
             except KafkaError as error:
-                errors[entity] = error
+                errors[alteration.entity] = error
         if changed and not validate_only:
             await self._write(changed)
         return [
@@ -47,13 +52,18 @@ class ClientQuotaAdmin:
             for entity, error in errors.items()
         ]
 
-    def _altered(self, alteration: ClientQuotaAlteration) -> dict[str, float]:
+    def _stored_entity(self, entity: ClientQuotaEntity) -> ClientQuotaEntity:
+        """An address has one spelling, unless another one was stored already."""
+        return entity if entity in self._context.client_quotas else canonical_entity(entity)
+
+    def _altered(
+        self, entity: ClientQuotaEntity, alterations: Sequence[tuple[str, float | None]]
+    ) -> dict[str, float]:
         """Returns the quotas that the entity will have."""
-        entity = alteration.entity
         check_entity(entity)
         quotas = dict(self._context.client_quotas.get(entity, {}))
-        changes = dict(alteration.changes)
-        if len(changes) < len(alteration.changes):
+        changes = dict(alterations)
+        if len(changes) < len(alterations):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Duplicate quota key not updating quota for this entity {entity}",
@@ -62,6 +72,7 @@ class ClientQuotaAdmin:
             if value is None:
                 quotas.pop(key, None)
             else:
+                check_address(entity)
                 check_quota(entity, key, value)
                 quotas[key] = value
         return quotas
@@ -80,7 +91,7 @@ class ClientQuotaAdmin:
 
     async def _ops(self, changed: Sequence[ClientQuota]) -> list[Op]:
         """A user's node is also the parent of those of its clients: it stays as long as they are
-        there.
+        there, or anything in it that is no quota.
         """
         wanted: dict[str, None] = {}
         for change in changed:
@@ -88,18 +99,30 @@ class ClientQuotaAdmin:
             parents = paths.client_quota_parents(change.entity)
             wanted |= dict.fromkeys((*parents, path, f"{path}/clients"))
         nodes = await self._active.store.get_many(list(wanted))
-        present = {path for path, node in zip(wanted, nodes, strict=True) if node is not None}
+        present = {
+            path: node[0] for path, node in zip(wanted, nodes, strict=True) if node is not None
+        }
         ops: list[Op] = []
         for change in changed:
             path, quotas = paths.client_quotas(change.entity), change.quotas
-            if not quotas and f"{path}/clients" not in present:
+            others = _others(present.get(path, b""), path)
+            if not quotas and not others and f"{path}/clients" not in present:
                 ops.append(Delete(path))
-                present.discard(path)
+                present.pop(path, None)
                 continue
             parents = paths.client_quota_parents(change.entity)
             missing = [parent for parent in parents if parent not in present]
             ops += [Create(parent) for parent in missing]
-            data = znodes.encode_quotas(quotas)
+            data = znodes.encode_quotas(quotas, others)
             ops.append(SetData(path, data) if path in present else Create(path, data))
-            present.update(missing, (path,))
+            present |= {**dict.fromkeys(missing, b""), path: data}
         return ops
+
+
+def _others(data: bytes, path: str) -> dict[str, str]:
+    """Returns what a node holds besides quotas: Kafka kept SCRAM credentials in a user's."""
+    try:
+        config = znodes.decode_config(data, path)
+    except StoreCorruptError:  # told when it was loaded
+        return {}
+    return {key: value for key, value in config.items() if key not in QUOTA_KEYS}

@@ -96,6 +96,7 @@ class Controller:
         settings: ControllerSettings,
         *,
         now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
         random: Random,
         new_topic_id: Callable[[], UUID],
         on_session_lost: Callable[[], object] | None = None,
@@ -105,6 +106,7 @@ class Controller:
         self._link = link
         self._settings = settings
         self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._random = random
         self._new_topic_id = new_topic_id
         self._on_session_lost = on_session_lost
@@ -230,7 +232,7 @@ class Controller:
             self._random,
             self._new_topic_id,
             context,
-            self._now_ms,
+            self._steady_ms,
         )
         self.controller_id = self._registration.id
         office = self._office = _Office(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from uuid import UUID
 
 from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.link import LeaderAndIsr
 from moldau.coordination import paths, znodes
+from moldau.coordination.errors import StoreCorruptError
 from moldau.coordination.store import CoordinationStore, Watch
+from moldau.errors import KafkaError
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
+from moldau.quotas.validation import QUOTA_KEYS, check_quota
+
+log = logging.getLogger(__name__)
 
 
 async def load_brokers(
@@ -94,8 +100,9 @@ async def _load_client_quotas(
     async def load(parent: str, kind: str, of: dict[str, str | None]) -> list[str]:
         children = await _load_children(store, parent)
         for node, data in children:
-            if quotas := znodes.decode_quotas(data, f"{parent}/{node}"):
-                loaded[ClientQuotaEntity.of({**of, kind: paths.quota_name(node)})] = quotas
+            entity = ClientQuotaEntity.of({**of, kind: paths.quota_name(node)})
+            if quotas := _decode_quotas(entity, data, f"{parent}/{node}"):
+                loaded[entity] = quotas
         return [node for node, _ in children]
 
     await load(paths.CLIENT_CONFIGS, CLIENT_ID, {})
@@ -106,6 +113,27 @@ async def _load_client_quotas(
         if node is not None:
             await load(parent, CLIENT_ID, {USER: paths.quota_name(user)})
     return loaded
+
+
+def _decode_quotas(entity: ClientQuotaEntity, data: bytes, path: str) -> dict[str, float]:
+    """Returns the quotas in a node. What nobody could have set is not in force; a cluster without a
+    controller would be worse.
+    """
+    try:
+        config = znodes.decode_config(data, path)
+    except StoreCorruptError as error:
+        log.error("no quota of %s is in force: %s", entity, error)
+        return {}
+    quotas: dict[str, float] = {}
+    for key in QUOTA_KEYS & config.keys():
+        try:
+            value = float(config[key])
+            check_quota(entity, key, value)
+        except (ValueError, KafkaError) as error:
+            log.error("%s=%s in node %s is not in force: %s", key, config[key], path, error)
+        else:
+            quotas[key] = value
+    return quotas
 
 
 async def _load_states(

@@ -11,7 +11,6 @@ from uuid import UUID
 import msgspec
 
 from moldau.coordination.errors import StoreCorruptError
-from moldau.quotas.validation import QUOTA_KEYS
 
 T = TypeVar("T")
 
@@ -230,19 +229,12 @@ def decode_config(data: bytes, path: str) -> dict[str, str]:
     return _decode(data, _ConfigJson, path).config if data else {}
 
 
-def encode_quotas(quotas: Mapping[str, float]) -> bytes:
-    return encode_config(
-        {key: str(int(value)) if value % 1 == 0 else repr(value) for key, value in quotas.items()}
-    )
-
-
-def decode_quotas(data: bytes, path: str) -> dict[str, float]:
-    """A user's node may hold other things, too: Kafka kept SCRAM credentials there."""
-    config = decode_config(data, path)
-    try:
-        return {key: float(config[key]) for key in QUOTA_KEYS if key in config}
-    except ValueError as error:
-        raise StoreCorruptError(f"node {path} cannot be read: {error}", path=path) from error
+def encode_quotas(quotas: Mapping[str, float], others: Mapping[str, str] = {}) -> bytes:
+    """``others``: what else the node holds."""
+    values = {
+        key: str(int(value)) if value % 1 == 0 else repr(value) for key, value in quotas.items()
+    }
+    return encode_config({**others, **values})
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -24,6 +24,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from moldau.config.options.network import NetworkOptions
+from moldau.machine.clock import Clock, Timer
 from moldau.machine.network import Part, Transport
 from moldau.model import ANONYMOUS
 from moldau.net.errors import FrameSizeError
@@ -138,10 +139,11 @@ class ServerConnection:
         "_handler",
         "_limits",
         "_log_limiter",
-        "_mutes",
+        "_muted_until",
         "_on_close",
         "_reader",
         "_transport",
+        "_unmute_timer",
         "_waiting",
         "_waiting_bytes",
         "active",
@@ -169,7 +171,8 @@ class ServerConnection:
         self._waiting: deque[Pending] = deque()
         self._waiting_bytes = 0
         self._blocked = _FREE
-        self._mutes = 0
+        self._muted_until = 0.0
+        self._unmute_timer: Timer | None = None
         self._executing = False
         self._answer_scheduled = False
         self._eof = False
@@ -232,6 +235,7 @@ class ServerConnection:
             self._warn(str(error))
         self.closed = True
         self._blocked |= _CLOSING
+        self._cancel_unmute()
         self._drop_waiting()
         if self._on_close is not None:
             self._on_close(self)
@@ -248,15 +252,26 @@ class ServerConnection:
         self._block(_CLOSING)
         self._close_if_done()
 
-    def mute(self) -> None:
-        """Execute no further request until ``unmute`` was called as often; answers still go."""
-        self._mutes += 1
+    def mute(self, seconds: float, clock: Clock) -> None:
+        """Execute no further request for a time; answers still go. Of several times the one that
+        ends last counts.
+        """
+        until = clock.monotonic() + seconds
+        if self.closed or (self._unmute_timer is not None and until <= self._muted_until):
+            return
+        self._cancel_unmute()
+        self._muted_until = until
+        self._unmute_timer = clock.call_later(seconds, self._unmute)
         self._block(_MUTED)
 
-    def unmute(self) -> None:
-        self._mutes -= 1
-        if not self._mutes:
-            self._unblock(_MUTED)
+    def _unmute(self) -> None:
+        self._unmute_timer = None
+        self._unblock(_MUTED)
+
+    def _cancel_unmute(self) -> None:
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
 
     def end_turn(self) -> None:
         """For a handler whose work is not cheap: others get their turn before the next request of

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
+from moldau.quotas.manager import canonical_entity
 
 
 class MatchType(IntEnum):
@@ -40,16 +41,15 @@ class ClientQuotaFilter(NamedTuple):
         of_type: set[str] = set()
         for component in self.components:
             kind = component.entity_type
-            _check(component)
             if kind in exact or kind in of_type:
                 raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
-            if kind not in (USER, CLIENT_ID, IP):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            _check(component)
             if component.match_type == MatchType.SPECIFIED:
                 of_type.add(kind)
             else:
                 exact[kind] = component.match
         types = exact.keys() | of_type
+        wanted = canonical_entity(ClientQuotaEntity.of(exact)).as_dict().items()
         if IP in types and len(types) > 1:
             raise _invalid(
                 "Invalid entity filter component combination. IP filter component should not be "
@@ -57,10 +57,10 @@ class ClientQuotaFilter(NamedTuple):
             )
 
         def matches(entity: ClientQuotaEntity) -> bool:
-            entries = entity.as_dict()
+            entries = canonical_entity(entity).as_dict()
             return (
                 types == entries.keys() if self.strict else types <= entries.keys()
-            ) and exact.items() <= entries.items()
+            ) and wanted <= entries.items()
 
         return matches
 
@@ -68,6 +68,10 @@ class ClientQuotaFilter(NamedTuple):
 def _check(component: ClientQuotaFilterComponent) -> None:
     if not component.entity_type:
         raise _invalid("Invalid empty entity type.")
+    if component.entity_type not in (USER, CLIENT_ID, IP):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}"
+        )
     try:
         kind = MatchType(component.match_type)
     except ValueError:

@@ -12,7 +12,8 @@ from moldau.quotas.meters import Meter, Window
 M = TypeVar("M", bound=Meter)
 
 FEW_CLIENTS: Final = 1000
-"""Idle meters are looked for when there are more clients; then whenever their number has doubled.
+"""Idle meters are looked for when there are more clients, or more meters (which outlive a change of
+quotas); then whenever their number has doubled.
 """
 
 Client: TypeAlias = tuple[str, ...]
@@ -51,6 +52,14 @@ def canonical_address(address: str) -> str:
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(parsed)
+
+
+def canonical_entity(entity: ClientQuotaEntity) -> ClientQuotaEntity:
+    """Returns the entity with the one spelling of its address."""
+    address = entity.as_dict().get(IP)
+    if address is None:
+        return entity
+    return ClientQuotaEntity.of({**entity.as_dict(), IP: canonical_address(address)})
 
 
 class _Share(NamedTuple, Generic[M]):
@@ -124,7 +133,7 @@ class ClientQuotaManager(Generic[M]):
             return self._shares[client]
         except KeyError:
             pass
-        if len(self._shares) >= self._many:
+        if max(len(self._shares), len(self._meters)) >= self._many:
             self._forget_idle(now_ms)
         found = self._find(client)
         share = None

@@ -1,12 +1,14 @@
 """How much of its quota a client uses: a rate over a sliding window, or a bucket of tokens.
 
 The arithmetic is that of Kafka's ``Rate``, ``SampledStat``, ``TokenBucket`` and ``QuotaUtils``.
-Times are milliseconds of a steady clock.
+Times are milliseconds of a steady clock; one that is put back costs nobody more than a moment. No
+quota, however small or large, makes the arithmetic fail.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 MAX_THROTTLE_MS: Final = 2**31 - 1
@@ -57,6 +59,7 @@ class Rate:
         self._samples: deque[_Sample] = deque()
 
     def record(self, value: float, _quota: float, now_ms: int) -> None:
+        self._expire(now_ms)
         samples = self._samples
         if not samples or now_ms - samples[-1].start_ms >= self._window.sample_ms:
             samples.append(_Sample(now_ms))
@@ -72,7 +75,7 @@ class Rate:
         """To bring the rate R over a time W down to the quota Q takes (R - Q) / Q * W."""
         elapsed_ms = self._elapsed_ms(now_ms)
         rate = self._total() / elapsed_ms * 1000
-        return 0 if rate <= quota else _milliseconds((rate - quota) / quota * elapsed_ms)
+        return _wait_ms(rate - quota, quota, elapsed_ms)
 
     def is_idle(self, now_ms: int) -> bool:
         self._expire(now_ms)
@@ -84,6 +87,11 @@ class Rate:
     def _expire(self, now_ms: int) -> None:
         """A sample that overlaps the window counts, even if it started before."""
         samples = self._samples
+        if samples and now_ms < samples[-1].last_ms:  # the clock was put back
+            ahead_ms = samples[-1].last_ms - now_ms
+            for sample in samples:
+                sample.start_ms -= ahead_ms
+                sample.last_ms -= ahead_ms
         while samples and now_ms - samples[0].last_ms >= self._window.span_ms:
             samples.popleft()
 
@@ -118,12 +126,12 @@ class TokenBucket:
         """Returns the tokens that are left; less than 0 is debt."""
         tokens = self._burst(quota)
         if self._quota is not None:
-            tokens = min(tokens, self._tokens + quota * (now_ms - self._last_ms) / 1000)
+            tokens = min(tokens, self._tokens + quota * max(now_ms - self._last_ms, 0) / 1000)
         self._quota, self._tokens, self._last_ms = quota, tokens, now_ms
         return tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        return max(_milliseconds(-self.measure(quota, now_ms) / quota * 1000), 0)
+        return _wait_ms(-self.measure(quota, now_ms), quota, 1000)
 
     def is_idle(self, now_ms: int) -> bool:
         quota = self._quota
@@ -133,6 +141,11 @@ class TokenBucket:
         return quota * self._window.span_ms / 1000
 
 
-def _milliseconds(value: float) -> int:
-    """Rounded as Java does, half up, and no more than an answer can say."""
-    return min(int(value + 0.5), MAX_THROTTLE_MS)
+def _wait_ms(excess: float, quota: float, unit_ms: int) -> int:
+    """Returns the time in which a quota per unit of time makes up for an excess: rounded as Java
+    does, half up, and no more than an answer can say.
+    """
+    if not excess > 0:
+        return 0
+    wait_ms = excess / quota * unit_ms if quota > 0 else inf
+    return int(min(MAX_THROTTLE_MS, wait_ms) + 0.5)

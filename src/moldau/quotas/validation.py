@@ -42,14 +42,25 @@ def check_entity(entity: ClientQuotaEntity) -> None:
         if name == "":
             raise _invalid(f"Empty {kind} not supported")
     entries = entity.as_dict()
-    if IP in entries:
-        if len(entries) > 1:
-            raise _invalid(
-                "Invalid quota entity combination, IP entity should not be combined with User or "
-                "ClientId"
-            )
-        if not _is_address(entries[IP]):
-            raise _invalid(f"{entries[IP]} is not a valid IP or resolvable host.")
+    if IP in entries and len(entries) > 1:
+        raise _invalid(
+            "Invalid quota entity combination, IP entity should not be combined with User or "
+            "ClientId"
+        )
+
+
+def check_address(entity: ClientQuotaEntity) -> None:
+    """Raises INVALID_REQUEST for an address that is none. Host names, which Kafka takes as well,
+    would hold for what they resolve to at some time; a quota that Kafka has stored for one can be
+    removed.
+    """
+    address = entity.as_dict().get(IP)
+    if address is None:
+        return
+    try:
+        ip_address(address)
+    except ValueError:
+        raise _invalid(f"{address} is not a valid IP or resolvable host.") from None
 
 
 def check_quota(entity: ClientQuotaEntity, key: str, value: float) -> None:
@@ -64,22 +75,11 @@ def check_quota(entity: ClientQuotaEntity, key: str, value: float) -> None:
     largest = keys[key]
     if largest is None:
         return
-    if value > largest:
+    if value > float(largest):
         kind = "an INT" if largest == _MAX_INT else "a LONG"
         raise _invalid(f"Proposed value for {key} is too large for {kind}.")
-    if abs(value % 1.0) > _FRACTION:
+    if abs(int(value + _FRACTION) - value) > _FRACTION:
         raise _invalid(f"{key} cannot be a fractional value.")
-
-
-def _is_address(name: str | None) -> bool:
-    """Host names, which Kafka takes as well, would hold for what they resolve to at some time."""
-    if name is None:
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _invalid(message: str) -> KafkaError:

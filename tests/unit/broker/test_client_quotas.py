@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from tests.support.wire import CLIENT_ID, WireClient, one_batch, size_of
 
 from moldau.broker.request import Request
 from moldau.errors import ErrorCode
-from moldau.net.connection import Blocked
+from moldau.net.connection import Blocked, ServerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.fetch import FetchResponse
 from moldau.wire.produce import ProduceResponse
@@ -383,3 +386,149 @@ async def test_requests_are_metered_while_a_user_or_client_has_a_quota(
     assert (await produce(client, "t", 100_000)).throttle_ms == 0
     await alter(client, {"user": "somebody"}, producer_byte_rate=None)
     assert not is_metering()
+
+
+# What must not go wrong
+
+
+TINY = 1e-310
+
+
+async def flushed_topic(client: WireClient) -> str:
+    """Each append waits for the disk: its answer comes later."""
+    configs = [{"name": "flush.messages", "value": "1"}]
+    wanted = {"name": "f", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+    await client.call(ApiKey.CREATE_TOPICS, topics=[wanted])
+    return "f"
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+async def test_the_smallest_quota_fails_no_request(
+    broker: MemoryBroker, client: WireClient, topic: str, flushed: bool
+) -> None:
+    topic = await flushed_topic(client) if flushed else topic
+    await alter(client, CLIENT, producer_byte_rate=TINY)
+    answer = await produce(client, topic, 10)
+    assert answer.topics[0][2][0].error_code == 0
+    assert answer.throttle_ms == 2**31 - 1
+    assert is_muted(broker)
+
+
+async def test_the_smallest_quota_closes_no_connection(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    await alter(client, CLIENT, producer_byte_rate=TINY)
+    client.send_produce({topic: {0: one_batch(b"x")}}, acks=0)
+    await broker.settle()
+    assert is_muted(broker)
+    assert broker.parts.partition(topic, 0).log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_what_cannot_be_counted_is_answered_and_told_once(
+    broker: MemoryBroker,
+    client: WireClient,
+    topic: str,
+    acks: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await alter(client, CLIENT, producer_byte_rate=1)
+
+    def fail(*_: object) -> int:
+        raise OverflowError("a bug")
+
+    monkeypatch.setattr(broker.parts.client_quotas.produce, "record", fail)
+    for _ in range(2):
+        sent = client.send_produce({topic: {0: one_batch(b"x")}}, acks=acks)
+        if acks:
+            answer = await client.receive_produce(sent)
+            assert (answer.topics[0][2][0].error_code, answer.throttle_ms) == (0, 0)
+    await broker.settle()
+    assert broker.parts.partition(topic, 0).log.log_end_offset == 2
+    assert not is_muted(broker)
+    assert caplog.text.count("OverflowError: a bug") == 1
+
+
+async def test_a_parked_produce_whose_answer_fails_ends(
+    broker: MemoryBroker, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await flushed_topic(client)
+
+    def fail(*_: object) -> bytes:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Request, "encode", fail)
+    client.send_produce({topic: {0: one_batch(b"x")}})
+    await broker.settle()
+    (listener,) = broker.server._listeners
+    assert not listener._connections
+
+
+async def test_the_largest_mutation_rate_is_as_good_as_none(client: WireClient) -> None:
+    await alter(client, CLIENT, controller_mutation_rate=sys.float_info.max)
+    wanted = [{"name": "h", "num_partitions": 100, "replication_factor": 1}]
+    answer = await client.call(ApiKey.CREATE_TOPICS, topics=wanted)
+    assert answer.topics[0].error_code == 0
+    assert answer.throttle_time == timedelta()
+
+
+def connections_in_memory() -> int:
+    gc.collect()
+    return sum(type(item) is ServerConnection for item in gc.get_objects())
+
+
+async def test_a_muted_connection_that_ends_leaves_nothing_behind(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    await alter(client, CLIENT, producer_byte_rate=1)
+    before, timers = connections_in_memory(), broker.clock.pending
+    for _ in range(3):
+        friend = await broker.connect()
+        assert (await produce(friend, topic)).throttle_ms > 0
+        await friend.close()
+    del friend
+    broker.clock.advance(3600)
+    await broker.settle()
+    assert connections_in_memory() <= before
+    assert broker.clock.pending <= timers
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_client_that_waits_no_longer_is_still_held_back_if_it_is_there(
+    broker: MemoryBroker, client: WireClient, ends: bool
+) -> None:
+    await alter(client, CLIENT, controller_mutation_rate=1)
+    gate = asyncio.get_running_loop().create_future()
+
+    async def slow(request: Request[Any]) -> Any:
+        await gate
+        return await create_topics(request)
+
+    create_topics = replace_handler(broker.router, ApiKey.CREATE_TOPICS, slow)
+    wanted = [{"name": "t", "num_partitions": 100, "replication_factor": 1}]
+    timeout = timedelta(milliseconds=100)
+    sent = client.send(ApiKey.CREATE_TOPICS, 5, topics=wanted, timeout=timeout)
+    await broker.settle()
+    broker.clock.advance(0.2)
+    answer = await client.receive(ApiKey.CREATE_TOPICS, sent, 5)
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    muted = connection(broker)
+    if ends:
+        muted.abort()
+        await broker.settle()
+    gate.set_result(None)
+    await broker.settle()
+    assert bool(muted.blocked & Blocked.MUTED) is not ends
+
+
+async def test_an_address_has_one_quota(broker: MemoryBroker, client: WireClient) -> None:
+    plain, mapped = {"ip": "1.2.3.4"}, {"ip": "::ffff:1.2.3.4"}
+    await alter(client, plain, connection_creation_rate=5)
+    await alter(client, mapped, connection_creation_rate=7)
+    assert found(await describe(client, ("ip", 0, mapped["ip"]))) == [
+        (plain, {"connection_creation_rate": 7})
+    ]
+    await alter(client, mapped, connection_creation_rate=None)
+    assert found(await describe(client)) == []
+    assert broker.parts.client_quotas.connections.quota(("1.2.3.4",), 0) is None

@@ -66,7 +66,9 @@ def make_sessions(slots: int = 10) -> FetchSessions:
 def open_session(
     sessions: FetchSessions, asked: FetchRequest, *, ids: bool = False, now: float = 0.0
 ) -> FetchContext:
-    return sessions.open(asked, uses_topic_ids=ids, now=now)
+    context = sessions.open(asked, uses_topic_ids=ids, now=now)
+    sessions.start(context, uses_topic_ids=ids, now=now)
+    return context
 
 
 def asked_for(context: FetchContext) -> list[tuple[str | None, int, int]]:
@@ -326,6 +328,15 @@ def test_a_session_idle_for_long_makes_room_the_longest_unused_first() -> None:
     gone = open_session(sessions, request(second, 1), now=126.0)
     assert gone.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert open_session(sessions, request(first, 2), now=126.0).error == 0
+
+
+def test_a_session_whose_first_answer_is_not_told_makes_nobody_leave() -> None:
+    sessions = make_sessions(slots=1)
+    old = open_session(sessions, request(wanted={("a", 0): 0}))
+    held_back = sessions.open(request(wanted={("b", 0): 0}), uses_topic_ids=False, now=1e9)
+    assert held_back.session_id == 0
+    step = open_session(sessions, request(old.session_id, 1), now=1e9)
+    assert not step.error
 
 
 def test_without_slots_there_are_no_sessions() -> None:

@@ -130,6 +130,7 @@ class Cluster:
         self.lost: list[int] = []
         self.ids = 0
         self._now = 1_700_000_000_000
+        self.steady_ms = 0
         self._store: EmbeddedStore | None = None
 
     @property
@@ -163,6 +164,7 @@ class Cluster:
             self,
             self.settings,
             now_ms=self.now_ms,
+            steady_ms=lambda: self.steady_ms,
             random=Random(broker_id),
             new_topic_id=self.new_topic_id,
             on_session_lost=lambda: self.lost.append(broker_id),

@@ -18,6 +18,7 @@ from moldau.controller.kraft import metadata_values, replay
 from moldau.controller.kraft_image import KraftPartition, KraftTopic, MetadataImage
 from moldau.controller.requests import ProducerIdBlock
 from moldau.coordination import cluster as store_cluster
+from moldau.coordination.store import Create
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
 
@@ -283,6 +284,25 @@ async def test_producer_ids_seen_in_the_logs_are_not_given_out_again() -> None:
     await adopt(session, plan_adoption([found("a", 0)], 1, fresh_id, next_producer_id=4321))
     controller = await cluster.start(1)
     assert await controller.next_producer_id_block(1) == ProducerIdBlock(4321, 1000)
+
+
+def test_a_quota_that_cannot_be_is_left_out_and_told() -> None:
+    entity = ClientQuotaEntity.of({"user": "u"})
+    broken = {"producer_byte_rate": 0.0, "consumer_byte_rate": float("nan"), "unknown": 1.0}
+    image = MetadataImage(
+        client_quotas={
+            entity: {**broken, "request_percentage": 5.0},
+            ClientQuotaEntity.of({"group": "g"}): {"producer_byte_rate": 5.0},
+            ClientQuotaEntity.of({"ip": "::ffff:1.2.3.4"}): {"connection_creation_rate": 8.0},
+        }
+    )
+    plan = plan_adoption([], 1, fresh_id, image=image)
+    assert {op.path for batch in plan.batches for op in batch if isinstance(op, Create)} == {
+        "/config/users/u",
+        "/config/ips/1.2.3.4",
+    }
+    assert len(plan.warnings) == 4
+    assert "producer_byte_rate=0.0 of ClientQuotaEntity(entries={user=u})" in "".join(plan.warnings)
 
 
 async def test_quotas_are_taken_over() -> None:

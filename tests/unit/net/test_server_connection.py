@@ -14,6 +14,7 @@ from tests.support.memory_network import MemoryTransport, frame
 from moldau.machine.network import Part
 from moldau.net.connection import Blocked, ConnectionLimits, Handler, Pending, ServerConnection
 from moldau.net.frames import MIB, BufferPool
+from moldau.testing.clock import ManualClock
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
 
 
@@ -372,44 +373,47 @@ def test_requests_that_wait_for_their_turn_survive_other_connections_traffic() -
 
 def test_a_muted_connection_is_answered_and_executes_nothing_more() -> None:
     executed: list[bytes] = []
+    clock = ManualClock()
 
     def mute(connection: ServerConnection, request: memoryview) -> Sequence[Part]:
         executed.append(bytes(request))
         if bytes(request) == b"slow":
-            connection.mute()
+            connection.mute(1, clock)
         return [frame(bytes(request))]
 
     transport = connect(mute)
     transport.receive(requests(b"a", b"slow", b"b"))
     assert transport.answers == [b"a", b"slow"]
     assert transport.receiver.blocked is Blocked.MUTED
-    transport.receiver.unmute()
+    clock.advance(1)
     assert executed == [b"a", b"slow", b"b"]
     assert transport.answers == [b"a", b"slow", b"b"]
     assert not transport.receiver.blocked
 
 
-def test_a_connection_muted_twice_waits_for_both() -> None:
-    def mute(connection: ServerConnection, request: memoryview) -> Sequence[Part]:
-        connection.mute()
-        return echo(connection, request)
-
-    transport = connect(mute)
-    connection = transport.receiver
-    transport.receive(requests(b"a", b"b"))
-    connection.mute()
-    connection.unmute()
+def test_a_connection_muted_again_waits_for_what_ends_last() -> None:
+    clock = ManualClock()
+    transport = connect(echo)
+    for seconds in (2, 5, 3):
+        transport.receiver.mute(seconds, clock)
+    assert clock.pending == 1
+    clock.advance(4)
+    assert not transport.reading
+    clock.advance(1)
+    transport.receive(requests(b"a"))
     assert transport.answers == [b"a"]
-    connection.unmute()
-    assert transport.answers == [b"a", b"b"]
 
 
 def test_the_end_of_a_muted_connection_is_not_held_up_by_its_timer() -> None:
+    clock = ManualClock()
     transport = connect(echo)
-    transport.receiver.mute()
+    transport.receiver.mute(60, clock)
     transport.receiver.finish()
     assert transport.is_closing
-    transport.receiver.unmute()
+    transport.receiver.connection_lost(None)
+    assert clock.pending == 0
+    transport.receiver.mute(60, clock)
+    assert clock.pending == 0
     assert transport.answers == []
 
 

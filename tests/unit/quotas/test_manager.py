@@ -107,6 +107,15 @@ def test_clients_that_come_and_go_leave_nothing_behind() -> None:
     assert len(quotas._shares) <= FEW_CLIENTS
 
 
+def test_clients_that_come_and_go_leave_nothing_behind_when_quotas_change() -> None:
+    quotas = manager()
+    for change in range(20):
+        give(quotas, {CLIENT_ID: None}, 1000 + change)
+        for number in range(change * 900, (change + 1) * 900):
+            quotas.record(("me", f"client-{number}"), 1, number * 1000)
+    assert len(quotas._meters) <= FEW_CLIENTS + WINDOW.samples
+
+
 def test_a_client_in_debt_is_not_forgotten() -> None:
     quotas = ClientQuotaManager("controller_mutation_rate", TokenBucket, WINDOW)
     quotas.update(ClientQuotaEntity.of({CLIENT_ID: None}), {"controller_mutation_rate": 1})

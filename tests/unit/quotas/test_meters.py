@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from math import inf, nan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +46,47 @@ def test_a_wait_is_no_longer_than_an_answer_can_say() -> None:
     rate = Rate(WINDOW)
     rate.record(10**12, 0, START)
     assert rate.throttle_ms(1, START) == 2**31 - 1
+
+
+@pytest.mark.parametrize("quota", [0.0, -1.0, 1e-310, 1e-30])
+@pytest.mark.parametrize("meter", [Rate, TokenBucket])
+def test_no_quota_is_too_small_to_reckon_with(
+    meter: type[Rate | TokenBucket], quota: float
+) -> None:
+    used = meter(WINDOW)
+    used.record(100, quota, START)
+    assert used.throttle_ms(quota, START) == 2**31 - 1
+
+
+@pytest.mark.parametrize("quota", [1e305, sys.float_info.max, inf, nan])
+@pytest.mark.parametrize("meter", [Rate, TokenBucket])
+def test_no_quota_is_too_large_to_reckon_with(
+    meter: type[Rate | TokenBucket], quota: float
+) -> None:
+    used = meter(WINDOW)
+    for now_ms in (START, START, START + 1000):
+        used.record(100, quota, now_ms)
+        assert used.throttle_ms(quota, now_ms) == 0
+
+
+HOUR = 3_600_000
+
+
+def test_a_bucket_loses_nothing_when_the_clock_is_put_back() -> None:
+    bucket = TokenBucket(WINDOW)
+    bucket.record(1, 5, START)
+    assert bucket.measure(5, START - HOUR) == 54
+    assert bucket.measure(5, START - HOUR + 200) == 55
+
+
+def test_a_rate_goes_on_when_the_clock_is_put_back() -> None:
+    rate = steady(400)
+    before = rate.measure(START + 9000)
+    assert rate.measure(START + 9000 - HOUR) == pytest.approx(before)
+    for second in range(10, 60):
+        rate.record(400, 0, START + second * 1000 - HOUR)
+    assert rate.measure(START + 59_000 - HOUR) == pytest.approx(4400 / 10)
+    assert rate.is_idle(START + 80_000 - HOUR)
 
 
 @pytest.mark.parametrize(

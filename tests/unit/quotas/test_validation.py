@@ -7,7 +7,7 @@ import pytest
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
 from moldau.quotas.filter import ClientQuotaFilter, ClientQuotaFilterComponent, MatchType
-from moldau.quotas.validation import check_entity, check_quota
+from moldau.quotas.validation import check_address, check_entity, check_quota
 
 USER: dict[str, str | None] = {"user": "u"}
 ADDRESS: dict[str, str | None] = {"ip": "10.0.0.1"}
@@ -40,8 +40,6 @@ def test_entities_that_can_have_quotas(entries: dict[str, str | None]) -> None:
         ({"user": "u", "client-id": ""}, "Empty client-id not supported"),
         ({"user": "u", "ip": "1.2.3.4"}, "Invalid quota entity combination"),
         ({"client-id": None, "ip": None}, "Invalid quota entity combination"),
-        ({"ip": "not a host"}, "not a host is not a valid IP or resolvable host."),
-        ({"ip": "host.example"}, "host.example is not a valid IP or resolvable host."),
     ],
 )
 def test_entities_that_cannot(entries: dict[str, str | None], message: str) -> None:
@@ -50,11 +48,26 @@ def test_entities_that_cannot(entries: dict[str, str | None], message: str) -> N
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("name", ["not a host", "host.example"])
+def test_an_address_that_is_none(name: str) -> None:
+    entity = ClientQuotaEntity.of({"ip": name})
+    check_entity(entity)  # it may have been stored by Kafka
+    with pytest.raises(KafkaError, match=f"{name} is not a valid IP or resolvable host."):
+        check_address(entity)
+
+
+@pytest.mark.parametrize("entries", [{"user": "u"}, {"ip": None}, {"ip": "::1"}])
+def test_an_address_that_is_one(entries: dict[str, str | None]) -> None:
+    check_address(ClientQuotaEntity.of(entries))
+
+
 @pytest.mark.parametrize(
     ("entries", "key", "value"),
     [
         (USER, "producer_byte_rate", 1.0),
-        (USER, "consumer_byte_rate", float(2**62)),
+        (USER, "consumer_byte_rate", float(2**63 - 1)),
+        (USER, "consumer_byte_rate", 4.9999999),
+        (USER, "consumer_byte_rate", 5.0000001),
         (USER, "request_percentage", 0.001),
         (USER, "controller_mutation_rate", 2.5),
         (ADDRESS, "connection_creation_rate", 2.0**31 - 1),
@@ -116,6 +129,7 @@ ENTITIES = [
         ([("user", EXACT, "u"), ("client-id", DEFAULT, None)], True, [3]),
         ([("user", EXACT, "v")], False, []),
         ([("ip", SPECIFIED, None)], False, [5]),
+        ([("ip", EXACT, "::ffff:1.2.3.4")], True, [5]),
     ],
 )
 def test_a_filter_matches_as_kafkas(
@@ -140,6 +154,7 @@ def test_a_filter_matches_as_kafkas(
             "Entity type user cannot appear more than once in the filter.",
         ),
         ([("group", EXACT, "x")], ErrorCode.UNSUPPORTED_VERSION, "Unsupported entity type group"),
+        ([("group", EXACT, None)], ErrorCode.UNSUPPORTED_VERSION, "Unsupported entity type group"),
         (
             [("ip", SPECIFIED, None), ("user", SPECIFIED, None)],
             ErrorCode.INVALID_REQUEST,

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from moldau.broker.broker import Broker
-from moldau.broker.fetch_sessions import NO_SESSION, FetchContext, SessionPartition
+from moldau.broker.fetch_sessions import SessionPartition
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.errors import ErrorCode, KafkaError
@@ -60,12 +60,7 @@ class Response(NamedTuple):
 
 def handle(request: Request[FetchRequest]) -> Fetch | Pending:
     broker, body = request.broker, request.body
-    context = broker.fetch_sessions.open(
-        body,
-        uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS,
-        now=broker.clock.monotonic(),
-    )
-    fetch = Fetch(broker, body, context)
+    fetch = Fetch(broker, body, uses_topic_ids=request.version >= FIRST_VERSION_WITH_TOPIC_IDS)
     settled = fetch.read()
     if settled or fetch.size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags():
         return fetch
@@ -119,16 +114,19 @@ def _failed(index: int, error: KafkaError) -> FetchedPartition:
 
 
 class Fetch:
-    """One fetch request, read as often as it takes and answered once. The session takes note of
-    what was read when it is told: not if the client's quota holds it back.
+    """One fetch request, read as often as it takes and answered once. The session starts, or takes
+    note of what was read, when it is told: not if the client's quota holds it back.
     """
 
-    __slots__ = ("_body", "_broker", "_context", "_reads", "size")
+    __slots__ = ("_body", "_broker", "_context", "_reads", "_uses_topic_ids", "size")
 
-    def __init__(self, broker: Broker, body: FetchRequest, context: FetchContext) -> None:
+    def __init__(self, broker: Broker, body: FetchRequest, *, uses_topic_ids: bool) -> None:
         self._broker = broker
         self._body = body
-        self._context = context
+        self._uses_topic_ids = uses_topic_ids
+        self._context = broker.fetch_sessions.open(
+            body, uses_topic_ids=uses_topic_ids, now=broker.clock.monotonic()
+        )
         self._reads: Reads
         self.size: int
         """Bytes of records that were read."""
@@ -217,15 +215,14 @@ class Fetch:
 
     def _withheld(self) -> Response:
         """Returns the answer to a client that has to hold back (KIP-219)."""
-        context = self._context
-        if context.is_incremental:
-            return Response(context.error, context.session_id, [])
-        self._broker.fetch_sessions.forget(context.session_id)
-        return Response(context.error, NO_SESSION, [])
+        return Response(self._context.error, self._context.session_id, [])
 
     def told(self, throttle_ms: int) -> Response:
         if throttle_ms:
             return self._withheld()
+        self._broker.fetch_sessions.start(
+            self._context, uses_topic_ids=self._uses_topic_ids, now=self._broker.clock.monotonic()
+        )
         reads, traffic = self._reads, self._broker.traffic
         traffic.fetched_partitions += len(reads)
         if self._body.replica_id >= 0:

@@ -195,7 +195,11 @@ def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> P
             (name, topic_id, [_settle(broker, name, topic_id, r, late) for r in partitions])
             for name, topic_id, partitions in results
         ]
-        pending.complete(request.encode(settled))
+        try:
+            parts: Sequence[Part] | None = request.encode(settled)
+        except Exception as error:
+            parts = request.fail(error)
+        pending.complete(parts)
 
     def await_replicas() -> None:
         # What its disk has refused is answered: the high watermark may not reach it for long.
