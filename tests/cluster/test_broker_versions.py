@@ -78,6 +78,16 @@ def requests(version: int) -> dict[ApiKey, dict[str, Any]]:
             "timeout": TIMEOUT_MS,
         },
         ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": None, "timeout": TIMEOUT_MS},
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: {"components": [], "strict": False},
+        ApiKey.ALTER_CLIENT_QUOTAS: {
+            "entries": [
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "u"}],
+                    "ops": [{"key": "producer_byte_rate", "value": 1024.0, "remove": False}],
+                }
+            ],
+            "validate_only": False,
+        },
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": None},
         ApiKey.UPDATE_FEATURES: {"feature_updates": [], "timeout": TIMEOUT_MS},
         ApiKey.INCREMENTAL_ALTER_CONFIGS: {
