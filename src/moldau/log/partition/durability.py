@@ -93,6 +93,19 @@ class Durability:
         """The directory has another name now."""
         self._unsynced = [new + path[len(old) :] for path in self._unsynced]
 
+    def sync_before_next(self, segment: Segment) -> None:
+        """Make the active segment durable before there is another one.
+
+        Of two files that are not synced, a power cut may take the end of the first and leave the
+        second. In a compacted log recovery cannot tell that from a gap that compaction made. Nobody
+        was told that what is missing is there, but a producer that sends it again would find it out
+        of order. Once for a segment, the event loop may wait for a disk.
+        """
+        if self._offsets.recovery_point < self._offsets.log_end_offset:
+            with self._health.fatal_errors("flush"):
+                segment.file.sync()
+                self._disk.sync_dir(self._segments.directory)
+
     # The steps of a flush ----------------------------------------------------------------------
 
     def prepare_flush(self, offset: int | None = None) -> FlushJob | None:

@@ -117,6 +117,8 @@ class SegmentRoller:
                 if not is_full(error):
                     raise
         elif active.size:
+            if self.config.flush_messages == 1 and self.config.compact:
+                self._durability.sync_before_next(active)
             active.seal()
             self._durability.needs_sync(active.index_paths())
             self._take_snapshot()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 from tests.support.partition_log import (
@@ -179,6 +180,25 @@ def test_a_flush_after_a_kill_makes_what_was_there_before_durable(disk: MemoryDi
     log = open_log(disk.power_cut(), CONFIG, recovery_point=log.recovery_point)
     assert log.log_end_offset == 3
     assert read_batches(log) == stored
+
+
+@pytest.mark.parametrize("seed", [*range(5), 130, 379])  # the last two lost a tail
+def test_a_power_cut_makes_no_gap_in_a_compacted_log_that_is_flushed(seed: int) -> None:
+    config = replace(COMPACTED, flush_messages=1)
+    disk = MemoryDisk(random.Random(seed))
+    disk.makedirs(DIRECTORY)
+    for parent in ("/", str(PurePosixPath(DIRECTORY).parent)):
+        disk.sync_dir(parent)
+    log = open_log(disk, config)
+    for number in range(30):
+        batch = make_batch(2, size=40, producer_id=3, sequence=number * 2)
+        log.append_as_leader(batch, 0, NOW_MS)
+        if number == 0:
+            log.durability.flush(NOW_MS)  # the rest is under way
+    assert len(log.segments) > 2
+    log = open_log(disk.power_cut(), config, recovery_point=0)
+    offsets = [header.base_offset for s in log.segments for _, header in s.headers()]
+    assert offsets == list(range(0, 2 * len(offsets), 2))
 
 
 def test_gaps_are_kept_where_the_recovery_point_is_lost(disk: MemoryDisk) -> None:
