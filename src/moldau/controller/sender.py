@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypedDict, Unpack
+
+import msgspec
 
 from moldau.controller.context import ControllerContext
 from moldau.controller.link import (
@@ -19,6 +22,19 @@ from moldau.errors import ErrorCode
 from moldau.quotas.entity import ClientQuota
 
 logger = logging.getLogger(__name__)
+
+NO_BROKER: Final = -1
+"""The epoch in a message that is not for one broker yet."""
+
+
+class Settings(TypedDict, total=False):
+    """What of a ``BrokerUpdate`` are settings; what is left out has not changed."""
+
+    topic_configs: dict[str, dict[str, str]]
+    broker_configs: dict[str, dict[str, str]]
+    group_configs: dict[str, dict[str, str]]
+    client_metrics_configs: dict[str, dict[str, str]]
+    client_quotas: Sequence[ClientQuota]
 
 
 @dataclass(slots=True)
@@ -48,16 +64,17 @@ class Sender:
         configs = {
             name: config for name, config in context.topic_configs.items() if name in context.topics
         }
-        return await self._deliver(
-            {broker: [] for broker in to},
-            states,
+        update = self._update(
             metadata,
-            configs,
-            context.broker_configs,
-            context.group_configs,
-            context.client_metrics_configs,
-            [ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()],
+            topic_configs=configs,
+            broker_configs=context.broker_configs,
+            group_configs=context.group_configs,
+            client_metrics_configs=context.client_metrics_configs,
+            client_quotas=[
+                ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()
+            ],
         )
+        return await self._deliver({broker: [] for broker in to}, update)
 
     async def send(
         self,
@@ -66,12 +83,8 @@ class Sender:
         brokers: bool = False,
         stop: Mapping[int, Sequence[StopReplica]] | None = None,
         removed: Sequence[RemovedTopic] = (),
-        topic_configs: dict[str, dict[str, str]] | None = None,
-        broker_configs: dict[str, dict[str, str]] | None = None,
-        group_configs: dict[str, dict[str, str]] | None = None,
-        client_metrics_configs: dict[str, dict[str, str]] | None = None,
-        client_quotas: Sequence[ClientQuota] = (),
         to: Collection[int] | None = None,
+        **settings: Unpack[Settings],
     ) -> Delivery:
         """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
         context = self._context
@@ -86,27 +99,16 @@ class Sender:
             for broker in context.brokers
             if to is None or broker in to
         }
-        return await self._deliver(
-            recipients,
-            states,
-            metadata,
-            topic_configs or {},
-            broker_configs or {},
-            group_configs or {},
-            client_metrics_configs or {},
-            client_quotas,
+        return await self._deliver(recipients, self._update(metadata, **settings))
+
+    def _update(self, metadata: MetadataUpdate, **settings: Unpack[Settings]) -> BrokerUpdate:
+        """Returns what is the same for every broker."""
+        return BrokerUpdate(
+            self._controller_id, self._context.epoch, NO_BROKER, metadata=metadata, **settings
         )
 
     async def _deliver(
-        self,
-        recipients: Mapping[int, Sequence[StopReplica]],
-        states: Sequence[LeaderAndIsr],
-        metadata: MetadataUpdate,
-        topic_configs: dict[str, dict[str, str]],
-        broker_configs: dict[str, dict[str, str]],
-        group_configs: dict[str, dict[str, str]],
-        client_metrics_configs: dict[str, dict[str, str]],
-        client_quotas: Sequence[ClientQuota],
+        self, recipients: Mapping[int, Sequence[StopReplica]], update: BrokerUpdate
     ) -> Delivery:
         context = self._context
         delivery = Delivery()
@@ -114,21 +116,14 @@ class Sender:
             registration = context.brokers.get(broker)
             if registration is None:
                 continue
-            update = BrokerUpdate(
-                self._controller_id,
-                context.epoch,
-                registration.epoch,
-                topic_configs,
-                broker_configs,
-                group_configs,
-                client_metrics_configs,
-                client_quotas,
-                stop,
-                [state for state in states if broker in state.replicas],
-                metadata,
+            of_broker = msgspec.structs.replace(
+                update,
+                broker_epoch=registration.epoch,
+                stop_replicas=stop,
+                leader_and_isr=[s for s in update.metadata.partitions if broker in s.replicas],
             )
             try:
-                errors = await self._link.update(broker, update)
+                errors = await self._link.update(broker, of_broker)
             except Exception:
                 # It will register again and then be told everything.
                 logger.exception("Broker %d did not take an update", broker)
