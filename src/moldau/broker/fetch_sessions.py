@@ -93,7 +93,7 @@ class FetchSession:
 class FetchContext:
     """One fetch request resolved against its session."""
 
-    __slots__ = ("_session", "error", "is_incremental", "partitions", "starts_session")
+    __slots__ = ("_incremental", "_session", "error", "partitions", "starts_session")
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class FetchContext:
         self.partitions = partitions
         self.error = error
         self._session = session
-        self.is_incremental = incremental
+        self._incremental = incremental
         self.starts_session = starts_session
         """Its answer is the first of a session, if there is room for one."""
 
@@ -128,9 +128,9 @@ class FetchContext:
             return list(answers)
         chosen = []
         for partition, answer in answers:
-            if partition.is_news(answer) or not self.is_incremental:
+            if partition.is_news(answer) or not self._incremental:
                 chosen.append((partition, answer))
-        if self.is_incremental:
+        if self._incremental:
             self._session.move_to_end(p.key for p, answer in chosen if answer.records)
         return chosen
 
@@ -169,9 +169,7 @@ class FetchSessions:
         return FetchContext(list(session.partitions.values()), session, incremental=True)
 
     def start(self, context: FetchContext, *, uses_topic_ids: bool, now: float) -> None:
-        """Create the session of a request that asks for one, unless there is no room."""
-        if not context.starts_session:
-            return
+        """Create the session that a request asks for, unless there is no room."""
         session = self._create(uses_topic_ids, now)
         if session is not None:
             context.bind(session)

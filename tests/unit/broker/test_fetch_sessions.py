@@ -67,7 +67,8 @@ def open_session(
     sessions: FetchSessions, asked: FetchRequest, *, ids: bool = False, now: float = 0.0
 ) -> FetchContext:
     context = sessions.open(asked, uses_topic_ids=ids, now=now)
-    sessions.start(context, uses_topic_ids=ids, now=now)
+    if context.starts_session:
+        sessions.start(context, uses_topic_ids=ids, now=now)
     return context
 
 

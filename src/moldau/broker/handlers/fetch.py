@@ -213,17 +213,16 @@ class Fetch:
                 continue
         return partitions
 
-    def _withheld(self) -> Response:
-        """Returns the answer to a client that has to hold back (KIP-219)."""
-        return Response(self._context.error, self._context.session_id, [])
-
     def told(self, throttle_ms: int) -> Response:
+        """Returns the answer; to a client that has to hold back it has no partitions (KIP-219)."""
+        broker, context, reads = self._broker, self._context, self._reads
         if throttle_ms:
-            return self._withheld()
-        self._broker.fetch_sessions.start(
-            self._context, uses_topic_ids=self._uses_topic_ids, now=self._broker.clock.monotonic()
-        )
-        reads, traffic = self._reads, self._broker.traffic
+            return Response(context.error, context.session_id, [])
+        if context.starts_session:
+            broker.fetch_sessions.start(
+                context, uses_topic_ids=self._uses_topic_ids, now=broker.clock.monotonic()
+            )
+        traffic = broker.traffic
         traffic.fetched_partitions += len(reads)
         if self._body.replica_id >= 0:
             traffic.replication_bytes_out += self.size
@@ -232,11 +231,11 @@ class Fetch:
         topics: list[FetchedTopic] = []
         partitions: list[FetchedPartition] = []
         current = None
-        for wanted, partition in self._context.select(reads):
+        for wanted, partition in context.select(reads):
             name, topic_id, _ = wanted.key
             if (name, topic_id) != current:
                 current = (name, topic_id)
                 partitions = []
                 topics.append((name, topic_id, partitions))
             partitions.append(partition)
-        return Response(self._context.error, self._context.session_id, topics)
+        return Response(context.error, context.session_id, topics)
