@@ -401,3 +401,8 @@ class KafkaError(Exception):
     @property
     def retriable(self) -> bool:
         return self.code.retriable
+
+
+def invalid_request(message: str) -> KafkaError:
+    """Returns what to raise for a request that makes no sense."""
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -4,15 +4,13 @@ Apache Kafka does to the letter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests.compat.bad_requests import APPEND, DELETE, SET, SOON
+from tests.compat.bad_requests import APPEND, DELETE, SET, SOON, SUBTRACT, Case
 from tests.support.requests import request
 
 BROKER_LOGGER, CLIENT_METRICS = 8, 16
 PREFERRED, UNCLEAN = 0, 1
-SUBTRACT = 3
 
 ACL_FILTER = {
     "resource_type_filter": 1,
@@ -34,52 +32,47 @@ ACL = {
 }
 
 
-class Question(NamedTuple):
-    name: str
-    make: Callable[[], Any]
-
-
-def ask(name: str, api: str, version: int, **fields: Any) -> Question:
-    return Question(f"{api} {version}: {name}", lambda: request(api, version, **fields))
+def ask(name: str, api: str, version: int, **fields: Any) -> Case:
+    return Case(f"{api} {version}: {name}", lambda: request(api, version, **fields))
 
 
 def elect(
     name: str, *partitions: tuple[str, list[int]], kind: int = PREFERRED, version: int = 2
-) -> Question:
+) -> Case:
     wanted = [{"topic": topic, "partitions": numbers} for topic, numbers in partitions]
     fields = {"election_type": kind} if version else {}
     return ask(name, "elect_leaders", version, topic_partitions=wanted, timeout=SOON, **fields)
 
 
-def reassign(name: str, replicas: list[int], topic: str = "plain", partition: int = 0) -> Question:
+def reassign(name: str, replicas: list[int], topic: str = "plain", partition: int = 0) -> Case:
     partitions = [{"partition_index": partition, "replicas": replicas}]
     topics = [{"name": topic, "partitions": partitions}]
     return ask(name, "alter_partition_reassignments", 1, topics=topics, timeout=SOON)
 
 
-def update_feature(name: str, feature: str, level: int, upgrade: int = 1) -> Question:
+def update_feature(name: str, feature: str, level: int, upgrade: int = 1) -> Case:
     update = {"feature": feature, "max_version_level": level, "upgrade_type": upgrade}
     return ask(name, "update_features", 2, feature_updates=[update], timeout=SOON)
 
 
-def describe(name: str, kind: int, resource: str) -> Question:
+def describe(name: str, kind: int, resource: str) -> Case:
     wanted = {"resource_type": kind, "resource_name": resource, "configuration_keys": None}
     return ask(name, "describe_configs", 4, resources=[wanted], include_synonyms=True)
 
 
 def alter(
     name: str, kind: int, resource: str, config: str, value: str | None, operation: int = SET
-) -> Question:
+) -> Case:
     change = {"name": config, "config_operation": operation, "value": value}
     wanted = {"resource_type": kind, "resource_name": resource, "configs": [change]}
     return ask(name, "incremental_alter_configs", 1, resources=[wanted], validate_only=True)
 
 
-def subscribe(name: str, config: str, value: str, **how: Any) -> Question:
+def subscribe(name: str, config: str, value: str, **how: Any) -> Case:
     return alter(f"client metrics, {name}", CLIENT_METRICS, "s", config, value, **how)
 
 
-def set_level(name: str, logger: str, level: str | None, broker: str = "1", **how: Any) -> Question:
+def set_level(name: str, logger: str, level: str | None, broker: str = "1", **how: Any) -> Case:
     return alter(f"loggers, {name}", BROKER_LOGGER, broker, logger, level, **how)
 
 

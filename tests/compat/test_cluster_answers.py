@@ -7,7 +7,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
-from tests.compat.cluster_requests import QUESTIONS, Question
+from tests.compat.bad_requests import Case
+from tests.compat.cluster_requests import QUESTIONS
 from tests.compat.error_answers import prepare
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.raw import RawClient
@@ -40,7 +41,7 @@ def brokers(bootstraps: dict[str, str]) -> Iterator[dict[str, RawClient]]:
 @pytest.mark.compat("Answers about the cluster", "Protocol")
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_a_broker_that_is_alone_answers_as_kafka(
-    question: Question, brokers: dict[str, RawClient]
+    question: Case, brokers: dict[str, RawClient]
 ) -> None:
     answers = {name: _normal(broker.call(question.make())) for name, broker in brokers.items()}
     assert answers[TARGET] == answers[ORACLE]

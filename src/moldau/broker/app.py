@@ -51,6 +51,7 @@ from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine.clock import steady_ms
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
@@ -167,7 +168,7 @@ class BrokerServer:
             ),
             _controller_settings(configs, logs),
             now_ms=machine.clock.now_ms,
-            steady_ms=lambda: int(machine.clock.monotonic() * 1000),
+            steady_ms=partial(steady_ms, machine.clock),
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_store,

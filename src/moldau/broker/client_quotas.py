@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.quotas.entity import IP, ClientQuota, ClientQuotaEntity
+from moldau.quotas.entity import IP, ClientQuota, ClientQuotaEntity, canonical_entity
 from moldau.quotas.filter import ClientQuotaFilter
-from moldau.quotas.manager import ClientQuotaManager, address_levels, canonical_entity
+from moldau.quotas.manager import ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, Window
 from moldau.quotas.validation import (
     CONNECTION_CREATION_RATE,

@@ -14,7 +14,7 @@ from moldau.config.altering.operations import Alteration, AlterOperation, check_
 from moldau.config.describing.entry import ConfigEntry, ConfigSource
 from moldau.config.option import ConfigError
 from moldau.config.types import ConfigType
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import invalid_request
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +69,12 @@ def _check(change: Alteration) -> None:
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
         known = operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT)
         what = AlterOperation(operation).name if known else f"Unknown type {operation}"
-        raise _invalid_request(f"{what} operation is not allowed for the BROKER_LOGGER resource")
+        raise invalid_request(f"{what} operation is not allowed for the BROKER_LOGGER resource")
     if name not in _known_names():
         raise ConfigError(f"Logger {name} does not exist!")
     if operation == AlterOperation.DELETE:
         if name == ROOT:
-            raise _invalid_request("Removing the log level of the root logger is not allowed")
+            raise invalid_request("Removing the log level of the root logger is not allowed")
     elif level not in LEVELS:
         raise ConfigError(
             f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
@@ -89,7 +89,3 @@ def _known_names() -> list[str]:
 
 def _level_name(level: int) -> str:
     return next((name for name, number in LEVELS.items() if level >= number), "TRACE")
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.request import B, Request
 from moldau.machine import Part
+from moldau.machine.clock import steady_ms
 from moldau.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class MeteredRequest(Request[B]):
 
     @property
     def _now_ms(self) -> int:
-        return int(self.broker.clock.monotonic() * 1000)
+        return steady_ms(self.broker.clock)
 
     @property
     def _is_fetch(self) -> bool:

@@ -24,8 +24,7 @@ from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import CoordinationStore, Create, Op, SetData
 from moldau.coordination.znodes import ProducerIdBlock, StateNode, TopicNode
 from moldau.errors import KafkaError
-from moldau.quotas.entity import ClientQuotaEntity
-from moldau.quotas.manager import canonical_entity
+from moldau.quotas.entity import ClientQuotaEntity, canonical_entity
 from moldau.quotas.validation import check_entity, check_quota
 
 _BLOCK = 1000

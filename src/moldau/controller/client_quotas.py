@@ -11,8 +11,7 @@ from moldau.coordination import paths, znodes
 from moldau.coordination.errors import StoreCorruptError
 from moldau.coordination.store import Create, Delete, Op, SetData
 from moldau.errors import ErrorCode, KafkaError
-from moldau.quotas.entity import ClientQuota, ClientQuotaEntity
-from moldau.quotas.manager import canonical_entity
+from moldau.quotas.entity import ClientQuota, ClientQuotaEntity, canonical_entity
 from moldau.quotas.validation import QUOTA_KEYS, check_address, check_entity, check_quota
 
 

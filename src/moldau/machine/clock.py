@@ -26,3 +26,8 @@ class Clock(Protocol):
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         """Call back after ``delay`` seconds on the running event loop."""
         ...
+
+
+def steady_ms(clock: Clock) -> int:
+    """Returns whole milliseconds that never run backwards."""
+    return int(clock.monotonic() * 1000)

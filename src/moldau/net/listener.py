@@ -11,6 +11,7 @@ from typing import Final
 
 from moldau.config.options.network import NetworkOptions
 from moldau.machine import Acceptor, Clock, Incoming, Network, Timer
+from moldau.machine.clock import steady_ms
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.log_limiter import LogLimiter
@@ -162,24 +163,24 @@ class Listener:
                 incoming = acceptor.accept()
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:
-                    self._pause_accepting(acceptor, error)
+                    self._log_limiter.warning(
+                        "resources",
+                        f"listener {self.name} cannot accept connections for now: {error}",
+                    )
+                    self._pause_accepting(acceptor, ACCEPT_PAUSE)
                     return
                 continue  # this one is gone before it was accepted; the next may be fine
             if incoming is None:
                 return
-            now_ms = int(self._clock.monotonic() * 1000)
+            now_ms = steady_ms(self._clock)
             self._open(incoming, now_ms)
             if pause_ms := self._quotas.accepted(now_ms):
-                acceptor.pause()
-                self._clock.call_later(pause_ms / 1000, self._resume_accepting)
+                self._pause_accepting(acceptor, pause_ms / 1000)
                 return
 
-    def _pause_accepting(self, acceptor: Acceptor, error: OSError) -> None:
-        self._log_limiter.warning(
-            "resources", f"listener {self.name} cannot accept connections for now: {error}"
-        )
+    def _pause_accepting(self, acceptor: Acceptor, seconds: float) -> None:
         acceptor.pause()
-        self._clock.call_later(ACCEPT_PAUSE, self._resume_accepting)
+        self._clock.call_later(seconds, self._resume_accepting)
 
     def _open(self, incoming: Incoming, now_ms: int) -> None:
         host = incoming.peer_host

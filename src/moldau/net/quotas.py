@@ -13,7 +13,8 @@ from typing import Final
 
 from moldau.config.options.network import NetworkOptions
 from moldau.config.options.quotas import QuotaOptions
-from moldau.quotas.manager import ClientQuotaManager, canonical_address
+from moldau.quotas.entity import canonical_address
+from moldau.quotas.manager import ClientQuotaManager
 from moldau.quotas.meters import Rate, Window
 
 UNLIMITED: Final = NetworkOptions.max_connection_creation_rate.default

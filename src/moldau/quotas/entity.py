@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import Final, Self
 
 USER: Final = "user"
@@ -38,3 +39,22 @@ class ClientQuota:
 
     entity: ClientQuotaEntity
     quotas: dict[str, float]
+
+
+def canonical_address(address: str) -> str:
+    """Returns the one spelling of an address that its quota is kept under."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address  # in a simulation, hosts have names
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed)
+
+
+def canonical_entity(entity: ClientQuotaEntity) -> ClientQuotaEntity:
+    """Returns the entity with the one spelling of its address."""
+    address = entity.as_dict().get(IP)
+    if address is None:
+        return entity
+    return ClientQuotaEntity.of({**entity.as_dict(), IP: canonical_address(address)})

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from moldau.errors import ErrorCode, KafkaError
-from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
-from moldau.quotas.manager import canonical_entity
+from moldau.errors import ErrorCode, KafkaError, invalid_request
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity, canonical_entity
 
 
 class MatchType(IntEnum):
@@ -42,7 +41,9 @@ class ClientQuotaFilter(NamedTuple):
         for component in self.components:
             kind = component.entity_type
             if kind in exact or kind in of_type:
-                raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+                raise invalid_request(
+                    f"Entity type {kind} cannot appear more than once in the filter."
+                )
             _check(component)
             if component.match_type == MatchType.SPECIFIED:
                 of_type.add(kind)
@@ -51,7 +52,7 @@ class ClientQuotaFilter(NamedTuple):
         types = exact.keys() | of_type
         wanted = canonical_entity(ClientQuotaEntity.of(exact)).as_dict().items()
         if IP in types and len(types) > 1:
-            raise _invalid(
+            raise invalid_request(
                 "Invalid entity filter component combination. IP filter component should not be "
                 "used with user or clientId filter component."
             )
@@ -67,7 +68,7 @@ class ClientQuotaFilter(NamedTuple):
 
 def _check(component: ClientQuotaFilterComponent) -> None:
     if not component.entity_type:
-        raise _invalid("Invalid empty entity type.")
+        raise invalid_request("Invalid empty entity type.")
     if component.entity_type not in (USER, CLIENT_ID, IP):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}"
@@ -75,14 +76,10 @@ def _check(component: ClientQuotaFilterComponent) -> None:
     try:
         kind = MatchType(component.match_type)
     except ValueError:
-        raise _invalid(f"Unknown match type {component.match_type}") from None
+        raise invalid_request(f"Unknown match type {component.match_type}") from None
     if kind is MatchType.EXACT and component.match is None:
-        raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        raise invalid_request("Request specified MATCH_TYPE_EXACT, but set match string to null.")
     if kind is not MatchType.EXACT and component.match is not None:
-        raise _invalid(
+        raise invalid_request(
             f"Request specified MATCH_TYPE_{kind.name}, but also specified a match string."
         )
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

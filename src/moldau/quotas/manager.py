@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
@@ -41,25 +40,6 @@ def address_levels(client: Client) -> Iterable[tuple[dict[str, str | None], Shar
     (address,) = client
     yield {IP: address}, client
     yield {IP: None}, client
-
-
-def canonical_address(address: str) -> str:
-    """Returns the one spelling of an address that its quota is kept under."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address  # in a simulation, hosts have names
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(parsed)
-
-
-def canonical_entity(entity: ClientQuotaEntity) -> ClientQuotaEntity:
-    """Returns the entity with the one spelling of its address."""
-    address = entity.as_dict().get(IP)
-    if address is None:
-        return entity
-    return ClientQuotaEntity.of({**entity.as_dict(), IP: canonical_address(address)})
 
 
 class _Share(NamedTuple, Generic[M]):

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from math import inf
 from typing import Final
 
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import invalid_request
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
@@ -35,15 +35,15 @@ QUOTA_KEYS: Final = (*_USER_AND_CLIENT_KEYS, *_IP_KEYS)
 def check_entity(entity: ClientQuotaEntity) -> None:
     """Raises INVALID_REQUEST for what no quota can be set for."""
     if not entity.entries:
-        raise _invalid("Invalid empty client quota entity")
+        raise invalid_request("Invalid empty client quota entity")
     for kind, name in entity.entries:
         if kind not in (USER, CLIENT_ID, IP):
-            raise _invalid(f"Unhandled client quota entity type: {kind}")
+            raise invalid_request(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _invalid(f"Empty {kind} not supported")
+            raise invalid_request(f"Empty {kind} not supported")
     entries = entity.as_dict()
     if IP in entries and len(entries) > 1:
-        raise _invalid(
+        raise invalid_request(
             "Invalid quota entity combination, IP entity should not be combined with User or "
             "ClientId"
         )
@@ -60,27 +60,23 @@ def check_address(entity: ClientQuotaEntity) -> None:
     try:
         ip_address(address)
     except ValueError:
-        raise _invalid(f"{address} is not a valid IP or resolvable host.") from None
+        raise invalid_request(f"{address} is not a valid IP or resolvable host.") from None
 
 
 def check_quota(entity: ClientQuotaEntity, key: str, value: float) -> None:
     """Raises INVALID_REQUEST for a quota that the entity cannot have."""
     keys = _IP_KEYS if IP in entity.as_dict() else _USER_AND_CLIENT_KEYS
     if key not in keys:
-        raise _invalid(f"Invalid configuration key {key}")
+        raise invalid_request(f"Invalid configuration key {key}")
     if not value > 0:
-        raise _invalid(f"Quota {key} must be greater than 0")
+        raise invalid_request(f"Quota {key} must be greater than 0")
     if value == inf:
-        raise _invalid(f"Proposed value for {key} is too large for a DOUBLE.")
+        raise invalid_request(f"Proposed value for {key} is too large for a DOUBLE.")
     largest = keys[key]
     if largest is None:
         return
     if value > float(largest):
         kind = "an INT" if largest == _MAX_INT else "a LONG"
-        raise _invalid(f"Proposed value for {key} is too large for {kind}.")
+        raise invalid_request(f"Proposed value for {key} is too large for {kind}.")
     if abs(int(value + _FRACTION) - value) > _FRACTION:
-        raise _invalid(f"{key} cannot be a fractional value.")
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+        raise invalid_request(f"{key} cannot be a fractional value.")

@@ -22,7 +22,7 @@ from moldau.coordination.store import Create
 from moldau.errors import ErrorCode
 from moldau.quotas.entity import ClientQuotaEntity
 
-PRODUCE, CONSUME, MUTATE = "producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"
+PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 Entries = Mapping[str, str | None]
 
 ENTITIES: list[tuple[Entries, str]] = [

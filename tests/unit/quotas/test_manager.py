@@ -6,13 +6,8 @@ from itertools import product
 
 import pytest
 
-from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
-from moldau.quotas.manager import (
-    FEW_CLIENTS,
-    ClientQuotaManager,
-    address_levels,
-    canonical_address,
-)
+from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity, canonical_address
+from moldau.quotas.manager import FEW_CLIENTS, ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, TokenBucket, Window
 
 KEY = "producer_byte_rate"

@@ -7,20 +7,17 @@ Known deviations: times that do not exist are 0, not -1.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 from kio.schema.create_delegation_token.v3.response import CreateDelegationTokenResponse
 
+from moldau.broker.delegation_tokens import NEVER, refuse_token
 from moldau.broker.request import Request
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import KafkaError
 from moldau.wire.make import make
-
-NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def handle(_request: Request[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    refuse_token()
 
 
 def error_answer(

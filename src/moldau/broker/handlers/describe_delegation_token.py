@@ -10,13 +10,14 @@ from __future__ import annotations
 from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
 from kio.schema.describe_delegation_token.v3.response import DescribeDelegationTokenResponse
 
+from moldau.broker.delegation_tokens import refuse_token
 from moldau.broker.request import Request
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
 def handle(_request: Request[DescribeDelegationTokenRequest]) -> DescribeDelegationTokenResponse:
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    refuse_token()
 
 
 def error_answer(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moldau.config.option import AnyOption, ConfigError
 from moldau.config.types import ConfigType
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import invalid_request
 
 
 class AlterOperation(IntEnum):
@@ -48,7 +48,7 @@ def apply_incremental(
                 options, settings, name, AlterOperation(operation), value or ""
             )
         else:
-            raise _invalid_request(f"Unknown operation {operation} for configuration {name}")
+            raise invalid_request(f"Unknown operation {operation} for configuration {name}")
     return settings
 
 
@@ -61,7 +61,7 @@ def check_alterations(changes: Sequence[Alteration]) -> None:
         if change.value is None and change.operation != AlterOperation.DELETE
     ]
     if missing:
-        raise _invalid_request(f"Null value not supported for : {', '.join(missing)}")
+        raise invalid_request(f"Null value not supported for : {', '.join(missing)}")
 
 
 def apply_replacement(settings: Sequence[tuple[str, str | None]]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def apply_replacement(settings: Sequence[tuple[str, str | None]]) -> dict[str, s
     _check_names([name for name, _ in settings])
     missing = [name for name, value in settings if value is None]
     if missing:
-        raise _invalid_request(f"Null value not supported for : {', '.join(missing)}")
+        raise invalid_request(f"Null value not supported for : {', '.join(missing)}")
     return {name: value or "" for name, value in settings}
 
 
@@ -96,8 +96,4 @@ def _alter_list(
 
 def _check_names(names: Sequence[str]) -> None:
     if len(set(names)) != len(names):
-        raise _invalid_request("Error due to duplicate config keys")
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+        raise invalid_request("Error due to duplicate config keys")

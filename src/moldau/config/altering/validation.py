@@ -14,7 +14,7 @@ from moldau.config.options.ignored import ignored_names
 from moldau.config.options.topic import TopicOptions
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.group import broker_value, value_or_default
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import invalid_request
 
 _LISTENER_CONFIG: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _OF_ALL_BROKERS: Final = frozenset(
@@ -45,11 +45,11 @@ def validate_broker_update(
     """
     fixed = [name for name in settings if _is_fixed(name)]
     if fixed:
-        raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        raise invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     if not per_broker:
         local = [name for name in settings if _is_local(name)]
         if local:
-            raise _invalid_request(
+            raise invalid_request(
                 "Cannot update these configs at default cluster level, broker id must be "
                 f"specified: [{', '.join(local)}]"
             )
@@ -59,7 +59,7 @@ def validate_broker_update(
         else:
             config.with_dynamic(settings, config.broker_dynamic, strict=True)
     except ConfigError as error:
-        raise _invalid_request(error.message) from None
+        raise invalid_request(error.message) from None
 
 
 def validate_topic_configs(
@@ -116,13 +116,13 @@ def validate_client_metrics_configs(overrides: Mapping[str, str]) -> None:
     """Raise ``KafkaError`` unless these may be the settings of a client metrics subscription."""
     for name in overrides:
         if name not in ClientMetricsOptions.table:
-            raise _invalid_request(f"Unknown client metrics configuration: {name}")
+            raise invalid_request(f"Unknown client metrics configuration: {name}")
     values = {
         name: ClientMetricsOptions.table[name].parse(text) for name, text in overrides.items()
     }
     interval_ms = values.get("interval.ms", ClientMetricsOptions.interval_ms.default)
     if interval_ms not in _PUSH_INTERVALS_MS:
-        raise _invalid_request(
+        raise invalid_request(
             f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and "
             "3600000 (1 hour)"
         )
@@ -153,7 +153,3 @@ def _is_local(name: str) -> bool:
         return listener_config[1] not in _OF_ALL_BROKERS
     option = BrokerOptions.table.get(name)
     return option is not None and option.update is Update.PER_BROKER
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -13,7 +13,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
     TopicPartitions,
 )
 
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode, KafkaError, invalid_request
 from moldau.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Ownership
 from moldau.wire.make import make
 from moldau.wire.times import milliseconds
@@ -29,16 +29,16 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Seque
     if not request.member_id and (
         version >= _MEMBER_ID_IS_REQUIRED or epoch > 0 or epoch == LEAVE_EPOCH
     ):
-        raise _invalid("MemberId can't be empty.")
+        raise invalid_request("MemberId can't be empty.")
     for name in ("group_id", "instance_id", "rack_id"):
         if getattr(request, name) == "":
-            raise _invalid(f"{name.title().replace('_', '')} can't be empty.")
+            raise invalid_request(f"{name.title().replace('_', '')} can't be empty.")
     if epoch == 0:
         _check_join(request)
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise _invalid("InstanceId can't be null.")
+        raise invalid_request("InstanceId can't be null.")
     elif epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+        raise invalid_request(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
     assignor = request.server_assignor
     if assignor is not None and assignor not in assignors:
         raise KafkaError(
@@ -50,18 +50,14 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Seque
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if milliseconds(request.rebalance_timeout) == -1:
-        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        raise invalid_request("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid(
+        raise invalid_request(
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null "
             "when (re-)joining."
         )
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def owned_partitions(
