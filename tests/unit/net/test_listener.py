@@ -17,7 +17,7 @@ from tests.support.memory_network import frame
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
-from moldau.net.quotas import UNLIMITED, ConnectionQuotas
+from moldau.net.quotas import ConnectionQuota, ConnectionQuotas, ConnectionQuotaSettings
 from moldau.quotas.entity import ClientQuotaEntity
 from moldau.quotas.manager import ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, Window
@@ -68,6 +68,10 @@ async def start(clock: ManualClock) -> AsyncIterator[Start]:
         while not closing.done():
             await asyncio.sleep(0)
             clock.advance(0)
+
+
+def quotas(**of_broker: int) -> ConnectionQuotas:
+    return ConnectionQuotas(ConnectionQuotaSettings(broker=ConnectionQuota(**of_broker)))
 
 
 async def never(what: Awaitable[object]) -> None:
@@ -170,7 +174,7 @@ async def test_socket_settings_are_kafkas(start: Start, client: Clients) -> None
 async def test_a_full_broker_lets_new_connections_wait(
     start: Start, client: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_connections=2))
+    listener = start(quotas=quotas(max_connections=2))
     first, _second = [await client(listener) for _ in range(2)]
     assert await first.ask(b"a") == b"a"
     third = await client(listener)
@@ -183,8 +187,8 @@ async def test_a_full_broker_lets_new_connections_wait(
 
 
 async def test_quotas_count_over_all_listeners(start: Start, client: Clients) -> None:
-    quotas = ConnectionQuotas(max_connections=1)
-    one, other = start(quotas=quotas), start(quotas=quotas)
+    shared = quotas(max_connections=1)
+    one, other = start(quotas=shared), start(quotas=shared)
     first = await client(one)
     await first.ask(b"a")
     second = await client(other)
@@ -197,7 +201,7 @@ async def test_quotas_count_over_all_listeners(start: Start, client: Clients) ->
 async def test_an_address_with_too_many_connections_is_refused(
     start: Start, client: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_per_ip=1))
+    listener = start(quotas=ConnectionQuotas(ConnectionQuotaSettings(max_per_ip=1)))
     first = await client(listener)
     assert await first.ask(b"a") == b"a"
     assert await (await client(listener)).is_closed()
@@ -208,7 +212,8 @@ async def test_an_address_with_too_many_connections_is_refused(
 
 
 async def test_an_override_goes_before_the_limit_per_address(start: Start, client: Clients) -> None:
-    listener = start(quotas=ConnectionQuotas(max_per_ip=0, overrides={"127.0.0.1": 2}))
+    settings = ConnectionQuotaSettings(max_per_ip=0, overrides={"127.0.0.1": 2})
+    listener = start(quotas=ConnectionQuotas(settings))
     for _ in range(2):
         assert await (await client(listener)).ask(b"a") == b"a"
     assert await (await client(listener)).is_closed()
@@ -243,8 +248,8 @@ async def test_an_address_that_connects_too_fast_is_refused_after_a_while(
 async def test_connections_that_come_too_fast_for_the_broker_wait(
     start: Start, client: Clients, clock: ManualClock
 ) -> None:
-    quotas = ConnectionQuotas(max_rate=1)
-    listener = start(quotas=quotas)
+    limited = quotas(max_creation_rate=1)
+    listener = start(quotas=limited)
     # The rate is that of a window of ten seconds, however young it is.
     friends = [await client(listener) for _ in range(11)]
     for friend in friends:
@@ -258,7 +263,7 @@ async def test_connections_that_come_too_fast_for_the_broker_wait(
     late = await client(listener)
     await late.send(frame(b"c"))
     await never(late.read_frame())
-    quotas.set_limits(100, 100, {}, UNLIMITED)
+    limited.configure(ConnectionQuotaSettings())
     clock.advance(1)  # whoever waits already waits for a second at most
     assert await late.read_frame() == b"c"
 
@@ -266,7 +271,7 @@ async def test_connections_that_come_too_fast_for_the_broker_wait(
 async def test_a_broker_whose_connections_come_too_fast_can_be_closed(
     start: Start, client: Clients, clock: ManualClock
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_rate=0))
+    listener = start(quotas=quotas(max_creation_rate=0))
     await (await client(listener)).ask(b"a")
     waiting = await client(listener)
     await waiting.send(frame(b"b"))
