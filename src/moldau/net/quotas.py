@@ -25,6 +25,10 @@ DEFAULT_WINDOW: Final = Window(
     QuotaOptions.quota_window_num.default, QuotaOptions.quota_window_size_seconds.default * 1000
 )
 
+# Whoever could come back as soon as there is room for one would come twice as often as allowed.
+# Kafka looks after those that it closes late every half a second, while nobody else comes.
+LEAST_THROTTLE_MS: Final = 500
+
 
 class ConnectionQuota(NamedTuple):
     """What a broker or a listener lets in."""
@@ -142,9 +146,10 @@ class ListenerQuota:
             return 0
         address = (canonical_address(ip),)
         throttle_ms = rates.record(address, 1, now_ms)
-        if throttle_ms:
-            rates.record(address, -1, now_ms)  # it will not come in
-        return min(throttle_ms, rates.window.sample_ms)
+        if not throttle_ms:
+            return 0
+        rates.record(address, -1, now_ms)  # it will not come in
+        return min(max(throttle_ms, LEAST_THROTTLE_MS), rates.window.sample_ms)
 
     def accepted(self, now_ms: int) -> int:
         """Count a connection that has left the backlog and is not throttled for its address;
