@@ -74,7 +74,9 @@ async def client(broker: Broker) -> WireClient:
     return await broker.connect()
 
 
-async def alter(client: WireClient, *, only: bool = False, **settings: str | None) -> Any:
+async def alter(
+    client: WireClient, *, only: bool = False, **settings: str | None
+) -> tuple[ErrorCode, str]:
     """Code and message; None deletes a setting."""
     changes = [
         {
@@ -213,10 +215,10 @@ async def test_changes_at_the_same_time_come_one_after_another(
     broker: Broker, client: WireClient
 ) -> None:
     friend = await broker.connect()
-    answers = await asyncio.gather(
+    one, other = await asyncio.gather(
         alter(client, listeners=EXTRA), alter(friend, listeners=f"{HOME},OTHER://memory:10")
     )
-    assert answers == [DONE, DONE]
+    assert one == other == DONE
     assert broker.ports == [10, PORT]
     assert await registered(broker) == [HOME, "OTHER://memory:10"]
 
