@@ -68,7 +68,7 @@ class BrokerListeners:
 
     @property
     def addresses(self) -> list[str]:
-        return [f"{bracketed(listener.host)}:{listener.port}" for listener in self]
+        return [_address(listener) for listener in self]
 
     def bind(self) -> None:
         """Reserve the addresses of the present settings, so that real ports can be advertised."""
@@ -79,7 +79,7 @@ class BrokerListeners:
         """Let clients in."""
         self._is_serving = True
         for listener in self:
-            listener.start()
+            self._start(listener)
 
     def close(self) -> asyncio.Future[list[None]]:
         """Let nobody in; answer what is under way."""
@@ -145,18 +145,17 @@ class BrokerListeners:
                     opened.append(listener := self._listener(endpoint))
                     listener.bind()
                     if self._is_serving:
-                        listener.start()
-                        log.info(
-                            "listener %s is open at %s:%d",
-                            listener.name,
-                            bracketed(listener.host),
-                            listener.port,
-                        )
+                        self._start(listener)
         except OSError:
             for listener in opened:
                 self._retire(listener)
             raise
         self._listeners += opened
+
+    @staticmethod
+    def _start(listener: Listener) -> None:
+        listener.start()
+        log.info("listener %s is open at %s", listener.name, _address(listener))
 
     def _listener(self, endpoint: Endpoint) -> Listener:
         return Listener(
@@ -176,7 +175,7 @@ class BrokerListeners:
         kept = list(dict.fromkeys(listener for listener in wanted if listener is not None))
         for listener in self._listeners:
             if listener not in kept:
-                log.info("listener %s at port %d is closed", listener.name, listener.port)
+                log.info("listener %s at %s is closed", listener.name, _address(listener))
                 self._retire(listener)
         self._listeners = kept
 
@@ -211,6 +210,10 @@ def _connection_quotas(config: BrokerConfig) -> ConnectionQuotaSettings:
         max_per_ip=config.max_connections_per_ip,
         overrides=config.max_connections_by_ip(),
     )
+
+
+def _address(listener: Listener) -> str:
+    return f"{bracketed(listener.host)}:{listener.port}"
 
 
 def bracketed(host: str) -> str:
