@@ -156,7 +156,7 @@ class BrokerServer:
         configs.on_broker_change.append(logs.reconfigure)
         # For a start that fails before the listeners are closed in their turn.
         self._undo.push_async_callback(broker.listeners.close)
-        broker.listeners.bind()
+        await broker.listeners.bind()
         broker.controller = controller = Controller(
             store,
             await self._registration(broker),
@@ -260,7 +260,7 @@ class BrokerServer:
             group_coordinator_spec(configs, broker.metadata, self._machine)
         )
         broker.listeners = BrokerListeners(
-            self._machine, configs, Router(broker), broker.client_quotas.connections
+            self._machine, configs, Router(broker), broker.client_quotas.connections, broker.tasks
         )
         return broker
 

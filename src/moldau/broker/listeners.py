@@ -16,6 +16,7 @@ from typing import Final
 
 from moldau.broker.advertising import advertise
 from moldau.broker.configs import Configs
+from moldau.broker.tasks import Tasks
 from moldau.config.option import Option
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint
@@ -41,12 +42,14 @@ class BrokerListeners:
         configs: Configs,
         handler: Handler,
         rates: ClientQuotaManager[Rate],
+        tasks: Tasks,
     ) -> None:
         """``rates``: those at which addresses may connect."""
         config = configs.broker
         self._machine = machine
         self._configs = configs
         self._handler = handler
+        self._tasks = tasks
         self._settings = ListenerSettings(
             limits=ConnectionLimits(max_request_bytes=config.socket_request_max_bytes),
             receive_buffer_bytes=_if_set(config, BrokerConfig.socket_receive_buffer_bytes),
@@ -70,9 +73,9 @@ class BrokerListeners:
     def addresses(self) -> list[str]:
         return [_address(listener) for listener in self]
 
-    def bind(self) -> None:
+    async def bind(self) -> None:
         """Reserve the addresses of the present settings, so that real ports can be advertised."""
-        self._open(self._configs.broker.endpoints)
+        await self._open(self._configs.broker.endpoints)
         self._configs.on_broker_change.append(self.reconfigure)
 
     def start(self) -> None:
@@ -83,6 +86,7 @@ class BrokerListeners:
 
     def close(self) -> asyncio.Future[list[None]]:
         """Let nobody in; answer what is under way."""
+        self._is_serving = False
         closing = [listener.close(DRAIN_TIMEOUT_S) for listener in self]
         return asyncio.gather(*closing, *self._retired)
 
@@ -106,14 +110,14 @@ class BrokerListeners:
 
         Raises INVALID_REQUEST when a listener cannot be opened.
         """
-        try:
-            self._open(config.endpoints)
-        except OSError as error:
-            raise invalid_request(
-                f"The listeners are not changed: {error.strerror or error}"
-            ) from error
         self._prepared = config.endpoints
         try:
+            try:
+                await self._open(config.endpoints)
+            except OSError as error:
+                raise invalid_request(
+                    f"The listeners are not changed: {error.strerror or error}"
+                ) from error
             yield await self.advertised(config)
         finally:
             self._prepared = ()
@@ -122,11 +126,17 @@ class BrokerListeners:
     def reconfigure(self, config: BrokerConfig) -> None:
         """Other settings are in force."""
         self._quotas.configure(_connection_quotas(config))
-        try:
-            self._open(config.endpoints)
-        except OSError as error:  # its turn comes with the next change of settings, or start
-            log.error("not all of listeners is open: %s", error.strerror or error)
         self._close_unwanted(config)
+        if not all(self._opened(endpoint) for endpoint in config.endpoints):
+            self._tasks.spawn(self._open_late())
+
+    async def _open_late(self) -> None:
+        """Settings came into force after all, when nobody waited for them any more."""
+        async with self.changing:
+            try:
+                await self._open(self._configs.broker.endpoints)
+            except OSError as error:
+                log.error("not all of listeners is open: %s", error.strerror or error)
 
     def _opened(self, endpoint: Endpoint) -> Listener | None:
         """Returns the listener that is there for an endpoint; any port is as good as any other."""
@@ -136,17 +146,18 @@ class BrokerListeners:
                 return listener
         return None
 
-    def _open(self, endpoints: Sequence[Endpoint]) -> None:
+    async def _open(self, endpoints: Sequence[Endpoint]) -> None:
         """Open those that are not; all of them, or with an OSError none."""
+        missing = [endpoint for endpoint in endpoints if self._opened(endpoint) is None]
         opened: list[Listener] = []
         try:
-            for endpoint in endpoints:
-                if self._opened(endpoint) is None:
-                    opened.append(listener := self._listener(endpoint))
-                    listener.bind()
-                    if self._is_serving:
-                        self._start(listener)
-        except OSError:
+            for endpoint in missing:
+                opened.append(listener := self._listener(endpoint))
+                # A name may take its time to be found.
+                await self._machine.threads.run(listener.bind)
+                if self._is_serving:
+                    self._start(listener)
+        except BaseException:
             for listener in opened:
                 self._retire(listener)
             raise

@@ -280,3 +280,22 @@ async def test_a_limit_of_one_listener_holds_at_once(broker: Broker, client: Wir
     assert await alter(client, listener_name_extra_max_connections="3") == DONE
     await broker.connect_to(9)
     assert await nodes(first) == [("memory", 9)]
+
+
+async def test_settings_that_come_into_force_unprepared_are_obeyed_all_the_same(
+    broker: Broker, client: WireClient
+) -> None:
+    broker.parts.configs.update({}, {"1": {"listeners": EXTRA}})
+    await broker.settle()
+    assert broker.ports == [9, PORT]
+    assert (await (await broker.connect_to(9)).call(ApiKey.DESCRIBE_CLUSTER)).error_code == 0
+
+
+async def test_a_port_that_cannot_be_had_then_is_said_in_the_log(
+    broker: Broker, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.parts.configs.update({}, {"1": {"listeners": f"{HOME},EXTRA://memory:{TAKEN}"}})
+    await broker.settle()
+    assert broker.ports == [PORT]
+    assert "not all of listeners is open: cannot listen on memory:7: it is taken" in caplog.text
+    assert await nodes(client) == [("memory", PORT)]
