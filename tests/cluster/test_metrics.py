@@ -74,5 +74,5 @@ async def test_a_failed_directory_shows(broker: InProcessBroker, client: WireCli
 async def test_every_metric_is_documented(broker: InProcessBroker | KafkaInstead) -> None:
     assert isinstance(broker, InProcessBroker)
     documented = OPERATIONS.read_text()
-    registry = broker_metrics(broker.parts, [], lambda: True)
+    registry = broker_metrics(broker.parts, lambda: True)
     assert [metric.name for metric in registry if f"`{metric.name}`" not in documented] == []

@@ -31,6 +31,7 @@ NO_ID = uuid.UUID("6f1b0c1a-7d3c-4c55-9d0c-0a4f5c1f2e3d")
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 PER_BROKER = "cordoned.log.dirs"
+LISTENER_LIMIT = "listener.name.plaintext.max.connections"
 SESSION = "consumer.session.timeout.ms"
 HOUR_MS = 3_600_000
 
@@ -107,6 +108,25 @@ def alter_config(
     entry = {"resource_type": kind, "resource_name": resource, "configs": [change]}
     return Case(
         f"alter configs: {name}",
+        lambda: request("incremental_alter_configs", 1, resources=[entry], validate_only=True),
+    )
+
+
+def alter_listeners(name: str, resource: str = "1", **settings: str) -> Case:
+    """More listeners besides those that a node of Kafka has; ``settings`` with _ for dots."""
+    names = ("PLAINTEXT", "CONTROLLER", "EXTRA")
+    settings = {
+        "listeners": ",".join(f"{listener}://127.0.0.1:0" for listener in names),
+        "listener_security_protocol_map": ",".join(f"{listener}:PLAINTEXT" for listener in names),
+        **settings,
+    }
+    changes = [
+        {"name": setting.replace("_", "."), "config_operation": SET, "value": value}
+        for setting, value in settings.items()
+    ]
+    entry = {"resource_type": BROKER, "resource_name": resource, "configs": changes}
+    return Case(
+        f"alter listeners: {name}",
         lambda: request("incremental_alter_configs", 1, resources=[entry], validate_only=True),
     )
 
@@ -345,6 +365,30 @@ CASES = [
     alter_config("broker append", "log.retention.ms", "1", APPEND, kind=BROKER, resource="1"),
     alter_config("read-only default", "log.dirs", "/elsewhere", kind=BROKER, resource=""),
     alter_config("per-broker default", PER_BROKER, "/elsewhere", kind=BROKER, resource=""),
+    alter_config("no connections", "max.connections", "0", kind=BROKER, resource="1"),
+    alter_config("a listener's limit", LISTENER_LIMIT, "5", kind=BROKER, resource="1"),
+    alter_config("a listener without connections", LISTENER_LIMIT, "0", kind=BROKER, resource="1"),
+    alter_config("a listener's limit that is none", LISTENER_LIMIT, "x", kind=BROKER, resource=""),
+    alter_listeners("one more"),
+    alter_listeners("of all brokers", resource=""),
+    alter_listeners("what is advertised", advertised_listeners="PLAINTEXT://127.0.0.1:1"),
+    alter_listeners("without a protocol", listener_security_protocol_map="PLAINTEXT:PLAINTEXT"),
+    alter_listeners(
+        "another protocol",
+        listener_security_protocol_map="PLAINTEXT:SSL,CONTROLLER:PLAINTEXT,EXTRA:PLAINTEXT",
+    ),
+    alter_listeners(
+        "not the one between brokers", listeners="CONTROLLER://127.0.0.1:0,EXTRA://127.0.0.1:0"
+    ),
+    alter_listeners(
+        "no name twice",
+        listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0,PLAINTEXT://127.0.0.1:1",
+    ),
+    alter_listeners(
+        "no port twice",
+        listeners="PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:0,EXTRA://127.0.0.1:1",
+    ),
+    alter_listeners("another setting of one", listener_name_plaintext_sasl_jaas_config="x"),
     alter_config("unknown per-broker", "broker.id", "7", kind=BROKER, resource="1"),
     alter_twice("config twice", 1, 2),
     alter_twice("resource twice", 2, 1),

@@ -40,14 +40,14 @@ class BrokerParts(ABC):
 
     @property
     def router(self) -> Router:
-        router = self.server._listeners[0]._handler
+        router = self.parts.listeners._handler
         assert isinstance(router, Router)
         return router
 
     @property
     def parts(self) -> Broker:
         """The parts of the running broker."""
-        return self.router._broker
+        return self.server.broker
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.parts.partition(topic, index)

@@ -49,7 +49,7 @@ class InProcessBroker(BrokerParts):
 
     @property
     def connections(self) -> int:
-        return sum(listener.connections for listener in self.server._listeners)
+        return sum(listener.connections for listener in self.parts.listeners)
 
     async def start(self) -> Self:
         config = BrokerConfig.load(self.settings)

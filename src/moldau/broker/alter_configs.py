@@ -1,14 +1,17 @@
 """Changing settings: what both ways of altering have in common.
 
 The controller decides. A broker's own settings are checked here first, by the one that knows what
-its file says; its loggers are its own business altogether.
+its file says, and its listeners are opened; its loggers are its own business altogether.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Final, Protocol, TypeVar
+
+import msgspec
 
 from moldau.broker.broker import Broker
 from moldau.broker.config_resources import check_altered_broker, check_altered_loggers
@@ -16,6 +19,8 @@ from moldau.broker.loggers import alter_loggers
 from moldau.config.altering.validation import validate_broker_update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.types import ResourceType
+from moldau.config.values.broker import BrokerConfig
+from moldau.config.values.endpoints import Endpoint
 from moldau.controller import ConfigAlteration, ConfigResult
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
@@ -41,53 +46,73 @@ async def alter_configs(
 ) -> list[ConfigResult]:
     """Returns one result per alteration, in order."""
     mentions = Counter(map(_resource, alterations))
-    local = [
-        _REPEATED
-        if mentions[_resource(alteration)] > 1
-        else _decide_here(broker, alteration, validate_only)
-        for alteration in alterations
-    ]
-    forwarded = [
-        alteration for alteration, result in zip(alterations, local, strict=True) if result is None
-    ]
-    decided: list[ConfigResult] = []
-    if forwarded:  # loggers are needed most while there is no controller
-        try:
-            decided = await broker.controller.alter_configs(forwarded, validate_only=validate_only)
-        except KafkaError as error:
-            # What was decided here stays true.
-            decided = [ConfigResult(error=error.code, message=error.message)] * len(forwarded)
+    async with AsyncExitStack() as while_undecided:
+        local = [
+            _REPEATED
+            if mentions[_resource(alteration)] > 1
+            else await _decide_here(broker, alteration, validate_only, while_undecided)
+            for alteration in alterations
+        ]
+        forwarded = [result for result in local if isinstance(result, ConfigAlteration)]
+        decided: list[ConfigResult] = []
+        if forwarded:  # loggers are needed most while there is no controller
+            try:
+                decided = await broker.controller.alter_configs(
+                    forwarded, validate_only=validate_only
+                )
+            except KafkaError as error:
+                # What was decided here stays true.
+                decided = [ConfigResult(error=error.code, message=error.message)] * len(forwarded)
     rest = iter(decided)
-    return [next(rest) if result is None else result for result in local]
+    return [next(rest) if isinstance(result, ConfigAlteration) else result for result in local]
 
 
 def _resource(alteration: ConfigAlteration) -> tuple[int, str]:
     return alteration.resource_type, alteration.resource_name
 
 
-def _decide_here(
-    broker: Broker, alteration: ConfigAlteration, validate_only: bool
-) -> ConfigResult | None:
-    """Returns what this broker decides; None leaves it to the controller."""
+async def _decide_here(
+    broker: Broker,
+    alteration: ConfigAlteration,
+    validate_only: bool,
+    while_undecided: AsyncExitStack,
+) -> ConfigResult | ConfigAlteration:
+    """Returns what this broker decides, or what the controller is to decide."""
     try:
         if alteration.resource_type == ResourceType.BROKER:
-            _check_broker_settings(broker, alteration)
-        elif alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all:
+            return await _prepare_broker(broker, alteration, validate_only, while_undecided)
+        if alteration.resource_type == ResourceType.BROKER_LOGGER and not alteration.replaces_all:
             check_altered_loggers(broker.node_id, alteration.resource_name)
             alter_loggers(alteration.changes, validate_only=validate_only)
             return ConfigResult()
     except KafkaError as error:
         return ConfigResult(error=error.code, message=error.message)
-    return None
+    return alteration
 
 
-def _check_broker_settings(broker: Broker, alteration: ConfigAlteration) -> None:
-    name, config = alteration.resource_name, broker.config
+async def _prepare_broker(
+    broker: Broker,
+    alteration: ConfigAlteration,
+    validate_only: bool,
+    while_undecided: AsyncExitStack,
+) -> ConfigAlteration:
+    """Returns the alteration for the controller; its listeners are open until it is decided."""
+    listeners, name = broker.listeners, alteration.resource_name
     if name:
         check_altered_broker(broker.node_id, name)
+        await while_undecided.enter_async_context(listeners.changing)
+    config = broker.config
     stored = config.broker_dynamic if name else config.cluster_dynamic
     settings = alteration.apply(BrokerOptions.table, stored)
-    validate_broker_update(config, settings, per_broker=bool(name))
+    changed = validate_broker_update(config, settings, per_broker=bool(name))
+    if validate_only or _endpoints(changed) == _endpoints(config):
+        return alteration
+    endpoints = await while_undecided.enter_async_context(listeners.prepared(changed))
+    return msgspec.structs.replace(alteration, endpoints=endpoints)
+
+
+def _endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    return config.endpoints + config.advertised_endpoints
 
 
 def resource_results(

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 
-from moldau.broker.advertising import advertise
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
 from moldau.broker.link import LocalLink
+from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
@@ -30,9 +30,8 @@ from moldau.config.altering.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
-from moldau.config.option import Option
 from moldau.config.values.broker import BrokerConfig
-from moldau.config.values.endpoints import Endpoint as ConfigEndpoint
+from moldau.config.values.endpoints import Endpoint
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import (
     Controller,
@@ -41,11 +40,11 @@ from moldau.controller import (
     NewTopic,
     ProducerIdBlock,
 )
-from moldau.controller.loading import load_topic_configs
+from moldau.controller.loading import load_broker_configs, load_topic_configs
 from moldau.coordination import cluster
 from moldau.coordination.errors import CoordinationError, StoreLockedError
 from moldau.coordination.store import CoordinationStore
-from moldau.coordination.znodes import BrokerRegistration, Endpoint
+from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
@@ -55,14 +54,12 @@ from moldau.machine.clock import steady_ms
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
-from moldau.net import BufferPool, ConnectionLimits, ConnectionQuotas, Listener, ListenerSettings
 from moldau.quotas.meters import Window
 from moldau.replication import ReplicaManager
 
 log = logging.getLogger(__name__)
 
 FETCH_SESSION_EVICTION_MS = 120_000
-DRAIN_TIMEOUT_S = 5.0
 
 
 def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
@@ -98,7 +95,8 @@ class BrokerServer:
         self._ports = ports
         self._machine = ports.machine
         self._undo = AsyncExitStack()
-        self._listeners: list[Listener] = []
+        self.broker: Broker
+        """Its parts, once it has started."""
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -108,7 +106,7 @@ class BrokerServer:
     @property
     def addresses(self) -> list[str]:
         """Where the listeners are, in the order of ``listeners``."""
-        return [f"{_bracketed(listener.host)}:{listener.port}" for listener in self._listeners]
+        return self.broker.listeners.addresses
 
     async def start(self) -> None:
         config = self._config
@@ -152,12 +150,16 @@ class BrokerServer:
             except OSError as error:
                 logs.fail_dir(path, str(error))
 
-        broker = self._build(configs, logs, cluster_id)
+        # What was set at run time holds over the file: also where to listen.
+        configs.update({}, await load_broker_configs(store))
+        self.broker = broker = self._build(configs, logs, cluster_id)
         configs.on_broker_change.append(logs.reconfigure)
-        self._bind(broker)
+        # For a start that fails before the listeners are closed in their turn.
+        self._undo.push_async_callback(broker.listeners.close)
+        await broker.listeners.bind()
         broker.controller = controller = Controller(
             store,
-            await self._registration(),
+            await self._registration(broker),
             LocalLink(
                 configs,
                 broker.client_quotas,
@@ -178,26 +180,25 @@ class BrokerServer:
         self._undo.push_async_callback(broker.tasks.cancel)
         await controller.start()
         self._undo.push_async_callback(self._close_listeners, broker)
-        for listener in self._listeners:
-            listener.start()
+        broker.listeners.start()
         metrics = config.metrics_endpoint
         if metrics is not None:
             self._serve_metrics(metrics, broker, lambda: controller.is_active)
 
     def _serve_metrics(
-        self, endpoint: ConfigEndpoint, broker: Broker, is_controller: Callable[[], bool]
+        self, endpoint: Endpoint, broker: Broker, is_controller: Callable[[], bool]
     ) -> None:
         # Imported where they are wanted: no other broker pays for them.
         from moldau.broker.metrics import broker_metrics
         from moldau.metrics import CONTENT_TYPE
         from moldau.net.text_server import Page, TextServer
 
-        registry = broker_metrics(broker, self._listeners, is_controller)
+        registry = broker_metrics(broker, is_controller)
         pages = {"/metrics": Page(CONTENT_TYPE, registry.render)}
         server = TextServer(self._machine, endpoint.host, endpoint.port, pages)
         server.start()
         self._undo.callback(server.close)
-        self.metrics_url = f"http://{_bracketed(server.host)}:{server.port}/metrics"
+        self.metrics_url = f"http://{bracketed(server.host)}:{server.port}/metrics"
         log.info("metrics are at %s", self.metrics_url)
 
     def _lost_all_directories(self) -> None:
@@ -258,54 +259,16 @@ class BrokerServer:
         broker.groups = broker.coordinators.register(
             group_coordinator_spec(configs, broker.metadata, self._machine)
         )
+        broker.listeners = BrokerListeners(
+            self._machine, configs, Router(broker), broker.client_quotas.connections, broker.tasks
+        )
         return broker
 
-    def _bind(self, broker: Broker) -> None:
-        config = self._config
-        router = Router(broker)
-        quotas = ConnectionQuotas(
-            *_connection_limits(config), rates=broker.client_quotas.connections
-        )
-        broker.configs.on_broker_change.append(
-            lambda changed: quotas.set_limits(*_connection_limits(changed))
-        )
-        settings = ListenerSettings(
-            limits=ConnectionLimits(max_request_bytes=config.socket_request_max_bytes),
-            receive_buffer_bytes=_if_set(config, BrokerConfig.socket_receive_buffer_bytes),
-            send_buffer_bytes=_if_set(config, BrokerConfig.socket_send_buffer_bytes),
-            backlog=config.socket_listen_backlog_size,
-            max_idle_ms=config.connections_max_idle_ms,
-        )
-        pool = BufferPool()
-        for endpoint in config.endpoints:
-            listener = Listener(
-                endpoint.name,
-                endpoint.host,
-                endpoint.port,
-                router,
-                network=self._machine.network,
-                clock=self._machine.clock,
-                settings=settings,
-                quotas=quotas,
-                pool=pool,
-            )
-            listener.bind()
-            # For a start that fails before the listeners are closed in their turn.
-            self._undo.push_async_callback(listener.close)
-            self._listeners.append(listener)
-
-    async def _registration(self) -> BrokerRegistration:
+    async def _registration(self, broker: Broker) -> BrokerRegistration:
         """This broker as the others and the clients will know it."""
-        ports = {listener.name: listener.port for listener in self._listeners}
-        advertised = await advertise(
-            self._machine.network, self._config.advertised_endpoints, ports
-        )
         return BrokerRegistration(
-            id=self._config.node_id,
-            endpoints=tuple(
-                Endpoint(endpoint.name, endpoint.host, endpoint.port, endpoint.protocol)
-                for endpoint in advertised
-            ),
+            id=broker.node_id,
+            endpoints=await broker.listeners.advertised(broker.config),
             rack=self._config.broker_rack,
         )
 
@@ -318,31 +281,11 @@ class BrokerServer:
 
     async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""
-        closing = [
-            asyncio.ensure_future(listener.close(DRAIN_TIMEOUT_S)) for listener in self._listeners
-        ]
+        closing = broker.listeners.close()
         await asyncio.sleep(0)
         broker.coordinators.stop()
         broker.replicas.wake_all()
-        await asyncio.gather(*closing)
-
-
-def _if_set(config: BrokerConfig, option: Option[int]) -> int:
-    """Returns a socket's buffer size, if anybody asked for one; -1 leaves it to the system.
-
-    Kafka's default of 100 KB turns off the system's own tuning, which doubles the CPU time of
-    large requests (docs/adr/0001-own-transport-and-sendfile.md).
-    """
-    return config.value(option) if config.is_set(option) else -1
-
-
-def _connection_limits(config: BrokerConfig) -> tuple[int, int, Mapping[str, int], int]:
-    return (
-        config.max_connections,
-        config.max_connections_per_ip,
-        config.max_connections_by_ip(),
-        config.max_connection_creation_rate,
-    )
+        await closing
 
 
 def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettings:
@@ -414,7 +357,3 @@ def _report_recovery(logs: LogManager) -> None:
             recovery.bytes_scanned,
             recovery.bytes_truncated,
         )
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104 - shown, not bound

@@ -9,6 +9,7 @@ from moldau.broker.configs import Configs
 from moldau.broker.controller_port import ControllerClient
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import GroupCoordinator
+from moldau.broker.listeners import BrokerListeners
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.tasks import Tasks
@@ -39,6 +40,7 @@ class Broker:
     traffic: Traffic = field(default_factory=Traffic)
     controller: ControllerClient = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
+    listeners: BrokerListeners = field(init=False)
     coordinators: CoordinatorRuntime = field(init=False)
     groups: GroupCoordinator = field(init=False)
 

@@ -72,12 +72,14 @@ class Configs:
         mine = {EVERY_BROKER, self._node} & broker_configs.keys()
         if not mine:
             return list(topic_configs)
+        known = self.broker.warnings
         self.broker = self.broker.with_dynamic(
             broker_configs.get(EVERY_BROKER, dict(self.broker.cluster_dynamic)),
             broker_configs.get(self._node, dict(self.broker.broker_dynamic)),
         )
         for warning in self.broker.warnings:
-            log.warning("%s", warning)
+            if warning not in known:
+                log.warning("%s", warning)
         self._topic_configs.clear()
         self._group_configs.clear()
         self._group_defaults = None

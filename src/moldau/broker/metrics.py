@@ -7,20 +7,17 @@ DescribeLogDirs and ListOffsets, which are asked for what they are needed for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from moldau.broker.broker import Broker
 from moldau.metrics import Registry
 from moldau.model import TopicPartition
-from moldau.net import Listener
 from moldau.replication import Partition
 from moldau.wire.api import ApiKey
 
 
-def broker_metrics(
-    broker: Broker, listeners: Sequence[Listener], is_controller: Callable[[], bool]
-) -> Registry:
+def broker_metrics(broker: Broker, is_controller: Callable[[], bool]) -> Registry:
     registry = Registry()
     _log(registry, broker)
     _replicas(registry, broker)
@@ -36,7 +33,7 @@ def broker_metrics(
     registry.gauge(
         "kafka.server:type=socket-server-metrics,name=connection-count",
         "Connections that are open.",
-        lambda: {listener.name: listener.connections for listener in listeners},
+        lambda: {listener.name: listener.connections for listener in broker.listeners},
         tag="listener",
     )
     return registry

@@ -14,6 +14,8 @@ from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.client_metrics import ClientMetricsOptions
 from moldau.config.options.group import GroupOptions
 from moldau.config.options.ignored import families, replacements
+from moldau.config.options.listeners import of_listener
+from moldau.config.options.network import LISTENER_LIMITS
 from moldau.config.options.topic import TopicOptions
 
 _INTRO = """\
@@ -58,6 +60,8 @@ is refused. |
 | `log.dir`, `log.dirs` | the same | `log.dirs` wins. |
 """
 
+_LISTENER_LIMITS = " and ".join(f"`{of_listener('<name>', name)}`" for name in LISTENER_LIMITS)
+
 
 def configuration_page() -> str:
     """The whole page."""
@@ -75,7 +79,8 @@ def _parts() -> Iterator[str]:
     yield "\n## Accepted without effect\n\n"
     yield (
         "These keys load without a warning and change nothing. Keys that begin with\n"
-        "`listener.name.` (settings for one listener) are accepted in the same way.\n"
+        "`listener.name.` (settings for one listener) are accepted in the same way, but for\n"
+        f"{_LISTENER_LIMITS} ([Network](#network)).\n"
     )
     for title, reason, names in families():
         yield f"\n**{title}.** {reason}\n{', '.join(f'`{name}`' for name in names)}\n"

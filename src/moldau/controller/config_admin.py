@@ -6,7 +6,9 @@ other, wherever they were asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from moldau.config.altering.validation import validate_client_metrics_configs
 from moldau.config.options.broker import BrokerOptions
@@ -17,14 +19,16 @@ from moldau.controller import writes
 from moldau.controller.active import EVERY_BROKER, ActiveController
 from moldau.controller.requests import ConfigAlteration, ConfigResult
 from moldau.controller.topic_names import check_name
-from moldau.coordination import paths
-from moldau.coordination.store import Op
+from moldau.coordination import paths, znodes
+from moldau.coordination.store import Op, SetData
+from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 
 
 class ConfigAdmin:
-    def __init__(self, active: ActiveController) -> None:
+    def __init__(self, active: ActiveController, now_ms: Callable[[], int]) -> None:
         self._active = active
+        self._now_ms = now_ms
         self._context = active.context
 
     async def alter(
@@ -92,13 +96,27 @@ class ConfigAdmin:
             active.settings.validate_broker_config(entity, config)
         if validate_only:
             return
-        put = writes.put_config(
-            paths.broker_config(entity), config, exists=entity in context.broker_configs
-        )
-        await self._write(put)
+        ops = [
+            writes.put_config(
+                paths.broker_config(entity), config, exists=entity in context.broker_configs
+            )
+        ]
+        moved: dict[int, BrokerRegistration] = {}
+        if alteration.endpoints is not None:
+            broker = int(entity)
+            registration = msgspec.structs.replace(
+                context.brokers[broker], endpoints=alteration.endpoints
+            )
+            moved[broker] = registration
+            data = znodes.encode_broker(registration, self._now_ms())
+            ops.append(SetData(paths.broker_id(broker), data))
+        await self._write(*ops)
         unclean = active.allows_unclean_election()
         context.broker_configs[entity] = config
-        await active.settle(await active.sender.send(broker_configs={entity: config}))
+        context.brokers |= moved
+        await active.settle(
+            await active.sender.send(brokers=bool(moved), broker_configs={entity: config})
+        )
         if active.allows_unclean_election() and not unclean:
             await active.revive()
 

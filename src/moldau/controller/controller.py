@@ -239,7 +239,7 @@ class Controller:
             active,
             TopicAdmin(active),
             TopicDeletion(active),
-            ConfigAdmin(active),
+            ConfigAdmin(active, self._now_ms),
             LeaderElections(active),
             Reassignments(active),
             ClientQuotaAdmin(active),

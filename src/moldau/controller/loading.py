@@ -42,10 +42,7 @@ async def load_context(
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
     context.topic_configs = await load_topic_configs(store)
-    context.broker_configs = {
-        "" if name == paths.DEFAULT_ENTITY else name: config
-        for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
-    }
+    context.broker_configs = await load_broker_configs(store)
     context.group_configs = await _load_escaped_configs(store, paths.GROUP_CONFIGS)
     context.client_metrics_configs = await _load_escaped_configs(
         store, paths.CLIENT_METRICS_CONFIGS
@@ -70,6 +67,14 @@ async def load_context(
 async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
     """Returns the settings of all topics that have any of their own."""
     return await _load_configs(store, paths.TOPIC_CONFIGS)
+
+
+async def load_broker_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
+    """Returns what was set at run time for single brokers, and for all (an empty name)."""
+    return {
+        "" if name == paths.DEFAULT_ENTITY else name: config
+        for name, config in (await _load_configs(store, paths.BROKER_CONFIGS)).items()
+    }
 
 
 async def _load_escaped_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:

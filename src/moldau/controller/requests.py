@@ -13,6 +13,7 @@ import msgspec
 
 from moldau.config.altering.operations import Alteration, apply_incremental, apply_replacement
 from moldau.config.option import AnyOption
+from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.quotas.entity import ClientQuotaEntity
@@ -87,6 +88,8 @@ class ConfigAlteration(msgspec.Struct, frozen=True, kw_only=True):
     changes: Sequence[Alteration]
     replaces_all: bool = False
     """What is not named goes back to its default; operations do not count."""
+    endpoints: tuple[Endpoint, ...] | None = None
+    """Where the broker can be reached with these settings, where that changes with them."""
 
     def apply(self, options: Mapping[str, AnyOption], stored: Mapping[str, str]) -> dict[str, str]:
         """Returns the settings to store instead of ``stored``; raises KafkaError."""

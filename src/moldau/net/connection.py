@@ -201,6 +201,10 @@ class ServerConnection:
         return len(self._waiting)
 
     @property
+    def is_closing(self) -> bool:
+        return bool(self._blocked & _CLOSING)
+
+    @property
     def blocked(self) -> Blocked:
         return Blocked(self._blocked)
 

@@ -7,6 +7,7 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Final
 
 from moldau.config.options.network import NetworkOptions
@@ -15,7 +16,7 @@ from moldau.machine.clock import steady_ms
 from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.log_limiter import LogLimiter
-from moldau.net.quotas import ConnectionQuotas
+from moldau.net.quotas import ConnectionQuotas, ListenerQuota
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Listener:
         self._clock = clock
         self._settings = settings or ListenerSettings()
         self._quotas = quotas or ConnectionQuotas()
+        self._quota = ListenerQuota(self._quotas, name, self._close_excess)
         self._pool = pool or BufferPool()
         self._on_open = on_open
         self._on_close = on_close
@@ -114,10 +116,12 @@ class Listener:
             self.bind()
         assert self._acceptor is not None
         self._acceptor.listen(self._settings.backlog, self._accept)
+        self._quotas.add(self._quota)
         self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)
 
-    async def close(self, drain_timeout: float = 5.0) -> None:
-        """Let nobody in, answer what is in flight, close; after ``drain_timeout`` close anyway."""
+    def stop(self) -> None:
+        """Let nobody in, execute no further request; connections close with their last answer."""
+        self._quotas.remove(self._quota)
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if self._acceptor is not None:
@@ -127,11 +131,15 @@ class Listener:
             throttled.cancel()
             incoming.refuse()
         self._throttled.clear()
+        for connection in list(self._connections):
+            connection.finish()
+
+    async def close(self, drain_timeout: float = 5.0) -> None:
+        """Stop, wait for the last connection to close; after ``drain_timeout`` close them all."""
+        self.stop()
         if not self._connections:
             return
         self._emptied.clear()
-        for connection in list(self._connections):
-            connection.finish()
         timer = self._clock.call_later(drain_timeout, self._abort_all)
         await self._emptied.wait()
         timer.cancel()
@@ -150,13 +158,12 @@ class Listener:
         acceptor = self._acceptor
         assert acceptor is not None
         for _ in range(ACCEPTS_PER_TURN):
-            if self._quotas.is_full:
+            if reached := self._quota.reached_limit:
                 acceptor.pause()
-                self._quotas.when_free(self._resume_accepting)
+                self._quota.when_free(self._resume_accepting)
                 self._log_limiter.warning(
                     "full",
-                    f"listener {self.name} waits with new connections: "
-                    f"max.connections={self._quotas.count} is reached",
+                    f"listener {self.name} waits with new connections: {reached} is reached",
                 )
                 return
             try:
@@ -173,8 +180,11 @@ class Listener:
             if incoming is None:
                 return
             now_ms = steady_ms(self._clock)
-            self._open(incoming, now_ms)
-            if pause_ms := self._quotas.accepted(now_ms):
+            if throttle_ms := self._quota.throttle_ms(incoming.peer_host, now_ms):
+                self._refuse_later(incoming, throttle_ms)
+                continue
+            self._open(incoming)
+            if pause_ms := self._quota.accepted(now_ms):
                 self._pause_accepting(acceptor, pause_ms / 1000)
                 return
 
@@ -182,18 +192,14 @@ class Listener:
         acceptor.pause()
         self._clock.call_later(seconds, self._resume_accepting)
 
-    def _open(self, incoming: Incoming, now_ms: int) -> None:
+    def _open(self, incoming: Incoming) -> None:
         host = incoming.peer_host
-        throttle_ms = self._quotas.throttle_ms(host, now_ms)
-        if throttle_ms:
-            self._refuse_later(incoming, throttle_ms)
-            return
-        if not self._quotas.opened(host):
+        if not self._quota.opened(host):
             incoming.refuse()
             self._log_limiter.warning(
                 f"ip {host}",
                 f"refusing {incoming.peer} on listener {self.name}: "
-                f"its address has max.connections.per.ip={self._quotas.limit_of(host)} already",
+                f"its address has max.connections.per.ip={self._quota.limit_of(host)} already",
             )
             return
         connection = ServerConnection(
@@ -207,7 +213,7 @@ class Listener:
         try:
             incoming.open(connection)
         except OSError:  # reset by the peer in the meantime
-            self._quotas.closed(host)
+            self._quota.closed(host)
             return
         self._connections[connection] = self._clock.monotonic()
         if self._on_open is not None:
@@ -224,13 +230,36 @@ class Listener:
 
     def _closed(self, connection: ServerConnection) -> None:
         del self._connections[connection]
-        self._quotas.closed(connection.peer_host)
+        self._quota.closed(connection.peer_host)
         if not self._connections:
             self._emptied.set()
         if self._on_close is not None:
             self._on_close(connection)
 
     # Idle connections
+
+    def _close_excess(self, excess: int) -> int:
+        """The broker has too many connections: close as many, those first that are closing anyway,
+        then those that nobody misses for longest. Returns how many.
+        """
+        chosen = nsmallest(excess, self._connections, key=self._priority)
+        for connection in chosen:
+            if not connection.is_closing:
+                self._log_limiter.warning(
+                    "excess",
+                    f"closing {connection.peer} on listener {self.name}: the broker has more than "
+                    "max.connections",
+                )
+                connection.abort()
+        return len(chosen)
+
+    def _priority(self, connection: ServerConnection) -> tuple[bool, bool, bool, float]:
+        return (
+            not connection.is_closing,
+            connection.in_flight > 0,
+            connection.active,
+            self._connections[connection],
+        )
 
     @property
     def _sweep_interval(self) -> float:

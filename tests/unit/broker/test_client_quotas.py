@@ -72,7 +72,7 @@ async def topic(client: WireClient) -> str:
 
 def connection(broker: MemoryBroker) -> Any:
     """The broker's end of the one connection that there is."""
-    (listener,) = broker.server._listeners
+    (listener,) = broker.parts.listeners
     (only,) = listener._connections
     return only
 
@@ -461,7 +461,7 @@ async def test_a_parked_produce_whose_answer_fails_ends(
     monkeypatch.setattr(Request, "encode", fail)
     client.send_produce({topic: {0: one_batch(b"x")}})
     await broker.settle()
-    (listener,) = broker.server._listeners
+    (listener,) = broker.parts.listeners
     assert not listener._connections
 
 

@@ -115,7 +115,7 @@ async def answers(pipeline: list[Send], *, waits: bool, flushes: bool) -> bytes:
 
 
 def in_flight(broker: MemoryBroker) -> int:
-    (listener,) = broker.server._listeners
+    (listener,) = broker.parts.listeners
     return sum(connection.in_flight for connection in listener._connections)
 
 

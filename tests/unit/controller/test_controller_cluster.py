@@ -8,10 +8,18 @@ from collections import Counter
 import pytest
 from tests.unit.controller.harness import Cluster, set_configs
 
+from moldau.config.altering.operations import Alteration, AlterOperation
 from moldau.config.types import ResourceType
-from moldau.controller import AlterPartition, NewTopic, TopicReference
+from moldau.controller import (
+    AlterPartition,
+    ConfigAlteration,
+    ConfigResult,
+    NewTopic,
+    TopicReference,
+)
 from moldau.coordination import paths
 from moldau.coordination.errors import StoreCorruptError
+from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
 
@@ -54,6 +62,33 @@ async def test_exactly_one_controller_is_in_charge() -> None:
     with pytest.raises(KafkaError) as caught:
         await cluster.controllers[2].create_topics([NewTopic(name="a")])
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def test_all_brokers_are_told_where_one_is_found_with_its_new_listeners() -> None:
+    cluster = await three_brokers()
+    endpoints = (Endpoint("PLAINTEXT", "host2", 9092), Endpoint("EXTRA", "host2", 9093))
+    before = {broker: len(cluster.brokers[broker].updates) for broker in cluster.brokers}
+    (result,) = await cluster.active.alter_configs(
+        [
+            ConfigAlteration(
+                resource_type=ResourceType.BROKER,
+                resource_name="2",
+                changes=[Alteration("listeners", AlterOperation.SET, "as it says")],
+                endpoints=endpoints,
+            )
+        ]
+    )
+    assert result == ConfigResult()
+    for broker in cluster.brokers.values():
+        (update,) = broker.updates[before[broker.id] :]
+        assert update.broker_configs == {"2": {"listeners": "as it says"}}
+        registrations = {one.id: one for one in update.metadata.brokers or ()}
+        assert registrations[2].endpoints == endpoints
+        assert registrations[2].epoch == cluster.controllers[2].broker_epoch
+    check_agreement(cluster, {1, 2, 3})
+    await cluster.kill(1)  # the next controller reads it in the store
+    update = cluster.brokers[3].updates[-1]
+    assert {one.id: one for one in update.metadata.brokers or ()}[2].endpoints == endpoints
 
 
 async def test_leaders_are_spread_over_the_brokers() -> None:

@@ -29,6 +29,7 @@ from moldau.controller import (
     TopicReference,
     TopicResult,
 )
+from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode
 from moldau.quotas.entity import ClientQuotaEntity
 
@@ -65,6 +66,12 @@ EXAMPLES = [
             Alteration("c", AlterOperation.DELETE, None),
         ],
         replaces_all=True,
+    ),
+    ConfigAlteration(
+        resource_type=int(ResourceType.BROKER),
+        resource_name="1",
+        changes=[Alteration("listeners", AlterOperation.SET, "A://a:1")],
+        endpoints=(Endpoint("A", "a", 1),),
     ),
     ConfigResult(**FAILED),
     ClientQuotaAlteration(

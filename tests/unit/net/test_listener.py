@@ -17,7 +17,7 @@ from tests.support.memory_network import frame
 from moldau.machine.real.sockets.network import SocketNetwork
 from moldau.net.connection import Handler, Pending, ServerConnection
 from moldau.net.listener import ACCEPT_PAUSE, Listener, ListenerSettings
-from moldau.net.quotas import UNLIMITED, ConnectionQuotas
+from moldau.net.quotas import ConnectionQuota, ConnectionQuotas, ConnectionQuotaSettings
 from moldau.quotas.entity import ClientQuotaEntity
 from moldau.quotas.manager import ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, Window
@@ -54,10 +54,10 @@ def clock() -> ManualClock:
 async def start(clock: ManualClock) -> AsyncIterator[Start]:
     listeners: list[Listener] = []
 
-    def start_one(handler: Handler = echo, host: str = "127.0.0.1", **options: Any) -> Listener:
-        listener = Listener(
-            "PLAINTEXT", host, 0, handler, network=SocketNetwork(), clock=clock, **options
-        )
+    def start_one(
+        handler: Handler = echo, host: str = "127.0.0.1", name: str = "PLAINTEXT", **options: Any
+    ) -> Listener:
+        listener = Listener(name, host, 0, handler, network=SocketNetwork(), clock=clock, **options)
         listener.start()
         listeners.append(listener)
         return listener
@@ -68,6 +68,20 @@ async def start(clock: ManualClock) -> AsyncIterator[Start]:
         while not closing.done():
             await asyncio.sleep(0)
             clock.advance(0)
+
+
+def quotas(**of_broker: int) -> ConnectionQuotas:
+    return ConnectionQuotas(ConnectionQuotaSettings(broker=ConnectionQuota(**of_broker)))
+
+
+def of_listeners(
+    broker: ConnectionQuota | None = None, **listeners: ConnectionQuota
+) -> ConnectionQuotas:
+    return ConnectionQuotas(
+        ConnectionQuotaSettings(
+            broker=broker or ConnectionQuota(), listeners=listeners, inter_broker_listener="INSIDE"
+        )
+    )
 
 
 async def never(what: Awaitable[object]) -> None:
@@ -170,7 +184,7 @@ async def test_socket_settings_are_kafkas(start: Start, client: Clients) -> None
 async def test_a_full_broker_lets_new_connections_wait(
     start: Start, client: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_connections=2))
+    listener = start(quotas=quotas(max_connections=2))
     first, _second = [await client(listener) for _ in range(2)]
     assert await first.ask(b"a") == b"a"
     third = await client(listener)
@@ -183,8 +197,8 @@ async def test_a_full_broker_lets_new_connections_wait(
 
 
 async def test_quotas_count_over_all_listeners(start: Start, client: Clients) -> None:
-    quotas = ConnectionQuotas(max_connections=1)
-    one, other = start(quotas=quotas), start(quotas=quotas)
+    shared = quotas(max_connections=1)
+    one, other = start(quotas=shared), start(quotas=shared)
     first = await client(one)
     await first.ask(b"a")
     second = await client(other)
@@ -194,10 +208,86 @@ async def test_quotas_count_over_all_listeners(start: Start, client: Clients) ->
     assert await second.read_frame() == b"b"
 
 
+async def test_a_full_listener_keeps_nobody_from_another(
+    start: Start, client: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = of_listeners(INSIDE=ConnectionQuota(), OUTSIDE=ConnectionQuota(max_connections=1))
+    inside, outside = start(name="INSIDE", quotas=shared), start(name="OUTSIDE", quotas=shared)
+    first = await client(outside)
+    await first.ask(b"a")
+    waiting = await client(outside)
+    await waiting.send(frame(b"b"))
+    assert await (await client(inside)).ask(b"c") == b"c"
+    await never(waiting.read_frame())
+    assert "listener.name.outside.max.connections=1 is reached" in caplog.text
+    shared.configure(ConnectionQuotaSettings())
+    assert await waiting.read_frame() == b"b"
+
+
+async def test_brokers_reach_a_full_one_and_others_give_way(start: Start, client: Clients) -> None:
+    shared = of_listeners(broker=ConnectionQuota(max_connections=2), OUTSIDE=ConnectionQuota(2))
+    outside, inside = start(name="OUTSIDE", quotas=shared), start(name="INSIDE", quotas=shared)
+    idle, busy = [await client(outside) for _ in range(2)]
+    await idle.ask(b"a")
+    for connection in outside._connections:
+        connection.active = False
+    await busy.ask(b"b")
+    assert await (await client(inside)).ask(b"c") == b"c"
+    assert await idle.is_closed()
+    assert await busy.ask(b"d") == b"d"
+    assert await (await client(inside)).ask(b"e") == b"e"
+    assert await busy.is_closed()
+    third = await client(inside)  # the broker's limit is also that of a listener without its own
+    await third.send(frame(b"f"))
+    await never(third.read_frame())
+
+
+async def test_a_listener_alone_is_not_spared(start: Start, client: Clients) -> None:
+    listener = start(name="INSIDE", quotas=of_listeners(broker=ConnectionQuota(1)))
+    await (await client(listener)).ask(b"a")
+    waiting = await client(listener)
+    await waiting.send(frame(b"b"))
+    await never(waiting.read_frame())
+    assert listener.connections == 1
+
+
+async def test_a_lower_limit_closes_what_is_idle_and_spares_who_waits_for_an_answer(
+    start: Start, client: Clients
+) -> None:
+    shared = quotas()
+    listener = start(lambda _connection, _request: Pending(), quotas=shared)
+    idle, waiting = [await client(listener) for _ in range(2)]
+    await waiting.send(frame(b"wait"))
+    await until(lambda: [one.in_flight for one in listener._connections] == [0, 1])
+    shared.configure(ConnectionQuotaSettings(broker=ConnectionQuota(max_connections=1)))
+    assert await idle.is_closed()
+    assert listener.connections == 1
+
+
+async def test_a_listener_that_has_stopped_is_asked_for_no_room(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    shared = of_listeners(broker=ConnectionQuota(max_connections=1))
+    outside = start(lambda _connection, _request: Pending(), name="OUTSIDE", quotas=shared)
+    inside = start(name="INSIDE", quotas=shared)
+    leaving = await client(outside)
+    await leaving.send(frame(b"wait"))
+    await until(lambda: [one.in_flight for one in outside._connections] == [1])
+    outside.stop()
+    waiting = await client(inside)  # there is no other listener any more
+    await waiting.send(frame(b"a"))
+    await never(waiting.read_frame())
+    closing = asyncio.create_task(outside.close(5))
+    await asyncio.sleep(0)
+    clock.advance(5)
+    await closing
+    assert await waiting.read_frame() == b"a"
+
+
 async def test_an_address_with_too_many_connections_is_refused(
     start: Start, client: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_per_ip=1))
+    listener = start(quotas=ConnectionQuotas(ConnectionQuotaSettings(max_per_ip=1)))
     first = await client(listener)
     assert await first.ask(b"a") == b"a"
     assert await (await client(listener)).is_closed()
@@ -208,7 +298,8 @@ async def test_an_address_with_too_many_connections_is_refused(
 
 
 async def test_an_override_goes_before_the_limit_per_address(start: Start, client: Clients) -> None:
-    listener = start(quotas=ConnectionQuotas(max_per_ip=0, overrides={"127.0.0.1": 2}))
+    settings = ConnectionQuotaSettings(max_per_ip=0, overrides={"127.0.0.1": 2})
+    listener = start(quotas=ConnectionQuotas(settings))
     for _ in range(2):
         assert await (await client(listener)).ask(b"a") == b"a"
     assert await (await client(listener)).is_closed()
@@ -243,8 +334,8 @@ async def test_an_address_that_connects_too_fast_is_refused_after_a_while(
 async def test_connections_that_come_too_fast_for_the_broker_wait(
     start: Start, client: Clients, clock: ManualClock
 ) -> None:
-    quotas = ConnectionQuotas(max_rate=1)
-    listener = start(quotas=quotas)
+    limited = quotas(max_creation_rate=1)
+    listener = start(quotas=limited)
     # The rate is that of a window of ten seconds, however young it is.
     friends = [await client(listener) for _ in range(11)]
     for friend in friends:
@@ -258,15 +349,49 @@ async def test_connections_that_come_too_fast_for_the_broker_wait(
     late = await client(listener)
     await late.send(frame(b"c"))
     await never(late.read_frame())
-    quotas.set_limits(100, 100, {}, UNLIMITED)
+    limited.configure(ConnectionQuotaSettings())
     clock.advance(1)  # whoever waits already waits for a second at most
     assert await late.read_frame() == b"c"
+
+
+async def test_connections_that_come_too_fast_for_a_listener_wait_there_only(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    shared = of_listeners(
+        broker=ConnectionQuota(max_creation_rate=2),
+        OUTSIDE=ConnectionQuota(max_creation_rate=1),
+        INSIDE=ConnectionQuota(),
+    )
+    inside, outside = start(name="INSIDE", quotas=shared), start(name="OUTSIDE", quotas=shared)
+    for _ in range(11):
+        await (await client(outside)).ask(b"a")
+    waiting = await client(outside)
+    await waiting.send(frame(b"b"))
+    for _ in range(30):  # brokers do not count for the broker, nor are they held up
+        await (await client(inside)).ask(b"c")
+    await never(waiting.read_frame())
+    clock.advance(1)
+    assert await waiting.read_frame() == b"b"
+
+
+async def test_who_is_refused_for_the_rate_of_an_address_does_not_count_for_the_listener(
+    start: Start, client: Clients, clock: ManualClock
+) -> None:
+    settings = ConnectionQuotaSettings(broker=ConnectionQuota(max_creation_rate=1))
+    limited = ConnectionQuotas(settings, rates=connection_rates(**{"127.0.0.1": 0.1}))
+    listener = start(quotas=limited)
+    await (await client(listener)).ask(b"a")
+    refused = [await client(listener) for _ in range(30)]
+    await until(lambda: len(listener._throttled) == len(refused))
+    clock.advance(1)
+    for peer in refused:
+        assert await peer.is_closed()
 
 
 async def test_a_broker_whose_connections_come_too_fast_can_be_closed(
     start: Start, client: Clients, clock: ManualClock
 ) -> None:
-    listener = start(quotas=ConnectionQuotas(max_rate=0))
+    listener = start(quotas=quotas(max_creation_rate=0))
     await (await client(listener)).ask(b"a")
     waiting = await client(listener)
     await waiting.send(frame(b"b"))

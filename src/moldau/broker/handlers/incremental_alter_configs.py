@@ -1,8 +1,10 @@
 """IncrementalAlterConfigs (key 44, versions 0-1): change single settings (KIP-339).
 
 Behaviour: set, delete, and append to or subtract from lists. Each resource succeeds or fails as a
-whole; changes take effect without a restart. Levels of loggers (KIP-412) are not stored.
+whole; changes take effect without a restart. Levels of loggers (KIP-412) are not stored. New
+listeners are open before the answer; one that cannot be opened is INVALID_REQUEST.
 Known deviations: an operation that does not exist is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
+A listener with another address moves there at once, and ``advertised.listeners`` can be altered.
 """
 
 from __future__ import annotations

@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from moldau.config.altering.listeners import check_listeners
 from moldau.config.option import ConfigError, Update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.client_metrics import ClientMetricsOptions
 from moldau.config.options.group import BOUNDS, GroupOptions
 from moldau.config.options.ignored import ignored_names
+from moldau.config.options.listeners import without_listener
+from moldau.config.options.network import LISTENER_LIMITS
 from moldau.config.options.topic import TopicOptions
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.group import broker_value, value_or_default
 from moldau.errors import invalid_request
 
-_LISTENER_CONFIG: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
-_OF_ALL_BROKERS: Final = frozenset(
-    {"max.connections", "max.connection.creation.rate", "num.network.threads"}
-)
+_OF_ALL_BROKERS: Final = frozenset({*LISTENER_LIMITS, BrokerOptions.num_network_threads.name})
 """What of a listener may be the same on all brokers. The rest (keys, logins) is a broker's own."""
 
 _PUSH_INTERVALS_MS: Final = range(100, 3_600_000 + 1)
@@ -37,8 +37,9 @@ _CLIENT_SELECTORS: Final = frozenset(
 
 def validate_broker_update(
     config: BrokerConfig, settings: Mapping[str, str], *, per_broker: bool
-) -> None:
-    """Raise ``KafkaError`` (INVALID_REQUEST, as Kafka) unless these may be stored.
+) -> BrokerConfig:
+    """Returns what would hold; raises ``KafkaError`` (INVALID_REQUEST, as Kafka) unless these may
+    be stored.
 
     ``settings`` are all that would be stored for this broker (``per_broker``) or for all brokers.
     An unknown name passes, as in Kafka, where it may belong to a plug-in.
@@ -55,11 +56,13 @@ def validate_broker_update(
             )
     try:
         if per_broker:
-            config.with_dynamic(config.cluster_dynamic, settings, strict=True)
+            changed = config.with_dynamic(config.cluster_dynamic, settings, strict=True)
         else:
-            config.with_dynamic(settings, config.broker_dynamic, strict=True)
+            changed = config.with_dynamic(settings, config.broker_dynamic, strict=True)
+        check_listeners(config, changed)
     except ConfigError as error:
         raise invalid_request(error.message) from None
+    return changed
 
 
 def validate_topic_configs(
@@ -148,8 +151,8 @@ def _is_fixed(name: str) -> bool:
 
 
 def _is_local(name: str) -> bool:
-    listener_config = _LISTENER_CONFIG.fullmatch(name)
-    if listener_config is not None:
-        return listener_config[1] not in _OF_ALL_BROKERS
+    of_listener = without_listener(name)
+    if of_listener is not None:
+        return of_listener not in _OF_ALL_BROKERS
     option = BrokerOptions.table.get(name)
     return option is not None and option.update is Update.PER_BROKER

@@ -9,6 +9,7 @@ from moldau.config.describing.entry import ConfigEntry, ConfigSource, ConfigSyno
 from moldau.config.option import AnyOption, ConfigError, Update
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.ignored import is_ignored, is_secret
+from moldau.config.options.network import listener_limit
 from moldau.config.options.topic import TopicOptions
 from moldau.config.types import ConfigType
 from moldau.config.values.broker import BrokerConfig
@@ -57,12 +58,15 @@ def describe_cluster_defaults(
 def broker_synonyms(config: BrokerConfig, name: str) -> Iterator[ConfigSynonym]:
     """The places from which a broker's setting could come, the winning one first."""
     option = BrokerOptions.table.get(name)
+    synonyms: list[ConfigSynonym] = []
     if option is None:
-        for text, source in config.settings_of(name):
-            yield ConfigSynonym(name, None if _hidden(name) else text, source)
-        return
-    family = _ALIASES.get(name, (option,))
-    synonyms = [
+        synonyms += [
+            ConfigSynonym(name, None if _hidden(name) else text, source)
+            for text, source in config.settings_of(name)
+        ]
+        option = listener_limit(name)
+    family = () if option is None else _ALIASES.get(name, (option,))
+    synonyms += [
         ConfigSynonym(member.name, shown(member, text), source)
         for member in family
         for text, source in config.settings_of(member.name)
@@ -90,8 +94,9 @@ def _entry(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...])
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     option = BrokerOptions.table.get(name)
     if option is None:
-        value = synonyms[0].value
-        return ConfigEntry(name, value, source, ConfigType.UNKNOWN, True, _hidden(name), synonyms)
+        limit = listener_limit(name)
+        kind = ConfigType.UNKNOWN if limit is None else limit.type
+        return ConfigEntry(name, synonyms[0].value, source, kind, True, _hidden(name), synonyms)
     return ConfigEntry(
         name,
         None if option.sensitive else option.format(config.value(option)),

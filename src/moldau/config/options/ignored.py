@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from moldau.config.options.listeners import without_listener
 from moldau.config.properties import parse_properties
 
-_OF_ONE_LISTENER: Final = "listener.name."
 _SECRET_ENDINGS: Final = (
     "password",
     "passphrase",
@@ -46,8 +46,8 @@ def ignored_names() -> frozenset[str]:
 
 
 def is_ignored(name: str) -> bool:
-    """Returns whether the setting is known elsewhere and has no effect here."""
-    return name.startswith(_OF_ONE_LISTENER) or name in ignored_names()
+    """Returns whether the setting, unless it is an option, is known elsewhere."""
+    return without_listener(name) is not None or name in ignored_names()
 
 
 @cache

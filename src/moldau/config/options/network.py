@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.config.declare import CLUSTER_WIDE, integer, long, string
-from moldau.config.option import Options
+from moldau.config.option import Option, Options
+from moldau.config.options.listeners import without_listener
 from moldau.config.types import MAX_INT
 
 
 class NetworkOptions(Options):
-    """Limits on connections and requests. Kafka's thread and queue sizes load but change nothing:
-    one event loop serves every connection, and more cores are used by running more nodes.
+    """Limits on connections and requests. `max.connections` and `max.connection.creation.rate` can
+    also be set for one listener, as `listener.name.<name>.max.connections`; for each listener that
+    has none of its own, the broker's counts. Kafka's thread and queue sizes load but change
+    nothing: one event loop serves every connection, and more cores are used by running more nodes.
     """
 
     title = "Network"
@@ -43,7 +48,8 @@ class NetworkOptions(Options):
     )
     max_connections = integer(
         MAX_INT,
-        "How many connections the broker holds at a time; further ones wait or are closed.",
+        "How many connections the broker holds at a time; further ones wait. With several "
+        "listeners, the one between brokers goes on, and connections of others are closed for it.",
         at_least=0,
         update=CLUSTER_WIDE,
     )
@@ -61,7 +67,8 @@ class NetworkOptions(Options):
     )
     max_connection_creation_rate = integer(
         MAX_INT,
-        "How many new connections are accepted per second; further ones wait.",
+        "How many new connections are accepted per second; further ones wait. With several "
+        "listeners, those of the listener between brokers do not count.",
         at_least=0,
         update=CLUSTER_WIDE,
     )
@@ -103,6 +110,18 @@ class NetworkOptions(Options):
         at_least=0,
         inert=True,
     )
+
+
+LISTENER_LIMITS: Final = {
+    option.name: option
+    for option in (NetworkOptions.max_connections, NetworkOptions.max_connection_creation_rate)
+}
+"""What may also be set for one listener."""
+
+
+def listener_limit(name: str) -> Option[int] | None:
+    """Returns what a setting limits for one listener."""
+    return LISTENER_LIMITS.get(without_listener(name) or "")
 
 
 class FetchOptions(Options):

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from moldau.config.describing.entry import ConfigSource
 from moldau.config.option import AnyOption, ConfigError, Option, Update
 from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.listeners import of_listener
+from moldau.config.options.network import listener_limit
 from moldau.config.options.topic import TopicOptions
 from moldau.config.values.checks import check_broker, doubts
 from moldau.config.values.endpoints import (
@@ -50,10 +52,11 @@ class BrokerConfig(BrokerOptions):
         self.broker_dynamic: Mapping[str, str] = _NOTHING
         """Values set at run time for this broker."""
         self._set_static()
-        self.endpoints: tuple[Endpoint, ...] = open_endpoints(self)
+        self.endpoints: tuple[Endpoint, ...]
         """Where to listen."""
-        self.advertised_endpoints: tuple[Endpoint, ...] = advertised_endpoints(self, self.endpoints)
+        self.advertised_endpoints: tuple[Endpoint, ...]
         """Where clients are told to connect."""
+        self._set_endpoints()
         self.metrics_endpoint: Endpoint | None = metrics_endpoint(self)
         """Where metrics are served, if they are."""
         check_broker(self)
@@ -96,29 +99,41 @@ class BrokerConfig(BrokerOptions):
             for name, text in layer.items():
                 config._set_dynamic(name, text, strict=strict)
         try:
+            config._set_endpoints()
             check_broker(config)
         except ConfigError as error:
             if strict:
                 raise
             config.warnings += (f"{error}; run-time settings are left out",)
             config._set_static()
+            config._set_endpoints()
         return config
 
     def _set_static(self) -> None:
         """Take the values of the file and the defaults."""
         values = vars(self)
         values.update((option.attribute, option.default) for option in self.table.values())
+        self._of_listeners: dict[str, Any] = {}
         for name, text in self.static.items():  # in this order, so that the first error is told
-            option = self.table.get(name)
-            if option is not None:
-                values[option.attribute] = option.parse(text)
+            self._set(name, text)
+
+    def _set(self, name: str, text: str) -> None:
+        option = self.table.get(name)
+        if option is not None:
+            vars(self)[option.attribute] = option.parse(text)
+        elif (limit := listener_limit(name)) is not None:
+            self._of_listeners[name] = limit.parse(text)
+
+    def _set_endpoints(self) -> None:
+        self.endpoints = open_endpoints(self)
+        self.advertised_endpoints = advertised_endpoints(self, self.endpoints)
 
     def _set_dynamic(self, name: str, text: str, *, strict: bool) -> None:
         option = self.table.get(name)
-        if option is None or option.update is Update.READ_ONLY:
+        if option is not None and option.update is Update.READ_ONLY:
             return
         try:
-            vars(self)[option.attribute] = option.parse(text)
+            self._set(name, text)
         except ConfigError as error:
             if strict:
                 raise
@@ -130,6 +145,11 @@ class BrokerConfig(BrokerOptions):
     def value(self, option: Option[T]) -> T:
         """What holds for an option, for code that goes through many of them."""
         value: T = vars(self)[option.attribute]
+        return value
+
+    def listener_value(self, listener: str, option: Option[T]) -> T:
+        """What holds for one listener: its own value, or else the broker's."""
+        value: T = self._of_listeners.get(of_listener(listener, option.name), self.value(option))
         return value
 
     def is_set(self, option: AnyOption) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from moldau.config.option import ConfigError
 from moldau.config.options.broker import BrokerOptions
 from moldau.config.options.ignored import is_ignored, replacements
+from moldau.config.options.network import listener_limit
 from moldau.config.options.topic import TopicOptions
 from moldau.config.properties import decode_properties, parse_properties
 
@@ -44,13 +45,13 @@ def with_aliases(settings: Mapping[str, str]) -> dict[str, str]:
 
 def ignored_keys(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Settings in use that are known elsewhere and have no effect here."""
-    return tuple(name for name in settings if name not in BrokerOptions.table and is_ignored(name))
+    return tuple(name for name in settings if not _has_effect(name) and is_ignored(name))
 
 
 def unknown_keys(settings: Mapping[str, str]) -> Iterator[str]:
     """A warning for each key that means nothing, with the one that was probably meant."""
     for name in settings:
-        if name in BrokerOptions.table or is_ignored(name):
+        if _has_effect(name) or is_ignored(name):
             continue
         successor = replacements().get(name)
         if successor is not None:
@@ -59,6 +60,10 @@ def unknown_keys(settings: Mapping[str, str]) -> Iterator[str]:
         guess = _nearest(name)
         hint = f"; did you mean {guess}?" if guess else ""
         yield f"The unknown setting {name} is ignored{hint}"
+
+
+def _has_effect(name: str) -> bool:
+    return name in BrokerOptions.table or listener_limit(name) is not None
 
 
 def _nearest(name: str) -> str | None:

@@ -22,10 +22,8 @@ RECORDED: dict[str, Any] = json.loads(
 SCENARIOS = [pytest.param(s, id=s["name"]) for s in RECORDED["scenarios"]]
 
 DEVIATIONS = {
-    "listeners",  # not dynamic here
-    "listener.security.protocol.map",
+    "advertised.listeners",  # can be altered here
     "ssl.keystore.password",  # without effect here, so without a type
-    "listener.name.plaintext.max.connections",
 }
 
 

@@ -362,3 +362,54 @@ def test_strict_run_time_values_are_refused() -> None:
         BrokerConfig.load().with_dynamic({"log.retention.ms": "0"}, {}, strict=True)
     with pytest.raises(ConfigError, match=r"num\.io\.threads"):
         BrokerConfig.load().with_dynamic({"num.io.threads": "0"}, {}, strict=True)
+
+
+OF_EXTRA = "listener.name.extra.max.connections"
+
+
+def test_a_listeners_own_limit_goes_before_the_brokers() -> None:
+    static = BrokerConfig.load({OF_EXTRA: "5", "max.connections": "9"})
+    config = static.with_dynamic({"listener.name.plaintext.max.connections": "3"}, {OF_EXTRA: "6"})
+
+    def limits(config: BrokerConfig) -> list[int]:
+        names = ("EXTRA", "PLAINTEXT", "OTHER")
+        return [config.listener_value(name, BrokerConfig.max_connections) for name in names]
+
+    assert limits(static) == [5, 9, 9]
+    assert limits(config) == [6, 3, 9]
+    assert not static.ignored
+    assert not static.warnings
+
+
+def test_a_listeners_limit_has_to_be_a_number() -> None:
+    with pytest.raises(ConfigError, match=r"x for configuration max\.connections: Not a number"):
+        BrokerConfig.load({OF_EXTRA: "x"})
+    config = BrokerConfig.load().with_dynamic({}, {OF_EXTRA: "x"})
+    assert config.listener_value("EXTRA", BrokerConfig.max_connections) == config.max_connections
+    assert len(config.warnings) == 1
+
+
+def test_listeners_set_at_run_time_win_over_the_file_and_come_back_without() -> None:
+    static = BrokerConfig.load({"listeners": "PLAINTEXT://a:1"})
+    config = static.with_dynamic(
+        {},
+        {
+            "listeners": "PLAINTEXT://a:1,EXTRA://a:2",
+            "advertised.listeners": "PLAINTEXT://b:3",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT",
+        },
+    )
+
+    assert [str(one) for one in config.endpoints] == ["PLAINTEXT://a:1", "EXTRA://a:2"]
+    assert [str(one) for one in config.advertised_endpoints] == ["PLAINTEXT://b:3"]
+    assert config.with_dynamic({}, {}).endpoints == static.endpoints
+
+
+def test_stored_listeners_that_cannot_be_opened_are_left_out_with_a_warning() -> None:
+    config = BrokerConfig.load({"listeners": "PLAINTEXT://a:1"}).with_dynamic(
+        {}, {"listeners": "UNKNOWN://a:2"}
+    )
+
+    assert [str(one) for one in config.endpoints] == ["PLAINTEXT://a:1"]
+    (warning,) = config.warnings
+    assert "no protocol is known for the listener UNKNOWN" in warning

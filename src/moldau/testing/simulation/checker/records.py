@@ -119,10 +119,12 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
         # What a plain producer sent twice may stand twice; its first place counts.
         if record is None or record in seen:
             continue
-        seen.add(record)
         send = history.sends.get(record)
         if send is None or not _keeps_its_place(send, compacted):
             continue
+        if not send.idempotent and log.start_offset and offset != send.offset:
+            continue  # what came with it the first time may have been deleted
+        seen.add(record)
         before = highest.get(record.producer)
         if before is not None and before.number > record.number:
             yield Violation(

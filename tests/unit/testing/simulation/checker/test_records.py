@@ -346,6 +346,23 @@ def test_of_a_doubled_record_the_first_place_counts() -> None:
     assert REORDERED in told.broken
 
 
+def test_of_a_doubled_record_whose_first_place_was_cut_in_two_the_acknowledged_place_counts() -> (
+    None
+):
+    told = Told(deletes=True)
+    records = [told.sent(number, 5 + number, acked=2.0, idempotent=False) for number in range(4)]
+    told.left(*records[2:], *records, start=3)
+    assert told.broken == []
+
+
+def test_what_is_left_of_a_log_keeps_the_order_of_what_was_acknowledged() -> None:
+    told = Told(deletes=True)
+    first = told.sent(0, 6, acked=2.0, idempotent=False)
+    second = told.sent(1, 5, acked=2.0, idempotent=False)
+    told.left(second, first, start=5)
+    assert told.broken == [REORDERED]
+
+
 # Torn --------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ public final class BrokerView {
     private Object sockets(String method, Object[] args) throws IOException {
         switch (method) {
             case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());
-            case "connectionCount": return (int) cluster.ports(id).stream().mapToLong(BrokerView::connections).sum();
+            case "connectionCount": return (int) cluster.ports(id).values().stream().mapToLong(BrokerView::connections).sum();
             case "connectionQuotas": return StandIn.of(ConnectionQuotas.class, this::connectionQuotas);
             default: throw MissingFeature.internals("socketServer()." + method + "()");
         }

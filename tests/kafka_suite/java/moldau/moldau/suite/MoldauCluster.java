@@ -6,7 +6,6 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -17,11 +16,13 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import kafka.server.BrokerServer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
@@ -30,6 +31,7 @@ import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
 /** Moldau brokers, each a process of its own, numbered from 0 as Kafka's harness numbers them. */
 public class MoldauCluster implements AutoCloseable {
     private static final Set<MoldauCluster> RUNNING = ConcurrentHashMap.newKeySet();
+    private static final Pattern OPENED = Pattern.compile("listener (\\S+) is open at \\S+:(\\d+)");
     private static final int START_S = 120, STOP_S = 120, ANSWER_S = 30;
     static {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> RUNNING.forEach(c -> c.processes.values().forEach(Process::destroyForcibly))));
@@ -187,7 +189,10 @@ public class MoldauCluster implements AutoCloseable {
     }
 
     public int port(int id, String listener) {
-        return settings.get(id).ports.get(listener);
+        Integer port = ports(id).get(listener);
+        if (port == null)
+            throw new KafkaException("broker " + id + " has no listener " + listener);
+        return port;
     }
 
     /** That of a broker which runs. */
@@ -195,8 +200,17 @@ public class MoldauCluster implements AutoCloseable {
         return port(runningIds().get(0), shape.listener());
     }
 
-    Collection<Integer> ports(int id) {
-        return settings.get(id).ports.values();
+    /** By listener; of those that were opened while the broker runs, it says where they are. */
+    Map<String, Integer> ports(int id) {
+        Map<String, Integer> ports = new HashMap<>(settings.get(id).ports);
+        if (!processes.containsKey(id))
+            return ports;
+        try {
+            OPENED.matcher(Files.readString(output(id))).results().forEach(found -> ports.put(found.group(1), Integer.valueOf(found.group(2))));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return ports;
     }
 
     Map<String, String> properties(int id) {
