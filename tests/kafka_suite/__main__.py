@@ -19,6 +19,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     options = Options(
         control=arguments.control,
+        names=arguments.names,
         fold=arguments.fold,
         security=arguments.security,
         zookeeper=arguments.zookeeper,
@@ -30,9 +31,13 @@ def main() -> int:
         log_level=arguments.log_level,
     )
     lists = [word for word in arguments.tests if word in list_names()]
-    if arguments.record and (lists != arguments.tests or options.fold):
+    if arguments.record and (lists != arguments.tests or options.fold or options.names):
         print("--record is for whole lists, each test as it is", file=sys.stderr)
         return 2
+    if options.names:
+        for result in run(Selection.of(arguments.tests), options):
+            print(result.test, *([] if result.outcome == "named" else [result.outcome]))
+        return 0
     results = run(Selection.of(arguments.tests), options, _show)
     if arguments.out:
         arguments.out.write_text("".join(_row(result) for result in results))
@@ -61,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka_suite", description=__doc__)
     parser.add_argument("tests", nargs="+", help="lists, classes, Class#method, full names")
     parser.add_argument("--control", action="store_true", help="run on Apache Kafka itself")
+    parser.add_argument("--names", action="store_true", help="run nothing: tests and their forms")
     parser.add_argument(
         "--record", action="store_true", help="keep the figures and write the pages"
     )

@@ -27,7 +27,10 @@ JARS = ROOT / ".cache" / f"kafka-suite-{KAFKA_VERSION}"
 WORK = ROOT / ".cache/kafka-suite"
 """Compiled classes, and what each class printed in its last run."""
 
+# What Kafka's build opens of the JDK for its tests: the KDC of those with Kerberos reads it again.
+OPENED = "java.security.jgss/sun.security.krb5"
 EXTENSIONS = "META-INF/services/org.junit.jupiter.api.extension.Extension"
+CONDITIONS = "moldau.suite.OneForm\nmoldau.suite.NamesOnly\n"
 MOST_ROUNDS = 30
 
 
@@ -36,7 +39,8 @@ class Result:
     """How one test ended.
 
     ``outcome`` is pass, fail, skipped, no-broker (it never started one), needs-<kind> (it wants
-    what is not there, see kinds.toml), or fold-pass and fold-fail in a rehearsal on one broker.
+    what is not there, see kinds.toml), fold-pass and fold-fail in a rehearsal on one broker, or
+    named, where nothing was to run.
     """
 
     test: str
@@ -55,6 +59,8 @@ class Options:
 
     control: bool = False
     """On Apache Kafka itself, which proves the test."""
+    names: bool = False
+    """Run nothing: only find out which tests there are, in which forms."""
     fold: bool = False
     """A rehearsal: one broker for tests that want several."""
     security: bool = False
@@ -77,8 +83,10 @@ class Options:
     def java_flags(self) -> list[str]:
         # Kafka's brokers live in the JVM of the test, Moldau's do not.
         flags = ["-Xmx1g" if self.control else "-Xmx512m", "-XX:+UseSerialGC"]
+        flags.append(f"--add-opens={OPENED}=ALL-UNNAMED")
         properties = {
             "suite.test.timeout.s": self.test_timeout_s,
+            "suite.names": str(self.names).lower(),
             "suite.moldau": Path(sys.executable).parent / "moldau",
             "suite.fold": str(self.fold).lower(),
             "suite.security": str(self.security).lower(),
@@ -204,12 +212,16 @@ def parse_results(text: str, cut_off: str) -> list[Result]:
     return results + [Result(test, "fail", message=cut_off) for test in open_tests]
 
 
-def _class_path(options: Options) -> str:
+def require_jars() -> None:
     if not (JARS / ".complete").exists():
         raise RuntimeError(f"{JARS} is not complete: run `make kafka-suite-jars`")
+
+
+def _class_path(options: Options) -> str:
+    require_jars()
     runner = _compile("runner", [SOURCES / "runner"])
     (runner / EXTENSIONS).parent.mkdir(parents=True, exist_ok=True)
-    (runner / EXTENSIONS).write_text("moldau.suite.OneForm\n")
+    (runner / EXTENSIONS).write_text(CONDITIONS)
     parts = [str(runner), f"{JARS}/*"]
     if not options.control:
         parts.insert(0, str(_compile("moldau", [SOURCES / "runner", SOURCES / "moldau"])))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
+from pathlib import Path
+
 import pytest
-from tests.kafka_suite import figures
-from tests.kafka_suite.classify import lists_of, read_kinds, read_rules
+from tests.kafka_suite import classify, figures, selection
+from tests.kafka_suite.classify import lists_of, read_kinds, read_rules, read_unproved
 from tests.kafka_suite.expectations import Gap, judge, read_gaps
 from tests.kafka_suite.harness import Result, parse_results
-from tests.kafka_suite.selection import Selection, list_names, read_list
+from tests.kafka_suite.published import names_in_older_harness
+from tests.kafka_suite.selection import Selection, list_names, method_of, read_list
 
 
 @pytest.mark.parametrize("name", list_names())
@@ -22,6 +26,22 @@ def test_what_moldau_does_not_mean_to_serve_has_a_reason(name: str) -> None:
     rules = read_rules()
     unexplained = [test for test in read_list(name) if not any(r.holds_for(test) for r in rules)]
     assert unexplained == []
+
+
+def test_no_test_of_the_older_harness_is_forgotten() -> None:
+    listed = {
+        method_of(test)
+        for name in list_names()
+        if name.startswith(figures.OLDER)
+        for test in read_list(name)
+    }
+    assert names_in_older_harness() == sorted(listed)
+
+
+def test_what_is_unproved_is_in_a_list() -> None:
+    known = {test for name in list_names() for test in read_list(name)}
+    for pattern in read_unproved().patterns:
+        assert fnmatch.filter(known, pattern), pattern
 
 
 def test_gaps_are_of_tests_in_lists() -> None:
@@ -94,6 +114,19 @@ def test_a_test_that_began_and_never_ended_has_failed() -> None:
 )
 def test_what_a_test_wanted_sorts_it(test: str, outcome: str, lists: set[str]) -> None:
     assert lists_of(Result(test, outcome), read_rules()) == lists
+
+
+def test_classes_that_did_not_run_stay_in_their_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (selection, classify):
+        monkeypatch.setattr(module, "LISTS", tmp_path)
+    (tmp_path / "core.txt").write_text("a.Other#x\na.Moved#x\na.Moved#gone\n")
+    kafka = {test: Result(test, "pass") for test in ("a.Moved#x", "a.New#x")}
+    moldau = {test: Result(test, "needs-cluster") for test in ("a.Moved#x", "a.New#x", "a.New#no")}
+    classify.write_lists(kafka, moldau)
+    assert read_list("core") == ["a.Other#x"]
+    assert read_list("cluster") == ["a.Moved#x", "a.New#x"]
 
 
 def test_the_pages_say_what_was_measured() -> None:

@@ -43,7 +43,8 @@ import org.apache.kafka.server.BrokerLifecycleManager;
 public final class BrokerView {
     private static final Set<ConfigSource> DYNAMIC = Set.of(ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG);
 
-    private static final String ESTABLISHED = "01";
+    /** States of a connection that the broker has not closed: established, and closed by the other side alone. */
+    private static final Set<String> OPEN = Set.of("01", "08");
 
     private final MoldauCluster cluster;
     private final int id;
@@ -113,7 +114,7 @@ public final class BrokerView {
     private static long connections(int port) {
         String local = String.format(":%04X", port);
         return Stream.of("/proc/net/tcp", "/proc/net/tcp6").flatMap(BrokerView::lines).map(line -> line.trim().split("\\s+"))
-            .filter(cells -> cells[1].endsWith(local) && cells[3].equals(ESTABLISHED)).count();
+            .filter(cells -> cells[1].endsWith(local) && OPEN.contains(cells[3])).count();
     }
 
     private static Stream<String> lines(String file) {

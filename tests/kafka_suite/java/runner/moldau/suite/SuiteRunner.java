@@ -110,7 +110,7 @@ public class SuiteRunner implements TestExecutionListener {
     @Override
     public void executionSkipped(TestIdentifier test, String reason) {
         if (!OneForm.REASON.equals(reason))
-            recordAll(test, "skipped", reason);
+            recordAll(test, NamesOnly.REASON.equals(reason) ? "named" : "skipped", reason);
     }
 
     @Override
