@@ -159,7 +159,7 @@ format: install ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --quiet --fix $(wildcard $(PYTHON_PATHS))
 
 .PHONY: bench
-bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
+bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md (ARGS="broker --quick")
 	@$(BIN)/python -m bench $(ARGS)
 
 # Lists of tests/kafka_suite/lists, or classes and methods of Kafka's tests.

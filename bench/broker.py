@@ -1,217 +1,223 @@
-"""The broker comparison: Moldau and Apache Kafka on this machine, in one run, in turns.
+"""One broker: Moldau, compiled and plain, beside Apache Kafka, cold and warm.
 
-Each round runs every row against one broker and then the other, with the order swapped from round
-to round; a row's figure is the median of its rounds. CPU is what the broker's process used, so a
-noisy neighbour disturbs it less than it disturbs time.
+Every broker is started some times. Each start gives the time to the first record, the memory of an
+idle broker, and the cold figures: the first second of each load on a fresh broker. The last ones
+stay; they are warmed up until their figures are steady, and measured in turns, round by round, each
+figure the median of its rounds. CPU is what the broker's process used: a noisy neighbour disturbs
+it less than it disturbs time, so that steadiness is judged by it.
 """
 
 from __future__ import annotations
 
-import itertools
-import statistics
-import tempfile
+import functools
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from bench import loads
-from bench.report import Goal, Row
-from bench.targets import Kafka, Moldau, Target, cpu_seconds, resident_mb, time_to_first_record
+from bench import loads, measuring, requests
+from bench.figures import Runs
+from bench.measuring import Measurement
+from bench.report import MET, OURS, THEIRS, Goal, Row, Table, compare, met_text, ratio_text
+from bench.session import Session
+from bench.targets import (
+    PlainMoldau,
+    Target,
+    brokers,
+    compiled_modules,
+    in_turns,
+    resident_mb,
+    time_to_first_record,
+)
+from bench.warming import warm
 
-MB = 1_000_000
-GB = 1_000_000_000
-SETTLE_S = 2.0
+SETTLE_S = 1.0
+OLD_TOPIC = "old-data"
+RECORDS_PER_BATCH = 16
+KB64, MB1 = 1 << 16, 1 << 20
 
 
 class Scale(NamedTuple):
-    """How much each row does; ``quick`` is for trying things out, not for figures."""
-
+    starts: int
     rounds: int
-    single: int
-    pipelined: int
-    batches_16k: int
-    batches_1m: int
-    fetches_1m: int
-    fetches_64k: int
+    seconds: float
+    """Of one load."""
+    warming_s: float
+    """The longest that a broker is warmed up."""
+    old_batches: int
+    """Of 16 KB, for the fetches."""
 
 
-FULL = Scale(5, 4000, 40_000, 6000, 300, 1000, 6000)
-QUICK = Scale(2, 1000, 8000, 1500, 80, 200, 1500)
+FULL = Scale(3, 7, 0.8, 100, 8000)
+QUICK = Scale(1, 1, 0.05, 0, 200)
 
-ROWS: list[Row] = [
-    Row(
-        "start",
-        "start to first acknowledged record",
-        "s",
-        2,
-        Goal(at_most_ratio=1 / 8, at_most=0.6),
-    ),
+
+class Work(NamedTuple):
+    key: str
+    title: str
+    rate_goal: Goal
+    cpu_goal: Goal
+    run: Callable[[Target, Scale], Measurement]
+
+
+def _produce(size: int, in_flight: int, target: Target, scale: Scale) -> Measurement:
+    records = max(1, size // 1000)
+    batch = _batch(size)
+    return measuring.produce(
+        target, batch, records=records, in_flight=in_flight, seconds=scale.seconds
+    )
+
+
+def _fetch(size: int, target: Target, scale: Scale) -> Measurement:
+    frames = old_data_frames(size, scale.old_batches)
+    return measuring.fetch(target, frames, size=size, seconds=scale.seconds)
+
+
+_batch = functools.cache(requests.batch_of)
+
+
+@functools.cache
+def old_data_frames(size: int, batches: int) -> list[bytes]:
+    """Fetches of old data as a consumer sends them: each from the end of the last whole batch."""
+    step = size // len(_batch(RECORDS_PER_BATCH * 1000)) * RECORDS_PER_BATCH
+    last = (batches - 1) * RECORDS_PER_BATCH - 2 * step
+    return [requests.fetch_frame(OLD_TOPIC, offset, size) for offset in range(0, last, step)]
+
+
+def _work(
+    key: str, title: str, rate: float, cpu: float, run: Callable[[Target, Scale], Measurement]
+) -> Work:
+    return Work(key, title, Goal(at_least_ratio=rate), Goal(at_most_ratio=cpu), run)
+
+
+WORKS = [
+    _work("single", "1 record, one at a time", 1.3, 0.6, functools.partial(_produce, 100, 1)),
+    _work("pipelined", "1 record, 16 in flight", 3.5, 0.35, functools.partial(_produce, 100, 16)),
+    _work("16k", "16 KB batches, 5 in flight", 2.5, 0.4, functools.partial(_produce, 16_000, 5)),
+    _work("1m", "1 MB batches, 5 in flight", 1.5, 0.6, functools.partial(_produce, 1_000_000, 5)),
+    _work("fetch64k", "fetch 64 KB", 1.3, 0.7, functools.partial(_fetch, KB64)),
+    _work("fetch1m", "fetch 1 MB", 1.1, 0.75, functools.partial(_fetch, MB1)),
+]
+
+PROCESS_ROWS = [
+    Row("start", "start to first acknowledged record", "s", 2, Goal(at_most=0.6)),
     Row("idle", "resident memory, idle", "MB", 0, Goal(at_most=70)),
-    Row("loaded", "resident memory, after load", "MB", 0, Goal(at_most=120)),
-    Row(
-        "single_cpu",
-        "1-record requests, one at a time: CPU per request",
-        "µs",
-        0,
-        Goal(at_most_ratio=1 / 2),
-    ),
-    Row("single_latency", "1-record requests, one at a time: time per request", "µs", 0),
-    Row("pipelined", "1-record requests, 16 in flight", "requests/s", 0, Goal(at_least_ratio=2.5)),
-    Row("pipelined_cpu", "1-record requests, 16 in flight: CPU per request", "µs", 1),
-    Row("batch16k", "16 KB batches, 5 in flight", "MB/s", 0, Goal(at_least_ratio=2.5)),
-    Row("batch16k_cpu", "16 KB batches: CPU per GB", "s", 2),
-    Row("batch1m", "1 MB batches, 5 in flight", "MB/s", 0, Goal(at_least_ratio=2)),
-    Row("batch1m_cpu", "1 MB batches: CPU per GB", "s", 2),
-    Row("fetch1m_cpu", "fetch 1 MB: CPU per GB", "s", 2, Goal(at_most=0.40)),
-    Row("fetch1m", "fetch 1 MB", "MB/s", 0),
-    Row("fetch64k_cpu", "fetch 64 KB: CPU per GB", "s", 2, Goal(at_most_ratio=1 / 2)),
-    Row("fetch64k", "fetch 64 KB", "MB/s", 0),
+    Row("loaded", "resident memory, after all loads", "MB", 0, Goal(at_most=120)),
 ]
 
 
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class Runs:
-    """Figures by row and broker (or client), one per round."""
-
-    def __init__(self) -> None:
-        self._figures: dict[tuple[str, str], list[float]] = defaultdict(list)
-
-    def add(self, row: str, target: Named, figure: float) -> None:
-        self._figures[row, target.name].append(figure)
-
-    def median(self, row: str, target_name: str) -> float | None:
-        figures = self._figures.get((row, target_name))
-        return statistics.median(figures) if figures else None
-
-    def spread(self, row: str, target_name: str) -> tuple[float, float]:
-        figures = self._figures[row, target_name]
-        return min(figures), max(figures)
-
-
-def run(scale: Scale, say: Callable[[str], None]) -> Runs:
-    runs = Runs()
-    with _both() as targets:
+def run(session: Session) -> list[Table]:
+    scale = QUICK if session.quick else FULL
+    cold, runs = Runs(), Runs()
+    notes: list[str] = []
+    with brokers(session.kinds) as targets:
+        for target in targets:
+            _fill(target, scale)
+        for number in range(scale.starts):
+            for target in in_turns(targets, number):
+                session.say(f"cold, start {number + 1}/{scale.starts}: {target.name}")
+                target.stop()
+                _start_cold(target, scale, runs, cold)
+        for target in targets:
+            session.say(f"warming {target.name}")
+            notes.append(_warm(target, scale))
+            session.say(notes[-1])
         for number in range(scale.rounds):
-            ordered = targets if number % 2 == 0 else targets[::-1]
-            for target in ordered:
-                say(f"round {number + 1}/{scale.rounds}: start {target.name}")
-                runs.add("start", target, time_to_first_record(target))
-                time.sleep(SETTLE_S)
-                runs.add("idle", target, resident_mb(target.pid))
-            # Both run while each is loaded in turn: neither has the machine's memory to itself.
-            for work in (_single, _pipelined, _batches_16k, _batches_1m, _fetches):
-                for target in ordered:
-                    say(f"round {number + 1}/{scale.rounds}: {work.__name__[1:]} on {target.name}")
-                    work(target, scale, runs)
-            for target in ordered:
-                runs.add("loaded", target, resident_mb(target.pid))
-                target.stop()
-    return runs
+            session.say(f"round {number + 1}/{scale.rounds}")
+            for work in WORKS:
+                for target in in_turns(targets, number):
+                    work.run(target, scale).add_to(runs, work.key, target)
+        for target in targets:
+            runs.add("loaded", target, resident_mb(target.pid))
+            if target.name == OURS:
+                modules = len(compiled_modules(target.pid))
+                notes.append(f"{OURS} had {modules} modules of its own as machine code.")
+    return [
+        warm_table(f"Warm: medians of {scale.rounds} rounds", runs, notes),
+        _cold_table(f"Cold: the first {scale.seconds:g} s of each load on a broker that "
+                    f"has just started, medians of {scale.starts} starts", cold),
+        compare("The process", PROCESS_ROWS, runs),
+    ]  # fmt: skip
 
 
-@contextmanager
-def _both() -> Iterator[list[Target]]:
-    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as directory:
-        targets: list[Target] = [
-            Moldau(Path(directory) / "moldau"),
-            Kafka(Path(directory) / "kafka"),
+def _fill(target: Target, scale: Scale) -> None:
+    """The first start formats directories and brings programs into memory; it is not measured."""
+    target.start()
+    requests.create_topic(target.address, OLD_TOPIC)
+    frame = requests.produce_frame(OLD_TOPIC, _batch(RECORDS_PER_BATCH * 1000))
+    loads.run([loads.Load(target.address, [frame], in_flight=5, most=scale.old_batches)], 300)
+    target.stop()
+
+
+def _start_cold(target: Target, scale: Scale, runs: Runs, cold: Runs) -> None:
+    runs.add("start", target, time_to_first_record(target))
+    time.sleep(SETTLE_S)
+    runs.add("idle", target, resident_mb(target.pid))
+    for work in WORKS:
+        work.run(target, scale).add_to(cold, work.key, target)
+
+
+def _warm(target: Target, scale: Scale) -> str:
+    def cpu_of(work: Work) -> Callable[[], float]:
+        return lambda: work.run(target, scale).cpu_us
+
+    rounds = {work.title: cpu_of(work) for work in WORKS}
+    return warm(rounds, scale.warming_s).text(target.name)
+
+
+HEADINGS = (
+    "work", "Moldau requests/s", "plain", "Apache Kafka", "ratio", "goal", "",
+    "CPU µs/request", "plain", "Apache Kafka", "ratio", "goal", "", "load, of a core",
+)  # fmt: skip
+
+
+def warm_table(title: str, runs: Runs, notes: Sequence[str]) -> Table:
+    lines = []
+    for work in WORKS:
+        line = [work.title]
+        for row, digits, goal in (
+            (work.key, 0, work.rate_goal),
+            (f"{work.key}_cpu", 1, work.cpu_goal),
+        ):
+            line += [runs.text(row, name, digits) for name in (OURS, PlainMoldau.name, THEIRS)]
+            line += [ratio_text(runs, row), goal.text(), met_text(goal, runs, row)]
+        shares = [runs.median(f"{work.key}_load", name) for name in (OURS, THEIRS)]
+        line.append(" / ".join(f"{share:.0%}" for share in shares if share is not None))
+        lines.append(line)
+    return Table(title, HEADINGS, lines, notes)
+
+
+def _cold_table(title: str, cold: Runs) -> Table:
+    names = (OURS, THEIRS)
+    lines = [
+        [
+            work.title,
+            *(cold.text(work.key, name) for name in names),
+            ratio_text(cold, work.key),
+            *(cold.text(f"{work.key}_cpu", name, 1) for name in names),
+            ratio_text(cold, f"{work.key}_cpu"),
         ]
-        try:
-            # The first start formats directories and warms the page cache with programs; it is not
-            # measured.
-            for target in targets:
-                target.start()
-                target.stop()
-            yield targets
-        finally:
-            for target in targets:
-                target.stop()
+        for work in WORKS
+    ]
+    headings = ("work", "Moldau requests/s", THEIRS, "ratio", "CPU µs/request", THEIRS, "ratio")
+    return Table(title, headings, lines)
 
 
-_topic_numbers = itertools.count()
+def summary(tables: Sequence[Table]) -> Table:
+    """For the README: the figures without their spread, and whether the goals are met."""
+    warm_rows, _, process = tables
+    lines = []
+    for line in warm_rows.lines:
+        work, rate, _, their_rate, ratio, _, met, cpu, _, their_cpu, cpu_ratio, _, cpu_met, _ = line
+        goals = MET[met == cpu_met == MET[True]]
+        figures = (f"{_figure(rate)} requests/s", f"{_figure(their_rate)} requests/s", ratio)
+        lines.append((work, *figures, f"{_figure(cpu)} µs", f"{_figure(their_cpu)} µs", cpu_ratio,
+                      goals))  # fmt: skip
+    for work, ours, theirs, ratio, _, met in process.lines:
+        lines.append((work, _figure(ours), _figure(theirs), ratio, "", "", "", met))
+    headings = ("", "Moldau", "Apache Kafka, warm", "ratio", "CPU: Moldau", "Kafka", "ratio",
+                "goals")  # fmt: skip
+    return Table("", headings, lines)
 
 
-def _new_topic(target: Target) -> str:
-    topic = f"bench-{next(_topic_numbers)}"
-    loads.first_acknowledged_record(
-        target.address, topic, loads.batch_of(100), time.monotonic() + 30
-    )
-    return topic
-
-
-@contextmanager
-def _cpu(target: Target) -> Iterator[Callable[[], float]]:
-    before = cpu_seconds(target.pid)
-    yield lambda: cpu_seconds(target.pid) - before
-
-
-def _single(target: Target, scale: Scale, runs: Runs) -> None:
-    topic, batch = _new_topic(target), loads.batch_of(100)
-    _warm(target, topic, batch)
-    with _cpu(target) as used:
-        outcome = loads.produce(
-            target.address, topic, batch, requests=scale.single, in_flight=1, records=1
-        )
-        runs.add("single_cpu", target, used() / outcome.requests * 1e6)
-    runs.add("single_latency", target, outcome.seconds / outcome.requests * 1e6)
-
-
-def _pipelined(target: Target, scale: Scale, runs: Runs) -> None:
-    topic, batch = _new_topic(target), loads.batch_of(100)
-    _warm(target, topic, batch)
-    with _cpu(target) as used:
-        outcome = loads.produce(
-            target.address, topic, batch, requests=scale.pipelined, in_flight=16, records=1
-        )
-        runs.add("pipelined_cpu", target, used() / outcome.requests * 1e6)
-    runs.add("pipelined", target, outcome.requests / outcome.seconds)
-
-
-def _warm(target: Target, topic: str, batch: bytes) -> None:
-    loads.produce(target.address, topic, batch, requests=500, in_flight=4, records=1)
-
-
-def _batches_16k(target: Target, scale: Scale, runs: Runs) -> None:
-    _batches(target, runs, "batch16k", 16, scale.batches_16k)
-
-
-def _batches_1m(target: Target, scale: Scale, runs: Runs) -> None:
-    _batches(target, runs, "batch1m", 1000, scale.batches_1m)
-
-
-def _batches(target: Target, runs: Runs, row: str, records: int, requests: int) -> None:
-    topic, batch = _new_topic(target), loads.batch_of(records * 1000)
-    loads.produce(
-        target.address, topic, batch, requests=max(5, requests // 20), in_flight=5, records=records
-    )
-    with _cpu(target) as used:
-        outcome = loads.produce(
-            target.address, topic, batch, requests=requests, in_flight=5, records=records
-        )
-        runs.add(f"{row}_cpu", target, used() / outcome.payload_bytes * GB)
-    runs.add(row, target, outcome.payload_bytes / outcome.seconds / MB)
-
-
-def _fetches(target: Target, scale: Scale, runs: Runs) -> None:
-    topic, batch = _new_topic(target), loads.batch_of(16_000)
-    loads.produce(target.address, topic, batch, requests=8000, in_flight=5, records=16)
-    last = 8000 * 16
-    for row, size, count in (
-        ("fetch1m", 1 << 20, scale.fetches_1m),
-        ("fetch64k", 1 << 16, scale.fetches_64k),
-    ):
-        records_per_fetch = size // 1000
-        positions = range(0, last - 2 * records_per_fetch, records_per_fetch)
-        offsets = list(itertools.islice(itertools.cycle(positions), count))
-        loads.fetch(target.address, topic, offsets[: count // 10], size)
-        with _cpu(target) as used:
-            outcome = loads.fetch(target.address, topic, offsets, size)
-            runs.add(f"{row}_cpu", target, used() / outcome.payload_bytes * GB)
-        runs.add(row, target, outcome.payload_bytes / outcome.seconds / MB)
+def _figure(text: str) -> str:
+    return text.partition(" (")[0]

@@ -1,0 +1,36 @@
+"""docs/benchmarks.md and the README: what a program found goes between its two markers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.report import Table
+from moldau import __version__
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+
+
+def write(path: Path, program: str, tables: Sequence[Table]) -> None:
+    """Replaces what is between the markers of the program; the text around is written by hand."""
+    begin = f"<!-- {program}: written by python -m bench {program} -->\n"
+    end = f"<!-- end of {program} -->"
+    before, found, rest = path.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise RuntimeError(f"{path} has no place for {program}")
+    body = "\n".join(table.markdown() for table in tables)
+    path.write_text(f"{before}{begin}{_circumstances(program)}\n\n{body}{end}{after}")
+
+
+def _circumstances(program: str) -> str:
+    today = dt.datetime.now(tz=dt.UTC).date()
+    return (
+        f"`python -m bench {program}`, {today}: Moldau {__version__} on Python "
+        f"{platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}."
+    )
