@@ -15,13 +15,15 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from bench import broker, page
-from bench.report import Table
+from bench import page
 from bench.session import Session
 from bench.targets import KINDS
 
 PROGRAMS = {
     "broker": "one broker beside Apache Kafka, cold and warm",
+    "shapes": "many connections, many partitions in a request, producing and consuming at once",
+    "latency": "percentiles at fixed rates, and consumers at the head of a partition",
+    "scaling": "how cost grows with connections, partitions and consumers",
     "clients": "producers in Python beside each other",
     "consumers": "consumers in Python beside each other",
     "groups": "many members, many groups",
@@ -55,24 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables = importlib.import_module(f"bench.{program}").run(session)
         for table in tables:
             table.show()
-        session.say(f"{program}: {time.monotonic() - started:.0f} s; again: {_again(program)}")
+        seconds = time.monotonic() - started
+        session.say(f"{program}: {seconds:.0f} s; again: python -m bench {program}")
         if not options.quick and len(kinds) == len(KINDS):
-            _write(program, tables)
+            page.write(program, tables)
     return 0
 
 
 def _programs() -> str:
     return "; ".join(f"{name}: {what}" for name, what in PROGRAMS.items())
-
-
-def _again(program: str) -> str:
-    return f"python -m bench {program}"
-
-
-def _write(program: str, tables: Sequence[Table]) -> None:
-    page.write(page.PAGE, program, tables)
-    if program == "broker":
-        page.write(page.README, program, [broker.summary(tables)])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ load of small produce requests, one at a time, to see what requests notice of it
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import threading
@@ -26,7 +27,7 @@ from bench import requests
 from bench.figures import Runs
 from bench.report import Goal, Row, Table, compare
 from bench.session import Session
-from bench.targets import TICKS, Kind, Target, cpu_seconds
+from bench.targets import Kind, Target, cpu_seconds
 from bench.warming import WITHIN, unsteadiness
 from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
@@ -247,8 +248,8 @@ def _children(pid: int) -> list[int]:
 def _cpu_seconds(pid: int) -> float:
     """Of a process and its children, those that have ended too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    own = sum(map(int, fields[11:15])) / TICKS
-    return own + sum(map(cpu_seconds, _children(pid)))
+    ended = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds(pid) + ended + sum(map(cpu_seconds, _children(pid)))
 
 
 @contextmanager

@@ -25,18 +25,25 @@ class Runs:
     def add(self, row: str, target: Named, figure: float) -> None:
         self._figures[row, target.name].append(figure)
 
+    def has(self, target_name: str) -> bool:
+        return any(name == target_name for _, name in self._figures)
+
     def median(self, row: str, target_name: str) -> float | None:
         figures = self._figures.get((row, target_name))
         return statistics.median(figures) if figures else None
 
-    def text(self, row: str, target_name: str, digits: int = 0, unit: str = "") -> str:
-        """The median with the lowest and highest round; nothing where nothing was measured."""
-        middle = self.median(row, target_name)
-        if middle is None:
+    def middle(self, row: str, target_name: str, digits: int = 0, unit: str = "") -> str:
+        """The median; nothing where nothing was measured."""
+        median = self.median(row, target_name)
+        if median is None:
             return ""
-        figures = self._figures[row, target_name]
-        words = f"{middle:,.{digits}f}" + (f" {unit}" if unit else "")
-        if len(figures) == 1:
+        return f"{median:,.{digits}f}" + (f" {unit}" if unit else "")
+
+    def text(self, row: str, target_name: str, digits: int = 0, unit: str = "") -> str:
+        """The median with the lowest and highest round."""
+        figures = self._figures.get((row, target_name), [])
+        words = self.middle(row, target_name, digits, unit)
+        if len(figures) < 2:
             return words
         return f"{words} ({min(figures):,.{digits}f}–{max(figures):,.{digits}f})"
 

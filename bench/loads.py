@@ -12,15 +12,16 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import cycle, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bench.requests import LoadError, connect
 
 RECEIVE_BYTES = 1 << 20
 UNLIMITED = 2**62
+EVENTS_AT_ONCE = 256
 
 _size_at = struct.Struct(">i").unpack_from
-_memory = memoryview(bytearray(RECEIVE_BYTES + 4))
+memory = memoryview(bytearray(RECEIVE_BYTES + 4))
 """One for all loads: nothing that is received is kept."""
 
 
@@ -47,7 +48,7 @@ class Answers:
         position, end, answers = 4, 4 + received, 0
         if self._head:
             position -= len(self._head)
-            _memory[position:4] = self._head
+            memory[position:4] = self._head
             self._head = b""
         left = self._left
         while True:
@@ -58,9 +59,9 @@ class Answers:
                 position += left
                 answers += 1
             if end - position < 4:
-                self._left, self._head = 0, bytes(_memory[position:end])
+                self._left, self._head = 0, bytes(memory[position:end])
                 return answers
-            left = 4 + _size_at(_memory, position)[0]
+            left = 4 + _size_at(memory, position)[0]
 
 
 class Load:
@@ -91,7 +92,7 @@ class Load:
 
     def receive(self) -> None:
         """Takes what has arrived and sends a request for each answer."""
-        received = self._connection.recv_into(_memory[4:])
+        received = self._connection.recv_into(memory[4:])
         if not received:
             raise LoadError("the broker closed the connection")
         self.received += received
@@ -114,19 +115,35 @@ class Load:
         self._connection.close()
 
 
-def run(loads: Sequence[Load], seconds: float) -> Outcome:
-    """Runs the loads for so long, or until none of them has anything left to send."""
+class Connection(Protocol):
+    def fileno(self) -> int: ...
+    def begin(self) -> None: ...
+    def receive(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Follows(Connection, Protocol):
+    """Reads what the loads produce, and is done when it has read as many batches as were sent."""
+
+    batches: int
+
+
+def run(loads: Sequence[Load], seconds: float, followers: Sequence[Follows] = ()) -> Outcome:
+    """Runs the loads for so long, or until none of them has anything left to send; followers until
+    they have read everything.
+    """
     with ExitStack() as stack:
-        for load in loads:
-            stack.callback(load.close)
+        everybody: list[Connection] = [*loads, *followers]
+        for each in everybody:
+            stack.callback(each.close)
         cpu, started = time.process_time(), time.perf_counter()
         deadline = started + seconds
-        for load in loads:
-            load.begin()
-        if len(loads) == 1:
+        for each in everybody:
+            each.begin()
+        if len(loads) == 1 and not followers:
             _run_one(loads[0], deadline)
         else:
-            _run_many(loads, deadline)
+            _run_many(loads, followers, deadline)
         ended = time.perf_counter()
         return Outcome(
             sum(load.requests for load in loads),
@@ -145,18 +162,22 @@ def _run_one(load: Load, deadline: float) -> None:
             load.finish()
 
 
-def _run_many(loads: Sequence[Load], deadline: float) -> None:
-    by_descriptor = {load.fileno(): load for load in loads}
-    with select.epoll(len(loads)) as poll:
-        for descriptor in by_descriptor:
+def _run_many(loads: Sequence[Load], followers: Sequence[Follows], deadline: float) -> None:
+    connections: list[Connection] = [*loads, *followers]
+    everybody = {each.fileno(): each for each in connections}
+    with select.epoll(len(everybody)) as poll:
+        for descriptor in everybody:
             poll.register(descriptor, select.EPOLLIN)
-        while by_descriptor:
-            for descriptor, _ in poll.poll(1.0, 256):
-                load = by_descriptor[descriptor]
-                load.receive()
-                if not load.on_their_way:
-                    poll.unregister(descriptor)
-                    del by_descriptor[descriptor]
+        busy = True
+        while busy:
+            for descriptor, _ in poll.poll(1.0, EVENTS_AT_ONCE):
+                everybody[descriptor].receive()
             if time.perf_counter() >= deadline:
-                for load in by_descriptor.values():
+                for load in loads:
                     load.finish()
+            busy = any(load.on_their_way for load in loads) or _is_behind(loads, followers)
+
+
+def _is_behind(loads: Sequence[Load], followers: Sequence[Follows]) -> bool:
+    sent = sum(load.requests for load in loads)
+    return any(follower.batches < sent for follower in followers)

@@ -103,6 +103,15 @@ def produce(
     return measurement
 
 
+def send(target: Target, frames: Sequence[bytes], *, in_flight: int, seconds: float) -> Measurement:
+    """Send the frames in turn on one connection for so long; answers are not looked at."""
+
+    def work() -> Outcome:
+        return loads.run([Load(target.address, frames, in_flight=in_flight)], seconds)
+
+    return measure(target, work)
+
+
 def _from(frames: Sequence[bytes], number: int) -> list[bytes]:
     """Connections begin with different partitions."""
     start = number % len(frames)
@@ -114,11 +123,12 @@ def fetch(
 ) -> Measurement:
     """Fetch for so long, one request at a time on each connection; all must come full."""
 
+    readers = [
+        Load(target.address, _from(frames, number * 7), in_flight=1)
+        for number in range(connections)
+    ]
+
     def work() -> Outcome:
-        readers = [
-            Load(target.address, _from(frames, number * 7), in_flight=1)
-            for number in range(connections)
-        ]
         outcome = loads.run(readers, seconds)
         if outcome.received < outcome.requests * size * 0.9:
             raise LoadError(f"{outcome.received} bytes for {outcome.requests} fetches of {size}")

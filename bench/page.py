@@ -16,10 +16,21 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
 
 
-def write(path: Path, program: str, tables: Sequence[Table]) -> None:
-    """Replaces what is between the markers of the program; the text around is written by hand."""
+def markers(program: str) -> tuple[str, str]:
     begin = f"<!-- {program}: written by python -m bench {program} -->\n"
-    end = f"<!-- end of {program} -->"
+    return begin, f"<!-- end of {program} -->"
+
+
+def write(program: str, tables: Sequence[Table]) -> None:
+    for path, for_readme in ((PAGE, False), (README, True)):
+        own = [table for table in tables if table.for_readme is for_readme]
+        if own:
+            _write(path, program, own)
+
+
+def _write(path: Path, program: str, tables: Sequence[Table]) -> None:
+    """Replaces what is between the markers of the program; the text around is written by hand."""
+    begin, end = markers(program)
     before, found, rest = path.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:

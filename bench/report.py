@@ -59,9 +59,11 @@ class Table(NamedTuple):
     lines: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
     """Sentences below the table: how long it took to warm up, for example."""
+    for_readme: bool = False
+    """It goes into the README rather than into docs/benchmarks.md."""
 
     def markdown(self) -> str:
-        text = [f"**{self.title}**", ""] if self.title else []
+        text = [f"**{self.title}**", ""]
         text += ["| " + " | ".join(self.headings) + " |", "|" + "---|" * len(self.headings)]
         text += ["| " + " | ".join(line) + " |" for line in self.lines]
         if self.notes:

@@ -199,7 +199,8 @@ def first_acknowledged_record(address: str, topic: str, deadline: float) -> None
     while True:
         try:
             with connect(address) as connection:
-                _create_by_metadata(connection, topic)
+                connection.sendall(metadata_frame(topic))
+                read_frame(connection)
                 connection.sendall(frame)
                 check_produced(read_frame(connection), topic)
                 return
@@ -210,10 +211,9 @@ def first_acknowledged_record(address: str, topic: str, deadline: float) -> None
         time.sleep(0.005)
 
 
-def _create_by_metadata(connection: socket.socket, topic: str) -> None:
+def metadata_frame(topic: str) -> bytes:
     """A Metadata request (version 4) that allows the topic to be created."""
     name = topic.encode()
     body = struct.pack(">ih", 1, len(name)) + name + b"\x01"
     header = struct.pack(">hhih", ApiKey.METADATA, 4, 1, 5) + b"bench"
-    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-    read_frame(connection)
+    return struct.pack(">i", len(header) + len(body)) + header + body
