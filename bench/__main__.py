@@ -44,13 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"brokers to run, of {', '.join(KINDS)}; the page is written with all of them only",
     )
     options = parser.parse_args(arguments)
-    unknown = set(options.programs) - set(PROGRAMS)
-    if unknown:
-        parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {_programs()}")
+    targets = options.targets.split(",")
+    for word, names, known in (
+        ("program", options.programs, PROGRAMS),
+        ("target", targets, KINDS),
+    ):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            parser.error(f"no such {word}: {', '.join(unknown)}; there are {', '.join(known)}")
     # A connection is a file, here as in the brokers, which inherit the limit.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    kinds = [KINDS[name] for name in options.targets.split(",")]
+    kinds = [KINDS[name] for name in targets]
     session = Session(kinds, Console(stderr=True).log, quick=options.quick)
     for program in options.programs or PROGRAMS:
         started = time.monotonic()

@@ -34,6 +34,7 @@ def draw(title: str, stacks: Iterable[str]) -> str:
     space = 'xmlns="http://www.w3.org/2000/svg"'
     parts = [
         f'<svg {space} viewBox="0 0 {WIDTH} {height}" font-family="monospace" font-size="10.5">',
+        '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="4" y="15" font-size="13">{escape(title)}</text>',
     ]
     scale = WIDTH / root.samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -67,49 +67,49 @@ def produce(
     in_flight: int,
     seconds: float,
     connections: int = 1,
-    partitions: int = 1,
     partitions_per_request: int = 1,
     most_bytes: int = 300_000_000,
 ) -> Measurement:
-    """Produce for so long, on topics of their own; all of it must have been stored, once.
+    """Produce for so long, to a topic of its own.
 
     ``most_bytes`` ends a round before it fills the disk, or the memory that the system may have in
     hand for it.
     """
     each = partitions_per_request
     most = max(in_flight, most_bytes // (len(batch) * each * connections))
-    with new_topic(target, partitions) as topic:
-        before = requests.count_records(target.address, topic, partitions)
-        frames = [
-            requests.produce_frame(topic, batch, range(first, first + each))
-            for first in range(0, partitions, each)
-        ]
+    with new_topic(target, each) as topic:
+        frame = requests.produce_frame(topic, batch, range(each))
         senders = [
-            Load(target.address, _from(frames, number), in_flight=in_flight, most=most)
-            for number in range(connections)
+            Load(target.address, [frame], in_flight=in_flight, most=most)
+            for _ in range(connections)
         ]
-        sent = 0
+        return send(target, senders, {topic: each}, records=records * each, seconds=seconds)
 
-        def work() -> Outcome:
-            nonlocal sent
-            outcome = loads.run(senders, seconds)
-            sent = outcome.requests
-            return outcome
 
-        measurement = measure(target, work)
-        stored = requests.count_records(target.address, topic, partitions) - before
-        if stored != sent * each * records:
-            raise LoadError(f"{target.name} has {stored} records of {sent} requests")
+def send(
+    target: Target,
+    senders: Sequence[Load],
+    topics: Mapping[str, int],
+    *,
+    records: int,
+    seconds: float,
+) -> Measurement:
+    """Run loads that produce to these topics (by their numbers of partitions) for so long; all of
+    it, so many records with each request, must have been stored, once.
+    """
+
+    def stored() -> int:
+        return sum(
+            requests.count_records(target.address, topic, partitions)
+            for topic, partitions in topics.items()
+        )
+
+    before = stored()
+    measurement = measure(target, lambda: loads.run(senders, seconds))
+    sent = sum(sender.requests for sender in senders)
+    if stored() - before != sent * records:
+        raise LoadError(f"{target.name} has {stored() - before} records of {sent} requests")
     return measurement
-
-
-def send(target: Target, frames: Sequence[bytes], *, in_flight: int, seconds: float) -> Measurement:
-    """Send the frames in turn on one connection for so long; answers are not looked at."""
-
-    def work() -> Outcome:
-        return loads.run([Load(target.address, frames, in_flight=in_flight)], seconds)
-
-    return measure(target, work)
 
 
 def _from(frames: Sequence[bytes], number: int) -> list[bytes]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from bench import measuring, open_loop, requests
 from bench.comparison import Work, warm_up
 from bench.figures import Runs
+from bench.loads import Load
 from bench.measuring import Measurement
 from bench.report import MET, OURS, THEIRS, Table
 from bench.session import Session
@@ -182,7 +183,8 @@ def _partitions(target: Target, scale: Scale, runs: Runs, say: Callable[[str], N
             for partition in range(partitions)
         ]
         for _ in range(scale.rounds):
-            measurement = measuring.send(target, frames, in_flight=16, seconds=scale.seconds)
+            sender = Load(target.address, frames, in_flight=16)
+            measurement = measuring.send(target, [sender], topics, records=1, seconds=scale.seconds)
             runs.add(f"partitions-{count}", target, measurement.cpu_us)
         runs.add(f"partitions_memory-{count}", target, resident_mb(target.pid) - before_mb)
 

@@ -89,7 +89,6 @@ def _produce_to_many(scale: Scale) -> Work:
             records=1,
             in_flight=5,
             seconds=scale.seconds,
-            partitions=MANY,
             partitions_per_request=MANY,
         )
 

@@ -5,6 +5,9 @@ Spark's needs a JVM; ``python -m bench spark --quick`` tries it.
 from __future__ import annotations
 
 import importlib
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +49,31 @@ def test_a_quick_run_prints_its_tables_and_leaves_the_page_alone(
     assert "again: python -m bench partitions" in " ".join(printed.err.split())
 
 
-def test_an_unknown_program_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no such program: nothing"),
+        (["broker", "--targets", "moldau,pulsar"], "no such target: pulsar"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        command.main(["nothing"])
-    assert "no such program: nothing" in capsys.readouterr().err
+        command.main(arguments)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("log_append", ["--count", "10000"]),
+        ("records", ["--once", "--count", "10"]),
+        ("transport", ["--rounds", "1", "--megabytes", "2", "--requests", "20"]),
+        ("wire", []),
+    ],
+)
+def test_programs_without_a_broker_print_figures(module: str, arguments: list[str]) -> None:
+    command_line = [sys.executable, "-m", f"bench.{module}", *arguments]
+    printed = subprocess.run(command_line, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\d\.\d", printed)
