@@ -151,6 +151,8 @@ def _write(kind: Kind, directory: Path, megabytes: int) -> None:
 
 
 def _fill(address: str, topic: str, batches: Iterator[bytes]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    requests.first_acknowledged_record(address, topic, deadline, next(batches))
     with requests.connect(address) as connection:
         for batch in batches:
             connection.sendall(requests.produce_frame(topic, batch))

@@ -193,9 +193,13 @@ def _produce_error(answer: bytes, topic: str) -> int:
     return code
 
 
-def first_acknowledged_record(address: str, topic: str, deadline: float) -> None:
-    """Ask for a topic until it exists, produce one record and wait for its acknowledgement."""
-    frame = produce_frame(topic, batch_of(100))
+def first_acknowledged_record(
+    address: str, topic: str, deadline: float, batch: bytes | None = None
+) -> None:
+    """Ask for a topic until it exists, produce one record (or the batch) and wait until it is
+    acknowledged.
+    """
+    frame = produce_frame(topic, batch or batch_of(100))
     while True:
         try:
             with connect(address) as connection:
