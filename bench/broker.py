@@ -18,6 +18,7 @@ from bench.comparison import Work, comparison, run_in_turns, warm_up
 from bench.figures import Runs
 from bench.measuring import Measurement
 from bench.old_data import fetch_frames, fill
+from bench.processes import resident_mb
 from bench.report import MET, OURS, THEIRS, Goal, Row, Table, compare, met_text, ratio_text
 from bench.requests import batch_of
 from bench.session import Session
@@ -26,7 +27,6 @@ from bench.targets import (
     brokers,
     compiled_modules,
     in_turns,
-    resident_mb,
     time_to_first_record,
 )
 

@@ -9,7 +9,6 @@ load of small produce requests, one at a time, to see what requests notice of it
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import threading
@@ -25,9 +24,10 @@ from tests.support.clients.confluent import ConfluentKafka
 
 from bench import requests
 from bench.figures import Runs
+from bench.processes import family_cpu_seconds, family_resident_mb
 from bench.report import Goal, Row, Table, compare
 from bench.session import Session
-from bench.targets import Kind, Target, cpu_seconds
+from bench.targets import Kind, Target
 from bench.warming import WITHIN, unsteadiness
 from moldau.log.files.checkpoints import read_offsets
 from moldau.machine.real.disk import OsDisk
@@ -189,11 +189,11 @@ def _warm(target: Target, runs: Runs) -> str:
 
 def _measure(target: Target, scale: Scale, runs: Runs) -> None:
     for topic in CODECS:
-        size, cpu = _dirty_bytes(target, topic), _cpu_seconds(target.pid)
+        size, cpu = _dirty_bytes(target, topic), family_cpu_seconds(target.pid)
         with _peak_memory(target.pid) as peak:
             seconds = _clean(target, topic)
         runs.add(topic, target, size / 1e6 / seconds)
-        runs.add(f"{topic}_cpu", target, (_cpu_seconds(target.pid) - cpu) / size * 1e9)
+        runs.add(f"{topic}_cpu", target, (family_cpu_seconds(target.pid) - cpu) / size * 1e9)
         runs.add("memory", target, peak())
     quiet: list[float] = []
     _requests(target, quiet, lambda: len(quiet) >= scale.quiet_requests)
@@ -238,32 +238,16 @@ def _percentile(times: list[float], percent: int) -> float:
     return quantiles(times, n=100)[percent - 1]
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [
-            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        ]
-    except FileNotFoundError:
-        return []
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Of a process and its children, those that have ended too."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    ended = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
-    return cpu_seconds(pid) + ended + sum(map(cpu_seconds, _children(pid)))
-
-
 @contextmanager
 def _peak_memory(pid: int) -> Iterator[Callable[[], float]]:
-    """Megabytes that a process and its children use together, at most."""
+    """The most memory that a process and its descendants have together."""
     largest = 0.0
     over = threading.Event()
 
     def watch() -> None:
         nonlocal largest
         while not over.wait(0.02):
-            largest = max(largest, sum(map(_resident_mb, [pid, *_children(pid)])))
+            largest = max(largest, family_resident_mb(pid))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -272,11 +256,3 @@ def _peak_memory(pid: int) -> Iterator[Callable[[], float]]:
     finally:
         over.set()
         watcher.join()
-
-
-def _resident_mb(pid: int) -> float:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return pages * 4096 / 1e6

@@ -20,9 +20,10 @@ from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestP
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
 from bench.figures import Runs
+from bench.processes import cpu_seconds, resident_mb
 from bench.report import Goal, Row, Table, compare
 from bench.session import Session
-from bench.targets import Target, brokers, cpu_seconds, resident_mb
+from bench.targets import Target, brokers
 from bench.warming import warm
 from moldau.errors import ErrorCode
 from moldau.machine.real import this_machine

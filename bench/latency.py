@@ -17,9 +17,10 @@ from bench import loads, measuring, open_loop, requests
 from bench.comparison import load_text
 from bench.figures import Runs
 from bench.old_data import fetch_frames, fill
+from bench.processes import cpu_seconds
 from bench.report import OURS, THEIRS, Goal, Table, met_text, ratio_text
 from bench.session import Session
-from bench.targets import Target, brokers, cpu_seconds, in_turns
+from bench.targets import Target, brokers, in_turns
 from bench.warming import warm
 
 BATCH = requests.batch_of(100)

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from bench import loads, requests
 from bench.figures import Runs
 from bench.loads import Load, Outcome
+from bench.processes import cpu_seconds
 from bench.requests import LoadError
-from bench.targets import Target, cpu_seconds
+from bench.targets import Target
 
 MICROSECONDS = 1e6
 DELETE_LIMIT_S = 60

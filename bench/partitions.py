@@ -8,9 +8,10 @@ import time
 
 from bench import requests
 from bench.figures import Runs
+from bench.processes import cpu_seconds, resident_mb
 from bench.report import Row, Table, compare
 from bench.session import Session
-from bench.targets import Target, brokers, cpu_seconds, resident_mb
+from bench.targets import Target, brokers
 from bench.warming import warm
 
 FULL, QUICK = 10_000, 20

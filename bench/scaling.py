@@ -19,9 +19,10 @@ from bench.comparison import Work, warm_up
 from bench.figures import Runs
 from bench.loads import Load
 from bench.measuring import Measurement
+from bench.processes import cpu_seconds, resident_mb
 from bench.report import MET, OURS, THEIRS, Table
 from bench.session import Session
-from bench.targets import Target, brokers, cpu_seconds, in_turns, resident_mb
+from bench.targets import Target, brokers, in_turns
 
 BATCH = requests.batch_of(100)
 NOISE = 0.1

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.figures import Runs
+from bench.processes import family_cpu_seconds
 from bench.report import Goal, Row, Table, compare
 from bench.session import Session
 from bench.targets import Moldau, brokers
@@ -45,6 +46,9 @@ LOAD, WARMING_LOAD = "load", "warming-load"
 PARTITIONS = 4
 RECORD_BYTES = 100
 CHUNK = 10_000
+
+
+NO_SLOWER = Goal(at_most_ratio=1)
 
 
 class Side(NamedTuple):
@@ -80,15 +84,18 @@ WORK = {
 
 
 def rows(scale: Scale) -> list[Row]:
-    no_slower = Goal(at_most_ratio=1)
     cold = [
         Row(f"{key}_cold", f"{scale.warming_records:,} records, {title}, cold", "s", 2)
         for key, title in WORK.items()
     ]
     return cold + [
-        Row(f"{key}_{how}", f"{scale.records:,} records, {title}, {how}", "s", 2, no_slower)
+        row
         for how in ("default", "tuned")
         for key, title in WORK.items()
+        for row in (
+            Row(f"{key}_{how}", f"{scale.records:,} records, {title}, {how}", "s", 2, NO_SLOWER),
+            Row(f"{key}_{how}_cpu", "the same: CPU of Spark and its workers", "s", 2),
+        )
     ]
 
 
@@ -184,6 +191,9 @@ def run(session: Session) -> list[Table]:
         broker.start()
         place = Path(directory)
         spark = _spark(directory, _connector_jars() if session.has_kafka else [])
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        jvm = gateway.proc.pid
         try:
             for topic, records in ((WARMING_LOAD, scale.warming_records), (LOAD, scale.records)):
                 _load(spark, broker.address, place, topic, records)
@@ -195,9 +205,11 @@ def run(session: Session) -> list[Table]:
                     for side in sides if turn % 2 == 0 else sides[::-1]:
                         job = Job(spark, broker.address, side.format, scale.records, tuned, place)
                         row = f"{key}_{'tuned' if tuned else 'default'}"
+                        before = family_cpu_seconds(jvm)
                         seconds = job.run(key)
                         session.say(f"{row}, {side.name}: {seconds:.2f} s")
                         runs.add(row, side, seconds)
+                        runs.add(f"{row}_cpu", side, family_cpu_seconds(jvm) - before)
         finally:
             spark.stop()
     title = f"Spark, local[2], one Moldau broker, medians of {scale.rounds} rounds"

@@ -1,4 +1,4 @@
-"""The brokers side by side: how each is started, and what the system says it used."""
+"""The brokers side by side: how each is started, and what it runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ KAFKA_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 START_LIMIT_S = 90
-CPUCLOCK_SCHED = 2
-"""The system's name for the precise one of a process's clocks."""
 PACKAGE = Path(moldau.__file__).parent
 
 SETTINGS = {
@@ -150,22 +148,6 @@ def compiled_modules(pid: int) -> list[str]:
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     paths = {Path(line.split()[-1]) for line in lines if line.endswith(".so")}
     return sorted(path.name.partition(".")[0] for path in paths if path.is_relative_to(PACKAGE))
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far, all threads, those that have ended too.
-
-    From the process's own clock (``clock_getcpuclockid(3)``, which Python does not have): the times
-    in /proc are counted in hundredths of a second, too coarse for a short round.
-    """
-    return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
-
-
-def resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"process {pid} has no resident memory")
 
 
 def time_to_first_record(target: Target) -> float:
