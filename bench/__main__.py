@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from bench import page
+from bench.processes import Neighbours
 from bench.session import Session
 from bench.targets import KINDS
 
@@ -58,14 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = [KINDS[name] for name in targets]
     session = Session(kinds, Console(stderr=True).log, quick=options.quick)
     for program in options.programs or PROGRAMS:
-        started = time.monotonic()
+        started, neighbours = time.monotonic(), Neighbours()
         tables = importlib.import_module(f"bench.{program}").run(session)
         for table in tables:
             table.show()
-        seconds = time.monotonic() - started
+        seconds, others = time.monotonic() - started, neighbours.share()
+        session.say(f"others took {others:.0%} of the machine meanwhile")
         session.say(f"{program}: {seconds:.0f} s; again: python -m bench {program}")
         if not options.quick and len(kinds) == len(KINDS):
-            page.write(program, tables)
+            page.write(program, tables, others)
     return 0
 
 

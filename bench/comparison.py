@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bench.figures import Runs
 from bench.measuring import Measurement
+from bench.processes import cpu_seconds
 from bench.report import OURS, THEIRS, Goal, Table, met_text, ratio_text
-from bench.targets import PlainMoldau, Target, in_turns
+from bench.targets import Kafka, PlainMoldau, Target, in_turns
 from bench.warming import warm
 
 
@@ -23,12 +25,18 @@ class Work(NamedTuple):
 def warm_up(
     targets: Sequence[Target], works: Sequence[Work], limit_s: float, say: Callable[[str], None]
 ) -> list[str]:
-    """Loads each broker until its CPU time per request is steady; returns how long each took."""
+    """Loads each broker until its CPU time per request is steady; returns how long each took.
+
+    ``limit_s``: of a JVM's CPU time, so that a busy machine does not leave it cold. Python has no
+    compiler to wait for.
+    """
     notes = []
     for target in targets:
         say(f"warming {target.name}")
         rounds = {work.title: _cpu_of(work, target) for work in works}
-        notes.append(warm(rounds, limit_s).text(target.name))
+        limit = limit_s if isinstance(target, Kafka) else limit_s / 4
+        clock = functools.partial(cpu_seconds, target.pid)
+        notes.append(warm(rounds, limit, clock).text(target.name))
         say(notes[-1])
     return notes
 

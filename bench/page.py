@@ -21,14 +21,15 @@ def markers(program: str) -> tuple[str, str]:
     return begin, f"<!-- end of {program} -->"
 
 
-def write(program: str, tables: Sequence[Table]) -> None:
+def write(program: str, tables: Sequence[Table], others: float) -> None:
+    """``others``: how much of the machine its neighbours took meanwhile."""
     for path, for_readme in ((PAGE, False), (README, True)):
         own = [table for table in tables if table.for_readme is for_readme]
         if own:
-            _write(path, program, own)
+            _write(path, program, own, _circumstances(program, others))
 
 
-def _write(path: Path, program: str, tables: Sequence[Table]) -> None:
+def _write(path: Path, program: str, tables: Sequence[Table], circumstances: str) -> None:
     """Replaces what is between the markers of the program; the text around is written by hand."""
     begin, end = markers(program)
     before, found, rest = path.read_text().partition(begin)
@@ -36,12 +37,13 @@ def _write(path: Path, program: str, tables: Sequence[Table]) -> None:
     if not found or not closed:
         raise RuntimeError(f"{path} has no place for {program}")
     body = "\n".join(table.markdown() for table in tables)
-    path.write_text(f"{before}{begin}{_circumstances(program)}\n\n{body}{end}{after}")
+    path.write_text(f"{before}{begin}{circumstances}\n\n{body}{end}{after}")
 
 
-def _circumstances(program: str) -> str:
+def _circumstances(program: str, others: float) -> str:
     today = dt.datetime.now(tz=dt.UTC).date()
     return (
         f"`python -m bench {program}`, {today}: Moldau {__version__} on Python "
-        f"{platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}."
+        f"{platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}; "
+        f"others took {others:.0%} of the machine meanwhile."
     )

@@ -54,3 +54,22 @@ def _family(pid: int) -> list[int]:
             with suppress(*GONE):
                 members += map(int, thread.read_text().split())
     return members
+
+
+class Neighbours:
+    """How much of the machine everybody else takes, from now on."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._busy, self._own = _busy_seconds(), family_cpu_seconds(os.getpid())
+
+    def share(self) -> float:
+        """Of all cores, without what this process and its descendants took."""
+        others = _busy_seconds() - self._busy - family_cpu_seconds(os.getpid()) + self._own
+        return max(0.0, others) / ((time.monotonic() - self._started) * (os.cpu_count() or 1))
+
+
+def _busy_seconds() -> float:
+    """Of all cores together: everything but idle time and waiting for disks."""
+    user, nice, system, _, _, *rest = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")

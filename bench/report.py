@@ -67,7 +67,7 @@ class Table(NamedTuple):
         text += ["| " + " | ".join(self.headings) + " |", "|" + "---|" * len(self.headings)]
         text += ["| " + " | ".join(line) + " |" for line in self.lines]
         if self.notes:
-            text += ["", *self.notes]
+            text += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(text) + "\n"
 
     def show(self) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from bench import loads, page
 from bench.figures import Name, Runs
 from bench.flame_svg import draw
+from bench.processes import Neighbours, family_cpu_seconds
 from bench.report import Goal, Table
 from bench.scaling import Curve
 from bench.targets import Moldau, in_turns
@@ -43,13 +47,20 @@ def test_warm_is_who_had_three_rounds_within_five_percent() -> None:
 
 
 def test_who_is_not_steady_in_time_is_named() -> None:
-    figures = itertools.count(1)
-    started = 0.0
-    warmth = warm({"grows": lambda: float(next(figures))}, limit_s=started)
+    figures, seconds = itertools.count(1), itertools.count()
+    grows = {"grows": lambda: float(next(figures))}
+    warmth = warm(grows, limit_s=4, clock=lambda: float(next(seconds)))
+    assert warmth.rounds == 4
+    assert warmth.unsteady == {"grows": pytest.approx(1.0)}
+    assert "not steady" in warmth.text("It")
+    assert warmth.text("It").endswith("the limit of time; the last 3 apart by: grows 100%.")
+
+
+def test_too_few_rounds_tell_nothing() -> None:
+    warmth = warm({"once": lambda: 1.0}, limit_s=0)
     assert warmth.rounds == 1
+    assert unsteadiness([1.0]) == float("inf")
     assert "too few to tell" in warmth.text("It")
-    assert unsteadiness([1.0, 2.0, 3.0, 4.0]) == pytest.approx(1.0)
-    assert "grows 100%" in warmth._replace(rounds=4, unsteady={"grows": 1.0}).text("It")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +92,14 @@ def test_the_exponent_of_a_curve_is_that_of_the_cost_of_all() -> None:
     assert square.exponent(runs, "Apache Kafka") is None
 
 
+def test_what_descendants_take_is_not_taken_by_others() -> None:
+    neighbours = Neighbours()
+    before = family_cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    assert family_cpu_seconds(os.getpid()) > before
+    assert 0 <= neighbours.share() <= 1.5
+
+
 def test_figures_are_medians_with_their_spread() -> None:
     runs = Runs()
     for figure in (1000.0, 3000.0, 2000.0):
@@ -107,7 +126,7 @@ def test_tables_replace_what_is_between_the_markers_of_their_program(
         path.write_text(f"before\n{begin}stale\n{end}\nafter\n")
         monkeypatch.setattr(page, name, path)
     own = Table("Warm", ("work", "Moldau"), [("fetch", "1")], ["It was warm."])
-    page.write("broker", [own, own._replace(title="Short", for_readme=True)])
+    page.write("broker", [own, own._replace(title="Short", for_readme=True)], others=0.25)
     for name, title, other in (("PAGE", "Warm", "Short"), ("README", "Short", "Warm")):
         text = (tmp_path / name).read_text()
         assert text.startswith("before\n")
@@ -115,8 +134,9 @@ def test_tables_replace_what_is_between_the_markers_of_their_program(
         assert f"**{title}**" in text
         assert other not in text.replace("It was warm.", "")
         assert "stale" not in text
+        assert "others took 25% of the machine meanwhile" in text
     with pytest.raises(RuntimeError, match="no place for latency"):
-        page.write("latency", [own])
+        page.write("latency", [own], others=0.0)
 
 
 def test_a_flame_graph_has_the_share_of_every_frame_that_is_not_tiny() -> None:
