@@ -159,8 +159,12 @@ format: install ## Rewrite the sources in the project's format
 	@$(BIN)/ruff check --quiet --fix $(wildcard $(PYTHON_PATHS))
 
 .PHONY: bench
-bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md
+bench: test-tools spark-connector ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md (ARGS="broker --quick")
 	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: flamegraph
+flamegraph: install $(VENV)/.compiled ## Draw where a broker's time goes when it takes and gives records, into docs/pictures
+	@$(BIN)/python -m bench.flame $(ARGS)
 
 # Lists of tests/kafka_suite/lists, or classes and methods of Kafka's tests.
 LISTS ?= core

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from bench.broker import Runs
-from bench.targets import Moldau
-
-LIMIT_S = 300
-PARTITIONS = 3
-
-
-class Name(NamedTuple):
-    """Whom a figure belongs to."""
-
-    name: str
-
+from bench.client_processes import PARTITIONS, PeerGoal, create_topic, goals, run_load
+from bench.figures import Name, Runs
+from bench.report import Table
+from bench.session import Session
+from bench.targets import Moldau, brokers
 
 POLL = "moldau: poll"
 ITERATE = "moldau: for record in consumer"
@@ -45,10 +32,10 @@ SLOW = {KAFKA_PYTHON: 0.2}
 
 HEADINGS = ("consumer", "100 B records/s", "CPU µs each", "1 KB records/s", "CPU µs each")
 GOALS = [
-    ("poll, beside aiokafka", POLL, AIOKAFKA),
-    ("poll with asyncio, beside aiokafka", ASYNC, AIOKAFKA),
-    ("poll, beside confluent-kafka", POLL, CONFLUENT),
-    ("poll_arrow, beside confluent-kafka", ARROW, CONFLUENT),
+    PeerGoal("poll, beside aiokafka", "rate_100", POLL, AIOKAFKA, at_least=1),
+    PeerGoal("poll with asyncio, beside aiokafka", "rate_100", ASYNC, AIOKAFKA, at_least=1),
+    PeerGoal("poll, beside confluent-kafka", "rate_100", POLL, CONFLUENT, at_least=1),
+    PeerGoal("poll_arrow, beside confluent-kafka", "rate_100", ARROW, CONFLUENT, at_least=1),
 ]
 
 
@@ -58,37 +45,30 @@ class Scale(NamedTuple):
 
 
 FULL = Scale(900_000, 5)
-QUICK = Scale(150_000, 1)
+QUICK = Scale(10_000, 1)
 
 
-def run(scale: Scale, say: Callable[[str], None]) -> Runs:
+def run(session: Session) -> list[Table]:
+    scale = QUICK if session.quick else FULL
+    counts = {100: scale.records, 1000: scale.records // 5}
     runs = Runs()
-    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as directory:
-        target = Moldau(Path(directory))
+    with brokers([Moldau]) as (target,):
         target.start()
-        try:
-            counts = {100: scale.records, 1000: scale.records // 5}
-            for size, count in counts.items():
-                _fill(target.address, f"read-{size}", size, count)
-            for number in range(scale.rounds):
-                say(f"consumers, round {number + 1} of {scale.rounds}")
-                for title, load in WAYS.items():
-                    for size, count in counts.items():
-                        share = int(count * SLOW.get(title, 1.0))
-                        taken = _load(load, target.address, f"read-{size}", share)
-                        runs.add(f"rate_{size}", Name(title), taken["records_per_second"])
-                        runs.add(f"cpu_{size}", Name(title), taken["cpu_us"])
-        finally:
-            target.stop()
-    return runs
+        for size, count in counts.items():
+            _fill(target.address, f"read-{size}", size, count)
+        for number in range(scale.rounds):
+            session.say(f"consumers, round {number + 1} of {scale.rounds}")
+            for title in WAYS:
+                for size, count in counts.items():
+                    _measure(title, target.address, size, count, runs)
+    title = f"Python consumers on a Moldau broker, medians of {scale.rounds} rounds"
+    return [Table(title, HEADINGS, [_line(way, runs) for way in WAYS]), goals(GOALS, runs)]
 
 
 def _fill(bootstrap: str, topic: str, size: int, count: int) -> None:
-    from moldau import Admin, NewTopic, Producer
+    from moldau import Producer
 
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        for outcome in admin.create_topics([NewTopic(topic, PARTITIONS)]):
-            outcome.get()
+    create_topic(bootstrap, topic)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for start in range(0, count, 1000):
             values = [b"x" * size] * min(1000, count - start)
@@ -96,47 +76,15 @@ def _fill(bootstrap: str, topic: str, size: int, count: int) -> None:
         producer.flush()
 
 
-def _load(name: str, bootstrap: str, topic: str, records: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.consumer_loads", name, bootstrap, topic]
-    done = subprocess.run(
-        [*command, str(PARTITIONS), str(records)],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=True,
+def _measure(title: str, bootstrap: str, size: int, count: int, runs: Runs) -> None:
+    records = int(count * SLOW.get(title, 1.0))
+    figures = run_load(
+        "bench.consumer_loads", WAYS[title], bootstrap, f"read-{size}", PARTITIONS, records
     )
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    runs.add(f"rate_{size}", Name(title), figures["records_per_second"])
+    runs.add(f"cpu_{size}", Name(title), figures["cpu_us"])
 
 
-def lines(runs: Runs) -> list[tuple[str, ...]]:
-    """One line per way of reading, the medians of its rounds."""
-    return [
-        (
-            title,
-            *(_figure(runs, row, title, digits) for row, digits in _ROWS),
-        )
-        for title in WAYS
-    ]
-
-
-_ROWS = (("rate_100", 0), ("cpu_100", 2), ("rate_1000", 0), ("cpu_1000", 2))
-
-
-def goals(runs: Runs) -> list[tuple[str, ...]]:
-    """What we set out to reach, as ratios of the medians of 100 B records."""
-    found: list[tuple[str, ...]] = []
-    for title, ours, theirs in GOALS:
-        one, other = runs.median("rate_100", ours), runs.median("rate_100", theirs)
-        if one is not None and other is not None:
-            ratio = one / other
-            found.append((title, f"{ratio:.2f}", "≥ 1 ×", "yes" if ratio >= 1 else "no"))
-    return found
-
-
-def _figure(runs: Runs, row: str, name: str, digits: int) -> str:
-    middle = runs.median(row, name)
-    if middle is None:
-        return ""
-    low, high = runs.spread(row, name)
-    return f"{middle:,.{digits}f} ({low:,.{digits}f}–{high:,.{digits}f})"
+def _line(title: str, runs: Runs) -> list[str]:
+    rows = {"rate_100": 0, "cpu_100": 2, "rate_1000": 0, "cpu_1000": 2}
+    return [title, *(runs.text(row, title, digits) for row, digits in rows.items())]

@@ -3,25 +3,28 @@
 Members speak the classic protocol by themselves, each on a connection of its own: join until the
 member id is accepted, the leader gives everybody a share, and whoever is told that the group
 rebalances joins again. Both brokers run with their default ``group.initial.rebalance.delay.ms``.
+The first round is the cold one; the broker is warm when its CPU time is steady.
 """
 
 from __future__ import annotations
 
 import asyncio
-import resource
-import tempfile
+import itertools
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import NamedTuple
 
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
-from bench.broker import Runs
-from bench.report import Goal, Row
-from bench.targets import Kafka, Moldau, Target, cpu_seconds, resident_mb
+from bench.figures import Runs
+from bench.processes import cpu_seconds, resident_mb
+from bench.report import Goal, Row, Table, compare
+from bench.session import Session
+from bench.targets import Target, brokers
+from bench.warming import warm
 from moldau.errors import ErrorCode
 from moldau.machine.real import this_machine
 from moldau.net.broker_connection import BrokerConnection
@@ -57,66 +60,98 @@ SETTINGS = {
 }
 
 NO_SLOWER = Goal(at_most_ratio=1)
-
-ROWS = [
-    Row("one_group", "{members:,} members, one group: join to stable", "s", 2, NO_SLOWER),
-    Row("one_group_cpu", "the same: CPU of the broker", "s", 2, Goal(at_most_ratio=1)),
-    Row("one_group_memory", "the same: resident memory", "MB", 0, Goal(at_most_ratio=1 / 4)),
-    Row("many_groups", "{groups:,} groups of one: join to stable", "s", 2, NO_SLOWER),
-    Row("many_groups_cpu", "the same: CPU of the broker", "s", 2, Goal(at_most_ratio=1)),
-    Row("many_groups_memory", "the same: resident memory", "MB", 0, Goal(at_most_ratio=1 / 4)),
-]  # fmt: skip
+FOURTH = Goal(at_most_ratio=1 / 4)
 
 
-def rows(members: int, groups: int) -> list[Row]:
-    return [row._replace(title=row.title.format(members=members, groups=groups)) for row in ROWS]
+class Scale(NamedTuple):
+    members: int
+    groups: int
+    rounds: int
+    warming_s: float
 
 
-def run(members: int, groups: int, say: Callable[[str], None]) -> Runs:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+FULL = Scale(1000, 2000, 3, 40)
+QUICK = Scale(10, 10, 1, 0)
+
+_round_numbers = itertools.count()
+
+
+def rows(scale: Scale) -> list[Row]:
+    titles = {
+        "one_group": f"{scale.members:,} members, one group",
+        "many_groups": f"{scale.groups:,} groups of one",
+    }
+    return [
+        row
+        for key, title in titles.items()
+        for row in (
+            Row(f"{key}_cold", f"{title}: join to stable, cold", "s", 2),
+            Row(f"{key}_cold_cpu", "the same: CPU of the broker", "s", 2),
+            Row(key, f"{title}: join to stable, warm", "s", 2, NO_SLOWER),
+            Row(f"{key}_cpu", "the same: CPU of the broker", "s", 2, NO_SLOWER),
+            Row(f"{key}_memory", "the same: resident memory", "MB", 0, FOURTH),
+        )
+    ]
+
+
+def run(session: Session) -> list[Table]:
+    scale = QUICK if session.quick else FULL
+    settings = {**SETTINGS, "group.initial.rebalance.delay.ms": "0"} if session.quick else SETTINGS
     runs = Runs()
-    for kind in (Moldau, Kafka):
-        with tempfile.TemporaryDirectory(prefix="moldau-bench-") as directory:
-            target = kind(Path(directory), SETTINGS)
+    notes: list[str] = []
+    for kind in session.both:
+        with brokers([kind], settings) as (target,):
             target.start()
-            try:
-                asyncio.run(_measure(target, members, groups, runs, say))
-            finally:
-                target.stop()
-    return runs
+            asyncio.run(_create_offsets_topic(target))
+            notes += _measure(target, scale, runs, session.say)
+    return [compare("Consumer groups", rows(scale), runs, notes)]
 
 
-async def _measure(
-    target: Target, members: int, groups: int, runs: Runs, say: Callable[[str], None]
-) -> None:
-    await _warm_up(target)
-    say(f"{members} members of one group on {target.name}")
-    await _time(target, "one_group", ["big"] * members, runs)
-    say(f"{groups} groups on {target.name}")
-    await _time(target, "many_groups", [f"group-{number}" for number in range(groups)], runs)
+def _measure(target: Target, scale: Scale, runs: Runs, say: Callable[[str], None]) -> list[str]:
+    """Returns how the broker got warm."""
+    notes = []
+    for row, members, groups in (("one_group", scale.members, 1), ("many_groups", 1, scale.groups)):
+        say(f"{groups} groups of {members} on {target.name}")
+        _round(target, f"{row}_cold", members, groups, runs)
+
+        def discarded_round(row: str = row, members: int = members, groups: int = groups) -> float:
+            return _round(target, row, members, groups, Runs())
+
+        warmth = warm({"CPU": discarded_round}, scale.warming_s)
+        for _ in range(scale.rounds):
+            _round(target, row, members, groups, runs)
+        notes.append(warmth.text(f"{target.name}, {groups:,} groups of {members:,}"))
+    return notes
 
 
-async def _warm_up(target: Target) -> None:
+def _round(target: Target, row: str, members: int, groups: int, runs: Runs) -> float:
+    """Returns the CPU time of the broker, in seconds."""
+    number = next(_round_numbers)
+    group_of_each = [f"group-{number}-{group}" for group in range(groups) for _ in range(members)]
+    return asyncio.run(_join(target, row, group_of_each, members, runs))
+
+
+async def _create_offsets_topic(target: Target) -> None:
     """The first group creates ``__consumer_offsets``, which is not what is measured."""
     member = Member(target, "first")
     await member.open(asyncio.Semaphore(1))
-    await member.become_stable({})
+    await member.become_stable(1)
     await member.close()
 
 
-async def _time(target: Target, row: str, group_of_each: list[str], runs: Runs) -> None:
+async def _join(target: Target, row: str, group_of_each: list[str], size: int, runs: Runs) -> float:
     members = [Member(target, group) for group in group_of_each]
     slots = asyncio.Semaphore(CONNECTING_AT_ONCE)
     await asyncio.gather(*(member.open(slots) for member in members))
-    size = {group: group_of_each.count(group) for group in set(group_of_each)}
     before, started = cpu_seconds(target.pid), time.monotonic()
     async with asyncio.timeout(LIMIT_S):
         await asyncio.gather(*(member.become_stable(size) for member in members))
+    cpu = cpu_seconds(target.pid) - before
     runs.add(row, target, time.monotonic() - started)
-    runs.add(f"{row}_cpu", target, cpu_seconds(target.pid) - before)
+    runs.add(f"{row}_cpu", target, cpu)
     runs.add(f"{row}_memory", target, resident_mb(target.pid))
     await asyncio.gather(*(member.close() for member in members))
+    return cpu
 
 
 class Member:
@@ -150,9 +185,8 @@ class Member:
         answer = await self._connection.request(ApiKey.FIND_COORDINATOR, request)
         return error_from(answer.coordinators[0].error_code)
 
-    async def become_stable(self, sizes: dict[str, int]) -> None:
-        """Join and sync until the group is complete and stays so."""
-        wanted = sizes.get(self._group, 1)
+    async def become_stable(self, wanted: int) -> None:
+        """Join and sync until the group has as many members as wanted, and stays so."""
         while True:
             generation, size = await self._join_and_sync()
             # Followers do not learn how many there are; a heartbeat says whether more came.

@@ -1,6 +1,6 @@
 """Time of Python per append and per read of a partition log, with and without the write itself.
 
-    python bench/log_append.py [--count 200000]
+    python -m bench.log_append [--count 200000]
 
 The "no write" rows replace the file's append by a no-op: what is left is our own work, budgeted at
 8 µs for a small batch. CPU time, user and system, because the machine may be shared; rows are

@@ -1,6 +1,6 @@
 """Records per second through the record batch reader and builder, compiled and plain.
 
-    python bench/records.py [--values 100] [--count 150] [--compression none]
+    python -m bench.records [--values 100] [--count 150] [--compression none]
 
 Starts itself once per way, so that both are measured in the same minute on the same machine. Counts
 CPU time and prints the best of several rounds: other work only ever makes a round slower.
@@ -94,7 +94,8 @@ def main() -> None:
     print(f"{arguments.count} records of {arguments.values} bytes, {arguments.compression}")
     for plain in ("0", "1"):
         environment = {**os.environ, VARIABLE: plain}
-        subprocess.run([sys.executable, *sys.argv, "--once"], env=environment, check=True)
+        command = [sys.executable, "-m", "bench.records", *sys.argv[1:], "--once"]
+        subprocess.run(command, env=environment, check=True)
 
 
 if __name__ == "__main__":

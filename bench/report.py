@@ -1,9 +1,18 @@
-"""Rows, goals and how they are shown: on the terminal and in docs/benchmarks.md."""
+"""Rows, goals and tables, and how they are shown."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table as TerminalTable
+
+from bench.figures import Runs
+
+OURS, THEIRS = "Moldau", "Apache Kafka"
+MET = {True: "met", False: "**not met**"}
 
 
 class Goal(NamedTuple):
@@ -13,19 +22,24 @@ class Goal(NamedTuple):
     at_most_ratio: float | None = None
     at_least_ratio: float | None = None
 
-    def is_met(self, ours: float, theirs: float) -> bool:
-        return (
-            (self.at_most is None or ours <= self.at_most)
-            and (self.at_most_ratio is None or ours <= theirs * self.at_most_ratio)
-            and (self.at_least_ratio is None or ours >= theirs * self.at_least_ratio)
+    def is_met(self, ours: float, theirs: float | None) -> bool | None:
+        """None: there is nobody to compare with."""
+        if theirs is None and self.at_most is None:
+            return None
+        return (self.at_most is None or ours <= self.at_most) and (
+            theirs is None
+            or (
+                (self.at_most_ratio is None or ours <= theirs * self.at_most_ratio)
+                and (self.at_least_ratio is None or ours >= theirs * self.at_least_ratio)
+            )
         )
 
-    def text(self, unit: str) -> str:
+    def text(self, unit: str = "") -> str:
         words = []
         if self.at_most is not None:
             words.append(f"≤ {self.at_most:g} {unit}")
         if self.at_most_ratio is not None:
-            words.append(f"≤ 1/{1 / self.at_most_ratio:g} of Kafka's")
+            words.append(f"≤ {self.at_most_ratio:g} ×")
         if self.at_least_ratio is not None:
             words.append(f"≥ {self.at_least_ratio:g} ×")
         return ", ".join(words)
@@ -39,44 +53,63 @@ class Row(NamedTuple):
     goal: Goal | None = None
 
 
-class Figures(Protocol):
-    def median(self, row: str, target_name: str) -> float | None: ...
-    def spread(self, row: str, target_name: str) -> tuple[float, float]: ...
+class Table(NamedTuple):
+    title: str
+    headings: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    """Sentences below the table: how long it took to warm up, for example."""
+    for_readme: bool = False
+    """It goes into the README rather than into docs/benchmarks.md."""
+
+    def markdown(self) -> str:
+        text = [f"**{self.title}**", ""]
+        text += ["| " + " | ".join(self.headings) + " |", "|" + "---|" * len(self.headings)]
+        text += ["| " + " | ".join(line) + " |" for line in self.lines]
+        if self.notes:
+            text += ["", *(f"- {note}" for note in self.notes)]
+        return "\n".join(text) + "\n"
+
+    def show(self) -> None:
+        table = TerminalTable(title=self.title, title_justify="left")
+        for heading in self.headings:
+            table.add_column(heading)
+        for line in self.lines:
+            table.add_row(*line)
+        console = Console(width=None if sys.stdout.isatty() else 220, highlight=False)
+        console.print(table)
+        for note in self.notes:
+            console.print(note)
 
 
-HEADINGS = ("work", "Moldau", "Apache Kafka", "ratio", "goal", "met")
-
-
-def table(rows: Sequence[Row], figures: Figures) -> list[tuple[str, ...]]:
-    """One line per row: both medians with their spread, Moldau ÷ Kafka, the goal and whether it is
+def compare(
+    title: str, rows: Sequence[Row], runs: Runs, notes: Sequence[str] = (), theirs: str = THEIRS
+) -> Table:
+    """One line per row: both medians with their spread, Moldau ÷ the other, the goal, whether it is
     met.
     """
-    lines: list[tuple[str, ...]] = []
-    for row in rows:
-        ours, theirs = figures.median(row.key, "Moldau"), figures.median(row.key, "Apache Kafka")
-        if ours is None or theirs is None:
-            continue
-        met = "" if row.goal is None else ("yes" if row.goal.is_met(ours, theirs) else "no")
-        lines.append(
-            (
-                row.title,
-                _figure(row, figures, "Moldau"),
-                _figure(row, figures, "Apache Kafka"),
-                f"{ours / theirs:.2f}",
-                row.goal.text(row.unit) if row.goal else "",
-                met,
-            )
+    lines = [
+        (
+            row.title,
+            runs.text(row.key, OURS, row.digits, row.unit),
+            runs.text(row.key, theirs, row.digits, row.unit),
+            ratio_text(runs, row.key, theirs),
+            row.goal.text(row.unit) if row.goal else "",
+            met_text(row.goal, runs, row.key, theirs),
         )
-    return lines
+        for row in rows
+    ]
+    return Table(title, ("work", OURS, theirs, "ratio", "goal", ""), lines, notes)
 
 
-def _figure(row: Row, figures: Figures, name: str) -> str:
-    middle = figures.median(row.key, name)
-    low, high = figures.spread(row.key, name)
-    return f"{middle:,.{row.digits}f} {row.unit} ({low:,.{row.digits}f}–{high:,.{row.digits}f})"
+def ratio_text(runs: Runs, row: str, theirs: str = THEIRS) -> str:
+    ratio = runs.ratio(row, OURS, theirs)
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
-def markdown(lines: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS) -> str:
-    text = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-    text += ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join(text) + "\n"
+def met_text(goal: Goal | None, runs: Runs, row: str, theirs: str = THEIRS) -> str:
+    ours = runs.median(row, OURS)
+    if goal is None or ours is None:
+        return ""
+    met = goal.is_met(ours, runs.median(row, theirs))
+    return "" if met is None else MET[met]

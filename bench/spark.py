@@ -1,37 +1,54 @@
 """Spark: ``format("moldau")`` beside the official connector, in one session, against one broker.
 
 Both sides do the same work with their default settings and with tuned ones (8 MB fetches, larger
-batches). CRCs are checked and producers are idempotent with acks=all on both sides.
+batches). CRCs are checked and producers are idempotent with acks=all on both sides. The first run
+of each job, on a small topic, is the cold one; that topic is used until all jobs are steady.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.broker import Runs
-from bench.report import Goal, Row
-from bench.targets import Moldau
+from bench.figures import Runs
+from bench.processes import family_cpu_seconds
+from bench.report import Goal, Row, Table, compare
+from bench.session import Session
+from bench.targets import Moldau, brokers
+from bench.warming import warm
 from moldau.client.admin import Admin, NewTopic, OffsetSpec
 from moldau.client.producer.producer import Producer
 from moldau.model import TopicPartition
 from moldau.spark.session import spark_session
 
 ROOT = Path(__file__).parents[1]
-FULL = (4_000_000, 3)
-QUICK = (200_000, 1)
-"""Records and rounds."""
 
+
+class Scale(NamedTuple):
+    records: int
+    warming_records: int
+    rounds: int
+    warming_s: float
+
+
+FULL = Scale(4_000_000, 400_000, 3, 240)
+QUICK = Scale(20_000, 2000, 1, 0)
+
+LOAD, WARMING_LOAD = "load", "warming-load"
 PARTITIONS = 4
 RECORD_BYTES = 100
 CHUNK = 10_000
+
+
+NO_SLOWER = Goal(at_most_ratio=1)
 
 
 class Side(NamedTuple):
@@ -40,7 +57,8 @@ class Side(NamedTuple):
     format: str
 
 
-SIDES = (Side("Moldau", "moldau"), Side("Apache Kafka", "kafka"))
+CONNECTOR = "official connector 4.2.0"
+OURS, THEIRS = Side("Moldau", "moldau"), Side(CONNECTOR, "kafka")
 
 TUNED_READ = {
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
@@ -65,11 +83,19 @@ WORK = {
 }
 
 
-def rows(records: int) -> list[Row]:
-    return [
-        Row(f"{key}_{how}", f"{records:,} records, {title}, {how}", "s", 2, Goal(at_most_ratio=1))
+def rows(scale: Scale) -> list[Row]:
+    cold = [
+        Row(f"{key}_cold", f"{scale.warming_records:,} records, {title}, cold", "s", 2)
+        for key, title in WORK.items()
+    ]
+    return cold + [
+        row
         for how in ("default", "tuned")
         for key, title in WORK.items()
+        for row in (
+            Row(f"{key}_{how}", f"{scale.records:,} records, {title}, {how}", "s", 2, NO_SLOWER),
+            Row(f"{key}_{how}_cpu", "the same: CPU of Spark and its workers", "s", 2),
+        )
     ]
 
 
@@ -81,6 +107,8 @@ class Job:
     records: int
     tuned: bool
     place: Path
+    topic: str = LOAD
+    """To read; a Parquet directory of the same name is there to write from."""
 
     def run(self, key: str) -> float:
         """Seconds that the work took; its result is checked."""
@@ -95,10 +123,10 @@ class Job:
             raise RuntimeError(f"{name}: {done} records instead of {self.records}")
         return seconds
 
-    def _source(self, reader: object) -> DataFrame:
+    def source(self, reader: object) -> DataFrame:
         options = {
             "kafka.bootstrap.servers": self.bootstrap,
-            "subscribe": "load",
+            "subscribe": self.topic,
             "startingOffsets": "earliest",
             **(TUNED_READ if self.tuned else {}),
         }
@@ -112,10 +140,10 @@ class Job:
         return {"kafka.bootstrap.servers": self.bootstrap, "topic": name, **more}
 
     def _count(self, _name: str) -> int:
-        return self._source(self.spark.read).count()
+        return self.source(self.spark.read).count()
 
     def _parquet(self, name: str) -> int:
-        self._source(self.spark.read).write.parquet(str(self.place / name))
+        self.source(self.spark.read).write.parquet(str(self.place / name))
         return -1
 
     def _stream_parquet(self, name: str) -> int:
@@ -123,20 +151,20 @@ class Job:
             "path": str(self.place / name),
             "checkpointLocation": str(self.place / f"{name}-checkpoint"),
         }
-        stream = self._source(self.spark.readStream).writeStream.format("parquet")
+        stream = self.source(self.spark.readStream).writeStream.format("parquet")
         query = stream.options(**options).trigger(availableNow=True).start()
         query.awaitTermination()
         return sum(one["numInputRows"] for one in query.recentProgress)
 
     def _write(self, name: str) -> int:
         options = self._sink(name)
-        values = self.spark.read.parquet(str(self.place / "values"))
+        values = self.spark.read.parquet(str(self.place / self.topic))
         values.write.format(self.format).options(**options).mode("append").save()
         return self._stored(name)
 
     def _stream_write(self, name: str) -> int:
         options = self._sink(name)
-        values = self.spark.readStream.schema("value BINARY").parquet(str(self.place / "values"))
+        values = self.spark.readStream.schema("value BINARY").parquet(str(self.place / self.topic))
         query = (
             values.writeStream.format(self.format)
             .options(**options, checkpointLocation=str(self.place / f"{name}-checkpoint"))
@@ -155,56 +183,87 @@ class Job:
         return sum(end.offset for end in ends.values())
 
 
-def run(records: int, rounds: int, say: Callable[[str], None]) -> Runs:
+def run(session: Session) -> list[Table]:
+    scale = QUICK if session.quick else FULL
+    sides = [OURS, THEIRS] if session.has_kafka else [OURS]
     runs = Runs()
+    with TemporaryDirectory(prefix="moldau-bench-") as directory, brokers([Moldau]) as (broker,):
+        broker.start()
+        place = Path(directory)
+        spark = _spark(directory, _connector_jars() if session.has_kafka else [])
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        jvm = gateway.proc.pid
+        try:
+            for topic, records in ((WARMING_LOAD, scale.warming_records), (LOAD, scale.records)):
+                _load(spark, broker.address, place, topic, records)
+            session.say(f"{scale.records:,} records loaded")
+            notes = _warm(spark, broker.address, place, scale, sides, runs)
+            session.say(notes[-1])
+            for turn, key in itertools.product(range(scale.rounds), WORK):
+                for tuned in (False, True):
+                    for side in sides if turn % 2 == 0 else sides[::-1]:
+                        job = Job(spark, broker.address, side.format, scale.records, tuned, place)
+                        row = f"{key}_{'tuned' if tuned else 'default'}"
+                        before = family_cpu_seconds(jvm)
+                        seconds = job.run(key)
+                        session.say(f"{row}, {side.name}: {seconds:.2f} s")
+                        runs.add(row, side, seconds)
+                        runs.add(f"{row}_cpu", side, family_cpu_seconds(jvm) - before)
+        finally:
+            spark.stop()
+    title = f"Spark, local[2], one Moldau broker, medians of {scale.rounds} rounds"
+    return [compare(title, rows(scale), runs, notes, theirs=CONNECTOR)]
+
+
+def _connector_jars() -> list[Path]:
     jars = sorted((ROOT / ".cache").glob("spark-connector-*/*.jar"))
     if not jars:
         raise RuntimeError("the connector's jars are not there: make spark-connector")
-    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as directory:
-        place = Path(directory)
-        broker = Moldau(place / "broker")
-        broker.start()
-        spark = spark_session(
-            "moldau bench",
-            master="local[2]",
-            config={
-                "spark.jars": ",".join(map(str, jars)),
-                "spark.driver.memory": "2g",
-                "spark.ui.enabled": "false",
-                "spark.log.level": "ERROR",
-                "spark.local.dir": directory,
-                "spark.ui.showConsoleProgress": "false",
-            },
-        )
-        try:
-            _load(spark, broker.address, place, records)
-            say(f"{records:,} records loaded")
-            for turn in range(rounds):
-                for key in WORK:
-                    for tuned in (False, True):
-                        for side in SIDES if turn % 2 == 0 else SIDES[::-1]:
-                            job = Job(spark, broker.address, side.format, records, tuned, place)
-                            row = f"{key}_{'tuned' if tuned else 'default'}"
-                            seconds = job.run(key)
-                            say(f"{row}, {side.name}: {seconds:.2f} s")
-                            runs.add(row, side, seconds)
-        finally:
-            spark.stop()
-            broker.stop()
-    return runs
+    return jars
 
 
-def _load(spark: SparkSession, bootstrap: str, place: Path, records: int) -> None:
-    """The topic to read, the Parquet file to write from, and a first job so that all is warm."""
+def _spark(directory: str, jars: list[Path]) -> SparkSession:
+    return spark_session(
+        "moldau bench",
+        master="local[2]",
+        config={
+            **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.log.level": "ERROR",
+            "spark.local.dir": directory,
+            "spark.ui.showConsoleProgress": "false",
+        },
+    )
+
+
+def _warm(
+    spark: SparkSession, bootstrap: str, place: Path, scale: Scale, sides: list[Side], runs: Runs
+) -> list[str]:
+    """Runs every job on the small topic until its time is steady; the first one is cold."""
+
+    def seconds_of(key: str, side: Side) -> Callable[[], float]:
+        job = Job(spark, bootstrap, side.format, scale.warming_records, False, place, WARMING_LOAD)
+        first = job.run(key)
+        runs.add(f"{key}_cold", side, first)
+        return lambda: job.run(key)
+
+    work = {f"{title}, {side.name}": seconds_of(key, side)
+            for key, title in WORK.items() for side in sides}  # fmt: skip
+    return [warm(work, scale.warming_s).text("Spark")]
+
+
+def _load(spark: SparkSession, bootstrap: str, place: Path, topic: str, records: int) -> None:
+    """The topic to read and the Parquet files to write from."""
     settings = {"bootstrap.servers": bootstrap, "batch.size": 262_144}
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic("load", PARTITIONS)])
+        admin.create_topics([NewTopic(topic, PARTITIONS)])
     with Producer(settings) as producer:
         for chunk in range(0, records, CHUNK):
-            text = os.urandom(RECORD_BYTES * CHUNK)
+            count = min(CHUNK, records - chunk)
+            text = os.urandom(RECORD_BYTES * count)
             values = [text[at : at + RECORD_BYTES] for at in range(0, len(text), RECORD_BYTES)]
-            producer.send_many("load", values, partition=(chunk // CHUNK) % PARTITIONS)
-    for side in SIDES:
-        frame = Job(spark, bootstrap, side.format, records, False, place)._source(spark.read)
-        frame.limit(10).count()
-        frame.select("value").write.mode("overwrite").parquet(str(place / "values"))
+            producer.send_many(topic, values, partition=(chunk // CHUNK) % PARTITIONS)
+    job = Job(spark, bootstrap, OURS.format, records, False, place, topic)
+    job.source(spark.read).select("value").write.parquet(str(place / topic))

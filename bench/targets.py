@@ -1,15 +1,19 @@
-"""The two brokers side by side: how each is started, and what the system says it used."""
+"""The brokers side by side: how each is started, and what it runs."""
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
+from tempfile import TemporaryDirectory
+from typing import ClassVar, Protocol
 
 from tests.support.apache_kafka import ApacheKafka
 
-from bench import loads
+import moldau
+from bench import requests
+from moldau.records.source import VARIABLE as PLAIN_PYTHON
 from moldau.testing.broker import MoldauProcess
 
 # The heap and collector of Kafka's own start script; anything smaller would be an unfair opponent.
@@ -23,25 +27,37 @@ KAFKA_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 START_LIMIT_S = 90
-TICKS = os.sysconf("SC_CLK_TCK")
+PACKAGE = Path(moldau.__file__).parent
+
+SETTINGS = {
+    # A round's topic is gone from the disk before the next round begins.
+    "log.initial.task.delay.ms": "0",
+    "log.segment.delete.delay.ms": "0",
+    # Records have old times.
+    "log.retention.ms": "-1",
+}
 
 
 class Target(Protocol):
-    name: str
-
+    @property
+    def name(self) -> str: ...
     @property
     def address(self) -> str: ...
     @property
     def pid(self) -> int: ...
+    @property
+    def data_dir(self) -> Path: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
 class Moldau:
     name = "Moldau"
+    environment: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
-        self._process = MoldauProcess(directory, overrides=settings)
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        overrides = {**SETTINGS, **(settings or {})}
+        self._process = MoldauProcess(directory, overrides=overrides, env=self.environment)
 
     @property
     def address(self) -> str:
@@ -51,18 +67,36 @@ class Moldau:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def data_dir(self) -> Path:
+        return self._process.data_dir
+
     def start(self) -> None:
         self._process.start()
 
     def stop(self) -> None:
-        self._process.terminate()
+        if self._process.alive:
+            self._process.terminate()
+
+
+class PlainMoldau(Moldau):
+    """The same sources without machine code of their own."""
+
+    name = "Moldau, plain"
+    environment: ClassVar = {PLAIN_PYTHON: "1"}
+
+    def start(self) -> None:
+        super().start()
+        modules = compiled_modules(self.pid)
+        if modules:
+            raise RuntimeError(f"{self.name} runs machine code: {', '.join(modules)}")
 
 
 class Kafka:
     name = "Apache Kafka"
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
-        self._process = ApacheKafka(directory, settings, flags=KAFKA_FLAGS)
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._process = ApacheKafka(directory, {**SETTINGS, **(settings or {})}, flags=KAFKA_FLAGS)
 
     @property
     def address(self) -> str:
@@ -72,6 +106,10 @@ class Kafka:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def data_dir(self) -> Path:
+        return self._process.data_dir
+
     def start(self) -> None:
         self._process.start()
 
@@ -79,23 +117,42 @@ class Kafka:
         self._process.stop()
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+Kind = type[Moldau] | type[Kafka]
+
+KINDS: dict[str, Kind] = {"moldau": Moldau, "plain": PlainMoldau, "kafka": Kafka}
 
 
-def resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"process {pid} has no resident memory")
+@contextmanager
+def brokers(
+    kinds: Sequence[Kind], settings: Mapping[str, str] | None = None
+) -> Iterator[list[Target]]:
+    """One broker of each kind, not started yet; stopped, and their data deleted, at the end."""
+    with TemporaryDirectory(prefix="moldau-bench-") as directory, ExitStack() as stack:
+        targets: list[Target] = []
+        for number, kind in enumerate(kinds):
+            target = kind(Path(directory, str(number)), settings)
+            stack.callback(target.stop)
+            targets.append(target)
+        yield targets
+
+
+def in_turns(targets: Sequence[Target], round_number: int) -> list[Target]:
+    """Nobody is always the first, or always after the same one."""
+    shift = round_number % len(targets)
+    turned = [*targets[shift:], *targets[:shift]]
+    return turned if round_number // len(targets) % 2 == 0 else turned[::-1]
+
+
+def compiled_modules(pid: int) -> list[str]:
+    """The modules of Moldau that a process has as machine code."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    paths = {Path(line.split()[-1]) for line in lines if line.endswith(".so")}
+    return sorted(path.name.partition(".")[0] for path in paths if path.is_relative_to(PACKAGE))
 
 
 def time_to_first_record(target: Target) -> float:
     """Seconds from the start of the process to the first acknowledged record."""
-    batch = loads.batch_of(100)
     started = time.monotonic()
     target.start()
-    loads.first_acknowledged_record(target.address, "first", batch, started + START_LIMIT_S)
+    requests.first_acknowledged_record(target.address, "first", started + START_LIMIT_S)
     return time.monotonic() - started

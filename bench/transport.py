@@ -1,6 +1,6 @@
 """What moving bytes costs: our transport and sendfile beside the alternatives.
 
-    python bench/transport.py [--rounds 9] [--megabytes 100] [--requests 8000] [--only large]
+    python -m bench.transport [--rounds 9] [--megabytes 100] [--requests 8000] [--only large]
 
 The server runs in this process and its CPU time is measured; the client is a process of its own
 that only sends and discards. Both are pinned, once to one core and once to two, because that alone

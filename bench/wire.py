@@ -1,6 +1,6 @@
 """Microseconds per message of the wire codecs, for one topic with one partition.
 
-Run it as ``python bench/wire.py``. Numbers of different runs on a busy machine differ by half;
+Run it as ``python -m bench.wire``. Numbers of different runs on a busy machine differ by half;
 compare versions of the code in one sitting.
 """
 
