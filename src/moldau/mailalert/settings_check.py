@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parseaddr
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from moldau.mailalert.settings_tables import (
     WatchTable,
     parse_duration_ms,
 )
+from moldau.security.loopback import is_loopback
 
 
 class WrongSettingError(ConfigError):
@@ -130,7 +130,7 @@ def _check_http(settings: Settings, http: HttpTable) -> None:
         token = settings.http_token()
     if token is not None and not token.strip():
         raise WrongSettingError("http.token", "http.token is empty: everybody would know it")
-    if address is not None and token is None and not _is_loopback(address[0]):
+    if address is not None and token is None and not is_loopback(address[0]):
         message = (
             f"http.listen is {http.listen!r}, which other machines reach: "
             "set http.token or http.token_env, or listen on 127.0.0.1"
@@ -153,13 +153,6 @@ def check_watch(place: str, watch: WatchTable) -> None:
     if watch.quiet_hours is not None:
         with _place(f"{place}.quiet_hours"):
             QuietHours.parse(watch.quiet_hours)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _least(place: str, value: int, least: int) -> None:
