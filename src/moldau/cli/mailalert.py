@@ -41,7 +41,10 @@ def run(config: Config = None) -> None:
 
     log_to_stderr(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"))
     if not settings.recipients and not settings.routes:
-        note("No recipients and no routes are set: only alerts that name recipients are mailed.")
+        note(
+            "No recipients and no routes are set: only alerts that name recipients of "
+            "allowed_recipients are mailed."
+        )
     logging.getLogger("alembic").setLevel(logging.WARNING)
     application = MailAlert(settings)
     for number in (signal.SIGTERM, signal.SIGINT):

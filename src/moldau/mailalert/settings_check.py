@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import Severity, check_address
+from moldau.mailalert.allowed import check_entry
 from moldau.mailalert.lag import QuietHours
 from moldau.mailalert.settings_tables import (
     DatabaseTable,
@@ -41,6 +42,9 @@ def check(settings: Settings) -> None:
     _check_database(settings.database)
     _check_http(settings, settings.http)
     _addresses("recipients", settings.recipients)
+    with _place("allowed_recipients"):
+        for entry in settings.allowed_recipients or ():
+            check_entry(entry)
     for number, route in enumerate(settings.routes):
         _addresses(f"routes[{number}].recipients", route.recipients)
         _severity(f"routes[{number}].min_severity", route.min_severity)
@@ -81,10 +85,12 @@ def _check_login(settings: Settings, mail: MailTable) -> None:
     if mail.ca_file is not None and not Path(mail.ca_file).is_file():
         raise WrongSettingError("mail.ca_file", f"mail.ca_file: there is no file {mail.ca_file}")
     with _place("mail.password_env"):
-        password = settings.smtp().password
+        password = settings.mail_password()
     if mail.username is not None and password is None:
         message = "mail.username needs mail.password or mail.password_env"
         raise WrongSettingError("mail.username", message)
+    with _place("mail.username"):
+        settings.smtp()
 
 
 def _check_digest(settings: Settings) -> None:
