@@ -84,7 +84,7 @@ def clear_terminal() -> None:
 def note(text: str) -> None:
     """Talk: shown on stderr, and only when somebody reads along."""
     if sys.stderr.isatty():
-        tell(text)
+        tell(printable(text, LONGEST_LINE))
 
 
 def tell(text: str) -> None:

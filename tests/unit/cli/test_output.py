@@ -42,7 +42,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "write_records": lambda: output.write_records(_rendered()),
     "on_terminal": output.on_terminal,
 }
-LINES_ARE_MEANT = {"print_text", "tell", "note", "write_records", "print_json", "print_table"}
+LINES_ARE_MEANT = {"print_text", "tell", "write_records"}
 
 
 def _in_progress() -> None:
