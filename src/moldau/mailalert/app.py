@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
@@ -48,7 +48,7 @@ _SOON: Final = {
     "request.timeout.ms": 15_000,
 }
 """Whoever raises an alert by a webhook waits no longer, and is told the truth then."""
-_AT_THE_END: Final = {"default.api.timeout.ms": 5_000, "request.timeout.ms": 5_000}
+_SHORTLY: Final = {"default.api.timeout.ms": 5_000, "request.timeout.ms": 5_000}
 _INSTANCE_ID: Final = "group.instance.id"
 
 
@@ -164,24 +164,31 @@ class MailAlert:
         """What the group knows this process by when it comes back, unless the settings say so."""
         if _INSTANCE_ID in self.settings.kafka:
             return {}
-        instance = claim_instance(self.settings.group_id, undo)
+        instance = claim_instance(
+            f"{self.settings.group_id} of {self.settings.bootstrap_servers}", undo
+        )
         if instance is None:
             return {}
+        if self.settings.kafka.get("group.protocol") == "consumer":
+            # There a name is not taken over while the session of who had it lasts (KIP-848).
+            with suppress(KafkaError):
+                self._remove_member(instance)
         undo.callback(self._leave, instance)
         return {_INSTANCE_ID: instance}
 
     def _leave(self, instance: str) -> None:
         """A clean end is one: other processes need not wait for this one to come back."""
-        settings = self.settings
         try:
-            with Admin(
-                {**settings.security(), **_AT_THE_END}, bootstrap_servers=settings.bootstrap_servers
-            ) as admin:
-                admin.remove_group_members(
-                    settings.group_id, [MemberToRemove(instance_id=instance)]
-                )
+            self._remove_member(instance)
         except KafkaError as error:
             _log.warning("the group does not know yet that this process has ended: %s", error)
+
+    def _remove_member(self, instance: str) -> None:
+        settings = self.settings
+        with Admin(
+            {**settings.security(), **_SHORTLY}, bootstrap_servers=settings.bootstrap_servers
+        ) as admin:
+            admin.remove_group_members(settings.group_id, [MemberToRemove(instance_id=instance)])
 
     def _start_extras(self, undo: ExitStack) -> None:
         """The status page and the lag watches, where they are wanted."""

@@ -17,24 +17,25 @@ _MOST: Final = 100
 """Processes of one group on one machine."""
 
 
-def claim_instance(group_id: str, until: ExitStack) -> str | None:
-    """Returns the name of this machine and the first number that no other process of it has, and
-    keeps that until the end of ``until``, or of the process, whatever ends it.
+def claim_instance(group: str, until: ExitStack) -> str | None:
+    """Returns a name that is made of those of this machine and the group, and of the first number
+    that no other process here has in the group. It is kept until the end of ``until``, or of the
+    process, whatever ends it.
 
     The number is the name of a socket, which takes no file and is free the moment its process is
     gone. None where there is no such thing: then this is a member like any other.
     """
     if sys.platform != "linux":
         return None
-    group = hashlib.sha256(group_id.encode()).hexdigest()[:16]
+    key = hashlib.sha256(group.encode()).hexdigest()[:12]
     for number in range(_MOST):
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            claim.bind(f"\0moldau-mailalert/{group}/{number}")
+            claim.bind(f"\0moldau-mailalert/{key}/{number}")
         except OSError:
             claim.close()
             continue
         until.callback(claim.close)
         host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:200]
-        return f"mailalert-{host}-{number}"
+        return f"mailalert-{host}-{key}-{number}"
     return None

@@ -201,7 +201,8 @@ class StatusServer:
         if scheme.lower() != "bearer":
             # For people who open the page. Programs have no reason to put it into an address, which
             # logs and histories keep.
-            given = request.query_params.get("token", "") if request.method == "GET" else ""
+            looks = request.method in ("GET", "HEAD")
+            given = request.query_params.get("token", "") if looks else ""
         return secrets.compare_digest(given.encode(), self._token.encode())
 
 

@@ -41,7 +41,9 @@ class ClientCredentials:
             host = url.hostname or ""
         except ValueError as error:
             raise ConfigError(f"{ENDPOINT} is no address: {error}") from None
-        if url.scheme not in ("https", "http") or not host or "@" in url.netloc:
+        if "@" in url.netloc:  # not shown: there may be a password in it
+            raise ConfigError(f"{ENDPOINT} must be without a user's name")
+        if url.scheme not in ("https", "http") or not host:
             raise ConfigError(f"{ENDPOINT} must begin with https:// and a host, not {self.url!r}")
         if url.scheme == "http" and not is_loopback(host):
             raise ConfigError(

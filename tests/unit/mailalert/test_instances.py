@@ -31,7 +31,10 @@ def test_each_process_has_its_own_and_gets_it_again_after_a_kill() -> None:
         assert held.endswith("-0")
         with ExitStack() as meanwhile:
             assert claim_instance(group, meanwhile) == held[:-1] + "1"
-        assert claim_instance(uuid4().hex, until) == held  # of another group
+        other = claim_instance(uuid4().hex, until)
+        assert other is not None
+        assert other.endswith("-0")
+        assert other != held
         first.kill()
         first.wait(60)
         eventually(lambda: _free(group, held))
