@@ -145,13 +145,23 @@ test-pyspark-releases: test-tools $(PYSPARK_RELEASES:%=.cache/pyspark-%/.complet
 	@$(BIN)/pytest tests/spark/test_pyspark_releases.py $(ARGS)
 
 .PHONY: check
-check: install ## Formatting, lint, types and layers
+check: install ## Formatting, lint, types, layers, known vulnerabilities of what a release installs
 	@$(BIN)/ruff format --quiet --check $(wildcard $(PYTHON_PATHS))
 	@$(BIN)/ruff check --quiet $(wildcard $(PYTHON_PATHS))
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .lint-imports.log || { cat .lint-imports.log; exit 1; }
 	@rm -f .lint-imports.log
 	@echo "Checks passed"
+	@$(BIN)/python tools/audit.py
+
+# What a release is installed with: every extra that users have, each file by its hash, for all platforms.
+RELEASED_EXTRAS := arrow claim-check mailalert postgresql spark tls zookeeper
+
+.PHONY: constraints
+constraints: install ## Write constraints.txt anew: the newest versions of all dependencies, with hashes
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    $(addprefix --extra ,$(RELEASED_EXTRAS)) --custom-compile-command "make constraints" \
+	    --output-file constraints.txt pyproject.toml
 
 .PHONY: format
 format: install ## Rewrite the sources in the project's format

@@ -11,6 +11,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Self
 
+from moldau.printable import LONGEST_LINE, printable
+
 
 class ErrorCode(IntEnum):
     """A Kafka error code. ``retriable`` says whether a client may simply try again."""
@@ -396,7 +398,8 @@ class KafkaError(Exception):
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
         self.message = message or code.message
-        super().__init__(f"{code.name}: {self.message}")
+        # The message goes to the other side as it is; its text may have come from there, too.
+        super().__init__(f"{code.name}: {printable(self.message, LONGEST_LINE)}")
 
     @property
     def retriable(self) -> bool:

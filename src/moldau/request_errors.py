@@ -11,6 +11,7 @@ from typing import Final
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
+from moldau.printable import LONGEST_LINE, printable
 
 # What brokers answer
 
@@ -91,6 +92,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
     """Returns the error of a code that a broker answered, None for success."""
     if code == 0:
         return None
+    message = message and printable(message, LONGEST_LINE)
     known = _CODES.get(code)
     if known is None:
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"unknown error code {code}")

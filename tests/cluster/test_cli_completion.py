@@ -64,9 +64,11 @@ def test_names_of_topics(moldau: CommandLine, topic: str, tmp_path: Path) -> Non
 
 
 def test_names_of_groups(moldau: CommandLine, topic: str) -> None:
-    with Consumer(bootstrap_servers=moldau.bootstrap, group_id=topic) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
-        consumer.commit({TopicPartition(topic, 0): 0})
+    # What a shell would run, or a terminal obey, is nobody's to complete.
+    for group in (f"{topic}$(id)", f"{topic};id", f"{topic}\x1b[31m", topic):
+        with Consumer(bootstrap_servers=moldau.bootstrap, group_id=group) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.commit({TopicPartition(topic, 0): 0})
     eventually(
         lambda: (
             complete("group", "describe", topic[:-1], MOLDAU_BOOTSTRAP=moldau.bootstrap) == [topic]

@@ -53,7 +53,6 @@ class App:
             },
             "digest": {"window": "200ms"},
             "database": {"url": f"sqlite:///{directory}/alerts.db"},
-            "kafka": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
         }
         self.top: dict[str, Any] = {
             "bootstrap_servers": broker.bootstrap_servers,
@@ -134,7 +133,12 @@ class App:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[MoldauProcess]:
-    overrides = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}
+    overrides = {
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 1,
+        "group.consumer.session.timeout.ms": 1_800_000,
+        "group.consumer.max.session.timeout.ms": 1_800_000,
+    }
     with MoldauProcess(tmp_path / "broker", overrides=overrides) as running:
         running.create_topic(TOPIC, partitions=3)
         yield running
@@ -269,6 +273,43 @@ def test_what_is_no_alert_does_not_stop_the_others(
     assert str(smtp.inbox.messages[1]["Subject"]) == "[critical] anew"
 
 
+@pytest.mark.parametrize(
+    "kafka", [{"session.timeout.ms": 1_800_000}, {"group.protocol": "consumer"}]
+)
+def test_after_a_kill_it_is_back_at_once(
+    broker: MoldauProcess, smtp: SmtpServer, app: App, kafka: dict[str, object]
+) -> None:
+    """Nothing here waits as long as the session of the member that was killed."""
+    app.settings["kafka"] = kafka
+    app.start()
+    for round_ in range(1, 4):
+        produce(broker, 6, subjects=1)
+        wait_until(lambda: app.stored() == 6 * round_)  # noqa: B023 - called in this round
+        app.kill()
+        app.start()
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+
+        def members() -> int:
+            (group,) = admin.describe_groups(["mailalert"])
+            return len(group.get().members)
+
+        wait_until(lambda: members() == 1)
+        assert app.stop() == 0
+        assert members() == 0  # whoever ends in peace lets others go on at once
+
+
+def test_alerts_do_not_mail_to_the_world(broker: MoldauProcess, smtp: SmtpServer, app: App) -> None:
+    app.start()
+    send = ("send", "--severity", "critical", "-b", broker.bootstrap_servers)
+    for to in ("victim@example.com", "dev@example.org"):
+        assert app.command(*send, "-s", f"to {to}", "--to", to).returncode == 0
+    wait_until(lambda: app.all_finished(2))
+    assert smtp.inbox.envelopes == [("dev@example.org",)]
+    [kept] = [row for row in list_alerts(app.database, limit=10) if row["state"] == "invalid"]
+    assert kept["subject"] == "to victim@example.com"
+    assert "may not name victim@example.com" in kept["error"]
+
+
 @pytest.mark.timeout(1200)
 def test_a_burst_with_a_small_queue_an_outage_and_three_kills(
     broker: MoldauProcess, smtp: SmtpServer, app: App
@@ -330,11 +371,13 @@ def test_webhooks_and_the_status_page(broker: MoldauProcess, smtp: SmtpServer, a
     app.settings["http"] = {"listen": "127.0.0.1:0", "token": "secret"}
     app.start()
 
-    def call(path: str, body: object = None, token: str = "secret") -> tuple[int, str]:
+    def call(
+        path: str, body: object = None, token: str = "secret", **headers: str
+    ) -> tuple[int, str]:
         request = urllib.request.Request(
             app.status_url + path,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {token}"},
+            headers={"Authorization": f"Bearer {token}"} | headers,
         )
         try:
             with urllib.request.urlopen(request, timeout=120) as answer:
@@ -353,6 +396,15 @@ def test_webhooks_and_the_status_page(broker: MoldauProcess, smtp: SmtpServer, a
     assert call("alerts", {"subject": "large", "body": "x" * 2_000_000})[0] == 413
     assert call("alerts", {"subject": "larger", "body": "x" * 5_000_000})[0] == 413
     assert call("status.json", token="wrong")[0] == 401
+    # In an address a token is for what people look at.
+    assert call("alerts?token=secret", {"subject": "x"}, token="")[0] == 401
+    assert call("alerts?token=secret", {"subject": "x"}, Authorization="Basic x")[0] == 401
+    assert call("status.json?token=secret", Authorization="Basic x")[0] == 200
+    assert call("status.json", Host="evil.example.org")[0] == 421
+    assert call("alerts", {"subject": "x"}, Host="evil.example.org")[0] == 421
+    code, why = call("alerts", {"subject": "x", "recipients": ["victim@example.com"]})
+    assert code == 400
+    assert "may not name victim@example.com" in why
     assert call("alerts", {"subject": "whose?"}, token="")[0] == 401
     wait_until(lambda: json.loads(call("status.json")[1])["mails"]["sent"] == 4)
     assert 'mailalert_mails{state="sent"} 4' in call("metrics")[1]

@@ -16,7 +16,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from moldau.cli.exit_codes import ExitCode
-from moldau.cli.main import say
+from moldau.cli.output import print_line, print_text, say
 
 COMMANDS = {
     "up": ("serve_commands", "up_app"),
@@ -114,7 +114,7 @@ def _log_nowhere() -> None:
 def _usage_error(error: Any) -> int:
     said = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(said)
+        print_text(said)
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
@@ -127,7 +127,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from moldau import __version__
 
-        typer.echo(f"moldau {__version__}")
+        print_line(f"moldau {__version__}")
         raise typer.Exit
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
-from moldau.cli.output import on_terminal, print_json, print_table
+from moldau.cli.output import on_terminal, print_json, print_line, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ def describe(
         return
     if on_terminal():
         health = document["partitions"]
-        print(f"Cluster {document['cluster_id']}, controller is broker {document['controller_id']}")
-        print(
+        print_line(
+            f"Cluster {document['cluster_id']}, controller is broker {document['controller_id']}"
+        )
+        print_line(
             f"{document['topics']} topics, {health['total']} partitions: "
             f"{health['under_replicated']} under-replicated, {health['offline']} offline"
         )

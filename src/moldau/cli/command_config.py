@@ -8,6 +8,7 @@ makes ask ``client_config`` for what was in the file.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import wraps
@@ -21,6 +22,8 @@ from moldau.cli.exit_codes import UsageError
 if TYPE_CHECKING:
     from moldau.client.client import Client
     from moldau.client.settings import CommonSettings
+
+_HARMLESS: Final = re.compile(r"[\w.:@/+=,-]+")
 
 CommandConfig = Annotated[
     Path | None,
@@ -73,6 +76,7 @@ def complete_names(
 ) -> list[str]:
     """The fitting names that a cluster answers, if it does before a person loses patience.
 
+    Not those with characters that a shell gives a meaning: they would be part of a command line.
     Nothing of the command has run yet: its options are in the context as far as they are typed.
     """
     from moldau.cli.session import with_client
@@ -82,7 +86,7 @@ def complete_names(
         names = with_client(_apply(file, context, given), ask, timeout=1.0)
     except Exception:  # a completion that fails completes nothing
         return []
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)]
 
 
 def _with_option(function: Callable[..., Any]) -> Callable[..., Any]:

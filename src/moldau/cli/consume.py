@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from moldau.cli.options import (
     command_app,
     complete_topics,
 )
+from moldau.cli.output import on_terminal, write_records
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def consume(
             separator=separator,
             delimiter=delimiter,
             null=null_value,
+            escape=on_terminal(),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -194,13 +195,11 @@ async def _positions(
 
 
 async def _print_all(reader: PartitionReader, renderer: Renderer, most: int | None) -> None:
-    out = sys.stdout.buffer
     left = most
     async for (topic, partition), records, _ in reader:
         if left is not None:
             records = records[:left]
             left -= len(records)
-        out.write(b"".join([renderer(topic, partition, record) for record in records]))
-        out.flush()
+        write_records([renderer(topic, partition, record) for record in records])
         if left == 0:
             return

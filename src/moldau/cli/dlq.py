@@ -17,7 +17,7 @@ from moldau.cli.options import (
     complete_topics,
     group_app,
 )
-from moldau.cli.output import note, print_json, print_json_line, print_table
+from moldau.cli.output import note, print_json, print_json_line, print_table, print_text
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def show(
     if traceback:
         for letter in found:
             if letter.failure is not None:
-                print(f"\n{letter.partition.partition}:{letter.record.offset}")
-                print(letter.failure.traceback.rstrip())
+                place = f"{letter.partition.partition}:{letter.record.offset}"
+                print_text(f"\n{place}\n{letter.failure.traceback.rstrip()}")
 
 
 @app.command()

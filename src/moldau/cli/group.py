@@ -19,7 +19,7 @@ from moldau.cli.options import (
     complete_topics,
     group_app,
 )
-from moldau.cli.output import note, print_json, print_table, warn
+from moldau.cli.output import confirm, note, print_json, print_table, warn
 from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def delete(
 
     On a terminal it asks first.
     """
-    _confirm(f"Delete {', '.join(names)} and their offsets?", yes)
+    confirm(f"Delete {', '.join(names)} and their offsets?", yes=yes)
     outcomes = with_client(
         bootstrap, lambda client: client.admin.delete_groups(names), timeout=timeout
     )
@@ -331,7 +331,7 @@ def delete_offsets(
 
     if not topic:
         raise UsageError("say which offsets with --topic; `moldau group delete` deletes all")
-    _confirm(f"Delete offsets of {name}?", yes)
+    confirm(f"Delete offsets of {name}?", yes=yes)
 
     async def work(client: Client) -> list[Outcome[Any]]:
         partitions = await scope(client, parse_topics(topic))
@@ -352,7 +352,7 @@ def _show(
     options: tuple[bool, str, bool, str, float],
 ) -> None:
     """Print what is gathered: once, or over and over on one connection."""
-    from moldau.cli.output import on_terminal, print_json_line
+    from moldau.cli.output import clear_terminal, on_terminal, print_json_line
     from moldau.cli.parsing import parse_duration_ms
 
     watch, every, json, bootstrap, timeout = options
@@ -377,7 +377,7 @@ def _show(
                 print_json_line(rows)
             else:
                 if on_terminal():
-                    print("\x1b[H\x1b[2J", end="")
+                    clear_terminal()
                 show(rows)
             sys.stdout.flush()
             await asyncio.sleep(pause)
@@ -399,11 +399,6 @@ async def _refuse_active(client: Client, name: str) -> None:
         raise CommandError(
             f"Group {name!r} has {len(group.members)} members ({group.state}): stop them first."
         )
-
-
-def _confirm(question: str, yes: bool) -> None:
-    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(question, abort=True, err=True)
 
 
 def _fail_on_errors(outcomes: Sequence[Outcome[Any]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.exit_codes import CommandError, ExitCode
-from moldau.cli.output import on_terminal, print_table
+from moldau.cli.output import on_terminal, print_line, print_table
 from moldau.cli.session import did_you_mean
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def print_report(documents: list[dict[str, Any]]) -> None:
         facts = [document["type"], document["state"], document["assignor"]]
         facts += [f"{document['members']} members", f"lag {document['lag']}"]
         facts += [f"coordinator {document['coordinator']}"]
-        print(f"{document['group']}  " + ", ".join(fact for fact in facts if fact))
+        print_line(f"{document['group']}  " + ", ".join(fact for fact in facts if fact))
         print_table(
             COLUMNS,
             [(*_cells(row)[:5], show_ms(row["lag_ms"]), *_cells(row)[6:]) for row in rows],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.log_dirs import dirs, move
 from moldau.cli.log_verify import verify
 from moldau.cli.options import Json, group_app
-from moldau.cli.output import warn
+from moldau.cli.output import print_json_line, print_line, warn
 
 if TYPE_CHECKING:
     from moldau.log.tools.dump import FileDump
@@ -63,21 +62,19 @@ def dump(
 
 def _print_text(file: FileDump) -> None:
     """A heading per file, a line per row: names and values, as Kafka's tool prints them."""
-    print(f"{file.path} ({file.kind})")
+    print_line(f"{file.path} ({file.kind})")
     for row in file.rows:
         fields = row._asdict()
         indent = "    " if "key" in fields else "  "
         shown = " ".join(f"{name}: {_text(value)}" for name, value in fields.items())
-        sys.stdout.write(f"{indent}{shown}\n")
+        print_line(f"{indent}{shown}")
 
 
 def _print_json(file: FileDump) -> None:
-    import msgspec
-
     for row in file.rows:
         kind = _ROW_KINDS.get(type(row).__name__, "entry")
         document = {"file": file.path, "kind": file.kind, "row": kind, **_json_fields(row)}
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        print_json_line(document)
 
 
 _ROW_KINDS = {"BatchRow": "batch", "RecordRow": "record"}

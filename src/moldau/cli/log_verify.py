@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import Json
-from moldau.cli.output import print_json, progress
+from moldau.cli.output import print_json, print_line, progress, tell
 
 if TYPE_CHECKING:
     from moldau.log.tools.verify import Finding, Totals
@@ -50,14 +49,14 @@ def verify(
             for finding in verification.run(bar.advance):
                 found.append(finding)
                 if not json:
-                    print(_sentence(finding), flush=True)
+                    print_line(_sentence(finding), flush=True)
     except DirectoryInUseError as error:
         raise UsageError(f"{error}.") from None
     totals, seconds = verification.totals, time.monotonic() - begin
     if json:
         print_json(_document(found, totals, seconds))
     else:
-        print(_summary(totals, seconds), file=sys.stderr)
+        tell(_summary(totals, seconds))
     if totals.damage:
         many = "thing is" if totals.damage == 1 else "things are"
         raise CommandError(f"{totals.damage} {many} damaged.")

@@ -14,8 +14,9 @@ import typer
 from moldau.cli.command_config import client_config
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
-from moldau.cli.output import note, print_json, print_table
+from moldau.cli.output import note, print_json, print_line, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT
+from moldau.printable import log_to_stderr
 
 if TYPE_CHECKING:
     from moldau.mailalert.database import Database
@@ -38,13 +39,12 @@ def run(config: Config = None) -> None:
     settings = _settings(config)
     from moldau.mailalert.app import MailAlert
 
-    logging.basicConfig(
-        level=os.environ.get("MOLDAU_LOG_LEVEL", "INFO"),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    log_to_stderr(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"))
     if not settings.recipients and not settings.routes:
-        note("No recipients and no routes are set: only alerts that name recipients are mailed.")
+        note(
+            "No recipients and no routes are set: only alerts that name recipients of "
+            "allowed_recipients are mailed."
+        )
     logging.getLogger("alembic").setLevel(logging.WARNING)
     application = MailAlert(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -54,7 +54,7 @@ def run(config: Config = None) -> None:
         if application.web is not None:
             host = settings.http.listen.rpartition(":")[0]
             ready += f", status on http://{host}:{application.web.port}/"
-        print(ready, flush=True)
+        print_line(ready, flush=True)
         application.wait()
 
 
@@ -110,10 +110,10 @@ def status(config: Config = None, json: Json = False) -> None:
         print_json(asdict(found))
         return
     print_table(["ALERTS", "COUNT"], list(found.alerts.items()))
-    print()
+    print_line()
     print_table(["MAILS", "COUNT"], list(found.mails.items()))
     if found.last_errors:
-        print()
+        print_line()
         print_table(
             ["MAIL", "STATE", "ATTEMPTS", "SUBJECT", "ERROR"],
             [
@@ -203,7 +203,7 @@ def retry(
     outbox = Outbox(database, domain="localhost")
     revived = {one: outbox.revive(_now_ms(), one) for one in (mails or [""])}
     count = sum(revived.values())
-    print(f"{count} mail{'' if count == 1 else 's'} will be sent again.")
+    print_line(f"{count} mail{'' if count == 1 else 's'} will be sent again.")
     missing = [one for one, found in revived.items() if one and not found]
     if missing:
         raise CommandError(f"No dead letter has an id that begins with {', '.join(missing)}")
@@ -226,7 +226,7 @@ def purge_command(
     removed = purge(
         database, sent_before_ms=before_ms, failed_before_ms=before_ms if failed else None
     )
-    print(f"{removed} alert{' was' if removed == 1 else 's were'} removed.")
+    print_line(f"{removed} alert{' was' if removed == 1 else 's were'} removed.")
 
 
 @app.command("watch-lag")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from moldau.cli.exit_codes import ExitCode, exit_code_of, sentence_for
+from moldau.cli.output import say, tell
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -33,18 +34,13 @@ def main(args: Sequence[str] | None = None) -> int:
         return ExitCode.OK
     except Exception as error:
         if debug:
-            raise
-        say(sentence_for(error))
+            from traceback import format_exc
+
+            tell(format_exc().rstrip())
+        else:
+            say(sentence_for(error))
         return exit_code_of(error)
     return code
-
-
-def say(sentence: str) -> None:
-    """One line of complaint."""
-    prefix = "moldau: "
-    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
-        prefix = f"\x1b[1;31m{prefix}\x1b[0m"
-    print(prefix + sentence, file=sys.stderr)
 
 
 def _run(arguments: list[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.options import Json, Timeout, group_app
-from moldau.cli.output import note, print_json, print_json_line, print_table
+from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell
 from moldau.cli.session import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def init(
             file.write(text)
     except FileExistsError:
         raise CommandError(f"{path} is there already; remove it or choose another name") from None
-    print(path)
+    print_line(str(path))
     note(f"Change it as you need it, then `moldau pipeline run {path}`.")
 
 
@@ -57,7 +56,7 @@ def validate(file: File, parameter: Parameters = []) -> None:  # noqa: B006 - ty
     """Check a pipeline's file; Spark is not needed for it."""
     pipeline = _load(file, parameter)
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
-    print(
+    print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
     )
 
@@ -176,7 +175,7 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
         return load_pipeline(file, given)
     except PipelineError as error:
         for line in error.lines():
-            print(line, file=sys.stderr)
+            tell(line)
         raise typer.Exit(ExitCode.FAILURE) from None
     except FileNotFoundError as error:
         text = str(error)

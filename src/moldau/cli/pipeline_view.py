@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
+from moldau.printable import printable
 from moldau.spark.pipeline.checkpoint import local_directory
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.spec import ConsoleSink, Pipeline
@@ -130,10 +131,10 @@ class LiveTable:
         yield Text.assemble(
             _SIGNS.get(self._state, (spinning, "green")),
             (" pipeline ", "dim"),
-            (self._name, "bold"),
+            (printable(self._name), "bold"),
             f" · {self._state}",
             " (Ctrl-C again does not wait)" if self._state == "stopping" else "",
-            (f" · {passed} · {self._master}", "dim"),
+            (f" · {passed} · {printable(self._master)}", "dim"),
             overflow="ellipsis",
             no_wrap=True,
         )
@@ -152,6 +153,7 @@ def table_of(
     """The sinks; in a narrow window, what matters most of them."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     columns: dict[str, Callable[[Progress], Any]] = {
         "READ": lambda one: _bar(rows[one.sink], one.lag, 16 if width >= _WIDE else 8),
@@ -173,7 +175,9 @@ def table_of(
         justify: Any = "left" if name in ("READ", "WATERMARK") else "right"
         table.add_column(name, justify=justify, no_wrap=True, min_width=len(name))
     for sink, one in last.items():
-        table.add_row(sink, *("-" if one is None else cell(one) for cell in columns.values()))
+        table.add_row(
+            Text(printable(sink)), *("-" if one is None else cell(one) for cell in columns.values())
+        )
     return table
 
 

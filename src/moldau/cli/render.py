@@ -1,7 +1,8 @@
 """How ``consume`` prints records.
 
 A renderer turns one record into the bytes of one output line. Text formats write keys and values as
-they are: what was produced from a file comes out as that file. JSON is one object per line; bytes
+they are: what was produced from a file comes out as that file; terminals, which would obey escape
+sequences in records, get them escaped. JSON is one object per line; bytes
 that are not UTF-8 go into ``key_base64`` / ``value_base64`` instead of ``key`` / ``value``.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from moldau.cli.parsing import format_timestamp, unescape
+from moldau.printable import printable_json, printable_lines
 
 
 class Readable(Protocol):
@@ -55,19 +57,29 @@ def make_renderer(
     separator: str = "\t",
     delimiter: str = "\n",
     null: str = "",
+    escape: bool = False,
 ) -> Renderer:
-    """The renderer of a format name or of a template such as ``%p:%o %k=%v``."""
+    """The renderer of a format name or of a template such as ``%p:%o %k=%v``.
+
+    With ``escape``, for terminals, no record can do more than be shown.
+    """
     if form == "json":
-        return render_json
+        return _render_printable_json if escape else render_json
+    show = _printable if escape else _as_is
     if "%" in form:
-        return _template_renderer(unescape(form), unescape(delimiter).encode(), null.encode())
-    encode = _ENCODINGS.get(form)
+        return _template_renderer(unescape(form), unescape(delimiter).encode(), null.encode(), show)
+    encode = show if form == "text" else _ENCODINGS.get(form)
     if encode is None:
         raise ValueError(
             f"{form!r} is not a format: use {', '.join(FORMATS)} or a template such as '%k %v'"
         )
     return _column_renderer(
-        columns, encode, unescape(separator).encode(), unescape(delimiter).encode(), null.encode()
+        columns,
+        encode,
+        show,
+        unescape(separator).encode(),
+        unescape(delimiter).encode(),
+        null.encode(),
     )
 
 
@@ -92,6 +104,10 @@ def render_json(topic: str, partition: int, record: Readable) -> bytes:
     return msgspec.json.encode(record_as_dict(topic, partition, record)) + b"\n"
 
 
+def _render_printable_json(topic: str, partition: int, record: Readable) -> bytes:
+    return printable_json(render_json(topic, partition, record)).encode()
+
+
 def text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
     """One JSON field: text under its name, other bytes under ``name_base64``."""
     if data is None:
@@ -106,12 +122,17 @@ def _as_is(data: bytes) -> bytes:
     return data
 
 
+def _printable(data: bytes) -> bytes:
+    return printable_lines(data.decode(errors="backslashreplace")).encode()
+
+
 def _hex(data: bytes) -> bytes:
     return data.hex().encode()
 
 
-_ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
-    "text": _as_is,
+Encode = Callable[[bytes], bytes]
+
+_ENCODINGS: dict[str, Encode] = {
     "hex": _hex,
     "base64": base64.b64encode,
 }
@@ -119,7 +140,8 @@ _ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 def _column_renderer(
     columns: Columns,
-    encode: Callable[[bytes], bytes],
+    encode: Encode,
+    show: Encode,
     separator: bytes,
     delimiter: bytes,
     null: bytes,
@@ -139,7 +161,7 @@ def _column_renderer(
         if columns.offset:
             fields.append(b"%d" % record.offset)
         if columns.headers:
-            fields.append(_headers_text(record, null))
+            fields.append(show(_headers_text(record, null)))
         if columns.key:
             fields.append(bytes_or_null(record.key))
         fields.append(bytes_or_null(record.value))
@@ -166,27 +188,31 @@ class _Line(NamedTuple):
     partition: int
     record: Readable
     null: bytes
+    show: Encode
+
+    def shown(self, data: bytes | None) -> bytes:
+        return self.null if data is None else self.show(data)
 
 
 _FIELDS: dict[str, Callable[[_Line], bytes]] = {
-    "t": lambda line: line.topic.encode(),
+    "t": lambda line: line.show(line.topic.encode()),
     "p": lambda line: b"%d" % line.partition,
     "o": lambda line: b"%d" % line.record.offset,
-    "k": lambda line: line.null if line.record.key is None else line.record.key,
-    "v": lambda line: line.null if line.record.value is None else line.record.value,
-    "s": lambda line: line.null if line.record.value is None else line.record.value,
+    "k": lambda line: line.shown(line.record.key),
+    "v": lambda line: line.shown(line.record.value),
+    "s": lambda line: line.shown(line.record.value),
     "K": lambda line: _length(line.record.key),
     "V": lambda line: _length(line.record.value),
     "S": lambda line: _length(line.record.value),
     "T": lambda line: b"%d" % line.record.timestamp,
     "d": lambda line: format_timestamp(line.record.timestamp).encode(),
-    "h": lambda line: _headers_text(line.record, line.null),
+    "h": lambda line: line.show(_headers_text(line.record, line.null)),
     "%": lambda _: b"%",
 }
 """Template letters. Where kcat has one too, it means the same."""
 
 
-def _template_renderer(template: str, delimiter: bytes, null: bytes) -> Renderer:
+def _template_renderer(template: str, delimiter: bytes, null: bytes, show: Encode) -> Renderer:
     pieces = re.split(r"%(.)", template, flags=re.DOTALL)
     literals = [piece.encode() for piece in pieces[::2]]
     if literals[-1].endswith(b"%"):
@@ -199,7 +225,7 @@ def _template_renderer(template: str, delimiter: bytes, null: bytes) -> Renderer
         fields.append(_FIELDS[letter])
 
     def render(topic: str, partition: int, record: Readable) -> bytes:
-        line = _Line(topic, partition, record, null)
+        line = _Line(topic, partition, record, null, show)
         out = [literals[0]]
         for field, literal in zip(fields, literals[1:], strict=True):
             out.append(field(line))

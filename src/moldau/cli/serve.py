@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.exit_codes import CommandError, UsageError
+from moldau.cli.output import print_line, tell
 
 if TYPE_CHECKING:
     from moldau.config.values.broker import BrokerConfig
@@ -85,7 +86,7 @@ def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str
     }
 
     def on_ready(config: BrokerConfig, addresses: list[str]) -> None:
-        print(_banner(addresses, config.log_directories), file=sys.stderr, flush=True)
+        tell(_banner(addresses, config.log_directories))
 
     return _serve(settings, override, log_level, on_ready)
 
@@ -113,7 +114,7 @@ def _serve(
     def ready(addresses: list[str]) -> None:
         on_ready(settings, addresses)
         where = ",".join(addresses)
-        print(f"moldau ready: node {settings.node_id} listening on {where}", flush=True)
+        print_line(f"moldau ready: node {settings.node_id} listening on {where}", flush=True)
 
     _end_with_parent()
     return run(settings, ready)
@@ -130,16 +131,12 @@ def _parse_overrides(override: list[str]) -> dict[str, str]:
 
 
 def _configure_logging(level: str) -> None:
-    import logging
+    from moldau.printable import log_to_stderr
 
     known = ("debug", "info", "warning", "error")
     if level.lower() not in known:
         raise UsageError(f"--log-level is {level!r}: use {', '.join(known)}")
-    logging.basicConfig(
-        level=level.upper(),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-    )
+    log_to_stderr(level.upper())
 
 
 def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:

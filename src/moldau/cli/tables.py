@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.printable import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 _EMPTY = "-"
 _NARROWEST_SENTENCE = 24
+_LONGEST_CELL = 1000
 
 
 class Layout(NamedTuple):
@@ -79,14 +82,13 @@ def print_on_terminal(
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
-    title: str | None = None,
     optional: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Print a table or blocks; returns the columns that were left out."""
     from rich.console import Console
 
     console = Console()
-    texts = [[cell_text(cell) for cell in row] for row in rows]
+    texts = [[printable(cell_text(cell), _LONGEST_CELL) for cell in row] for row in rows]
     layout = choose_layout(headings, texts, console.width, optional)
     if not layout.blocks:
         numeric = {
@@ -94,10 +96,8 @@ def print_on_terminal(
             for index in layout.columns
             if rows and all(isinstance(row[index], (int, float)) for row in rows)
         }
-        console.print(_table(headings, texts, layout, numeric, title))
+        console.print(_table(headings, texts, layout, numeric))
         return layout.left_out
-    if title is not None:
-        console.print(title, style="italic", highlight=False)
     for row in texts:
         console.print(_block(headings, row))
         console.print()
@@ -109,15 +109,12 @@ def _table(
     texts: Sequence[Sequence[str]],
     layout: Layout,
     numeric: set[int],
-    title: str | None,
 ) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=title,
-        title_justify="left",
         box=box.SIMPLE_HEAD,
         header_style="bold",
         padding=(0, 1, 0, 0),

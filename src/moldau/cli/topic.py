@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ from moldau.cli.options import (
     complete_topics,
     group_app,
 )
-from moldau.cli.output import note, print_json, print_table, warn
+from moldau.cli.output import confirm, note, print_json, print_table, warn
 from moldau.cli.session import DEFAULT_TIMEOUT, did_you_mean, with_client
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def delete(
     """
     from moldau.errors import ErrorCode
 
-    _confirm(f"Delete {', '.join(names)} and all records?", yes)
+    confirm(f"Delete {', '.join(names)} and all records?", yes=yes)
 
     async def work(client: Client) -> tuple[list[Outcome[str]], list[str]]:
         outcomes = await client.admin.delete_topics(names)
@@ -284,7 +283,7 @@ def trim(
     if start.anchor not in (Anchor.ABSOLUTE, Anchor.LATEST):
         raise UsageError("--before takes an offset or latest")
     offset = -1 if start.anchor is Anchor.LATEST else start.number
-    _confirm(f"Delete records of {name}?", yes)
+    confirm(f"Delete records of {name}?", yes=yes)
 
     async def work(client: Client) -> list[Outcome[int]]:
         from moldau.cli.session import existing_topic
@@ -311,11 +310,6 @@ def _summary(topic: TopicInfo) -> dict[str, object]:
         "partitions": len(topic.partitions),
         "replication_factor": topic.replication_factor,
     }
-
-
-def _confirm(question: str, yes: bool) -> None:
-    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(question, abort=True, err=True)
 
 
 def _fail_on_errors(outcomes: Sequence[Outcome[Any]]) -> None:

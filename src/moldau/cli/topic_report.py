@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.exit_codes import CommandError, ExitCode
-from moldau.cli.output import on_terminal, print_table
+from moldau.cli.output import on_terminal, print_line, print_table
 from moldau.cli.parsing import format_size
 from moldau.cli.session import did_you_mean
 
@@ -57,9 +57,9 @@ def print_report(documents: list[dict[str, Any]]) -> None:
             print_table([], [(document["name"], *_cells(row)) for row in rows])
             continue
         settings = ", ".join(f"{key}={value}" for key, value in document["configs"].items())
-        print(f"{document['name']}  id {document['topic_id']}")
+        print_line(f"{document['name']}  id {document['topic_id']}")
         if settings:
-            print(f"  {settings}")
+            print_line(f"  {settings}")
         print_table(
             ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "SIZE"],
             [(*_cells(row)[:-1], format_size(row["size"])) for row in rows],

@@ -14,7 +14,7 @@ from moldau.config.option import ConfigError
 from moldau.machine import Machine
 from moldau.security.client import ClientSecurity
 from moldau.security.jaas import LoginModule, parse_jaas
-from moldau.security.logins import ClientCredentials, Login, PasswordLogin, TokenLogin
+from moldau.security.logins import ENDPOINT, ClientCredentials, Login, PasswordLogin, TokenLogin
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -25,7 +25,6 @@ _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _OAUTHBEARER: Final = "OAUTHBEARER"
 _PROVIDER: Final = "sasl.oauthbearer.token.provider"
 _CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
-_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 _EXTENSION: Final = "extension_"
 # Which of the two a user name and a password come in makes no difference, as in Java.
 _PASSWORD_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
@@ -135,19 +134,17 @@ def _with_token(settings: SecuritySettings, jaas: LoginModule | None) -> TokenLo
     )
     if (provider is None) == (url is None):
         raise ConfigError(
-            f"sasl.mechanism={_OAUTHBEARER} needs {_PROVIDER} or {_ENDPOINT}"
+            f"sasl.mechanism={_OAUTHBEARER} needs {_PROVIDER} or {ENDPOINT}"
             + (", not both" if url is not None else "")
         )
     if url is None:
         return TokenLogin(provider, factor, extensions)
-    if not url.startswith(("https://", "http://")):
-        raise ConfigError(f"{_ENDPOINT} must begin with https:// or http://, not {url!r}")
     client_id = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
     secret = settings.sasl_oauthbearer_client_credentials_client_secret or options.get(
         "clientSecret"
     )
     if not client_id or not secret:
-        raise ConfigError(f"{_ENDPOINT} needs {_CLIENT_ID} and ...client.secret")
+        raise ConfigError(f"{ENDPOINT} needs {_CLIENT_ID} and ...client.secret")
     scope = settings.sasl_oauthbearer_scope or options.get("scope")
     timeout = settings.sasl_login_read_timeout_ms / 1000
     return TokenLogin(ClientCredentials(url, client_id, secret, scope, timeout), factor, extensions)

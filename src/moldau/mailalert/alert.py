@@ -29,6 +29,8 @@ _ADDRESS: Final = re.compile(
     re.VERBOSE,
 )
 _MAX_ADDRESS: Final = 320
+MAX_RECIPIENTS: Final = 100
+"""What every mail server takes for one mail (RFC 5321)."""
 
 
 class Severity(IntEnum):
@@ -104,6 +106,10 @@ def decode_alert(data: bytes | None, default_time_ms: int) -> Alert:
     subject = " ".join(_printable(wire.subject).split())[:MAX_SUBJECT]
     if not subject:
         raise InvalidAlertError("the subject is empty")
+    if len(wire.recipients) > MAX_RECIPIENTS:
+        raise InvalidAlertError(
+            f"{len(wire.recipients)} recipients are more than {MAX_RECIPIENTS}: write to a list"
+        )
     return Alert(
         subject=subject,
         body=_printable(wire.body),

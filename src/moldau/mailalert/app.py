@@ -15,16 +15,18 @@ import queue
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from moldau.client.admin import Admin
+from moldau.client.admin import Admin, MemberToRemove
 from moldau.client.consumer import Consumer, RebalanceListener
+from moldau.client.errors import KafkaError
 from moldau.config.option import ConfigError
 from moldau.mailalert.database import Database
+from moldau.mailalert.instances import claim_instance
 from moldau.mailalert.intake import Drain, Intake
 from moldau.mailalert.lag_watcher import LagWatcher
 from moldau.mailalert.limiter import RateLimiter
@@ -46,6 +48,8 @@ _SOON: Final = {
     "request.timeout.ms": 15_000,
 }
 """Whoever raises an alert by a webhook waits no longer, and is told the truth then."""
+_SHORTLY: Final = {"default.api.timeout.ms": 5_000, "request.timeout.ms": 5_000}
+_INSTANCE_ID: Final = "group.instance.id"
 
 
 class MailAlert:
@@ -137,6 +141,7 @@ class MailAlert:
         consumer = Consumer(
             {
                 "auto.offset.reset": "earliest",  # alerts from before the first start count too
+                **self._identity(undo),
                 **settings.kafka,
                 "enable.auto.commit": False,
             },
@@ -145,7 +150,7 @@ class MailAlert:
         )
         intake = Intake(consumer, self.queue)
         consumer.subscribe([settings.topic], listener=_CommitOnRevoke(intake))
-        router = Router(settings.route_rules(), settings.recipients)
+        router = Router(settings.route_rules(), settings.recipients, settings.allowed())
         store = AlertStore(self.database, settings.grouping(), router.recipients)
         drain = Drain(self.queue, store, intake.progress)
         drain.start()
@@ -154,6 +159,36 @@ class MailAlert:
         undo.callback(drain.stop)
         undo.callback(intake.stop_polling)
         self.intake, self.drain = intake, drain
+
+    def _identity(self, undo: ExitStack) -> dict[str, object]:
+        """What the group knows this process by when it comes back, unless the settings say so."""
+        if _INSTANCE_ID in self.settings.kafka:
+            return {}
+        instance = claim_instance(
+            f"{self.settings.group_id} of {self.settings.bootstrap_servers}", undo
+        )
+        if instance is None:
+            return {}
+        if self.settings.kafka.get("group.protocol") == "consumer":
+            # There a name is not taken over while the session of who had it lasts (KIP-848).
+            with suppress(KafkaError):
+                self._remove_member(instance)
+        undo.callback(self._leave, instance)
+        return {_INSTANCE_ID: instance}
+
+    def _leave(self, instance: str) -> None:
+        """A clean end is one: other processes need not wait for this one to come back."""
+        try:
+            self._remove_member(instance)
+        except KafkaError as error:
+            _log.warning("the group does not know yet that this process has ended: %s", error)
+
+    def _remove_member(self, instance: str) -> None:
+        settings = self.settings
+        with Admin(
+            {**settings.security(), **_SHORTLY}, bootstrap_servers=settings.bootstrap_servers
+        ) as admin:
+            admin.remove_group_members(settings.group_id, [MemberToRemove(instance_id=instance)])
 
     def _start_extras(self, undo: ExitStack) -> None:
         """The status page and the lag watches, where they are wanted."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from moldau.mailalert.alert import Alert, Severity
+from moldau.mailalert.allowed import AllowedRecipients
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,20 @@ class Route:
 class Router:
     """Recipients named by the alert itself come first; else the rules; else the default."""
 
-    def __init__(self, routes: Sequence[Route], default: Iterable[str]) -> None:
+    def __init__(
+        self, routes: Sequence[Route], default: Iterable[str], allowed: AllowedRecipients
+    ) -> None:
         self._routes = tuple(routes)
         self._default = tuple(default)
+        self._allowed = allowed
 
     def recipients(self, alert: Alert) -> tuple[str, ...]:
-        """Sorted, so that the same people in another order are the same group."""
+        """Sorted, so that the same people in another order are the same group.
+
+        ``InvalidAlertError`` if the alert names somebody whom it may not.
+        """
         if alert.recipients:
+            self._allowed.check(alert)
             return tuple(sorted(set(alert.recipients)))
         found: set[str] = set()
         matched = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parseaddr
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import Severity, check_address
+from moldau.mailalert.allowed import check_entry
 from moldau.mailalert.lag import QuietHours
 from moldau.mailalert.settings_tables import (
     DatabaseTable,
@@ -24,6 +24,7 @@ from moldau.mailalert.settings_tables import (
     WatchTable,
     parse_duration_ms,
 )
+from moldau.security.loopback import is_loopback
 
 
 class WrongSettingError(ConfigError):
@@ -41,6 +42,9 @@ def check(settings: Settings) -> None:
     _check_database(settings.database)
     _check_http(settings, settings.http)
     _addresses("recipients", settings.recipients)
+    with _place("allowed_recipients"):
+        for entry in settings.allowed_recipients or ():
+            check_entry(entry)
     for number, route in enumerate(settings.routes):
         _addresses(f"routes[{number}].recipients", route.recipients)
         _severity(f"routes[{number}].min_severity", route.min_severity)
@@ -81,10 +85,12 @@ def _check_login(settings: Settings, mail: MailTable) -> None:
     if mail.ca_file is not None and not Path(mail.ca_file).is_file():
         raise WrongSettingError("mail.ca_file", f"mail.ca_file: there is no file {mail.ca_file}")
     with _place("mail.password_env"):
-        password = settings.smtp().password
+        password = settings.mail_password()
     if mail.username is not None and password is None:
         message = "mail.username needs mail.password or mail.password_env"
         raise WrongSettingError("mail.username", message)
+    with _place("mail.username"):
+        settings.smtp()
 
 
 def _check_digest(settings: Settings) -> None:
@@ -130,7 +136,7 @@ def _check_http(settings: Settings, http: HttpTable) -> None:
         token = settings.http_token()
     if token is not None and not token.strip():
         raise WrongSettingError("http.token", "http.token is empty: everybody would know it")
-    if address is not None and token is None and not _is_loopback(address[0]):
+    if address is not None and token is None and not is_loopback(address[0]):
         message = (
             f"http.listen is {http.listen!r}, which other machines reach: "
             "set http.token or http.token_env, or listen on 127.0.0.1"
@@ -153,13 +159,6 @@ def check_watch(place: str, watch: WatchTable) -> None:
     if watch.quiet_hours is not None:
         with _place(f"{place}.quiet_hours"):
             QuietHours.parse(watch.quiet_hours)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _least(place: str, value: int, least: int) -> None:

@@ -12,6 +12,7 @@ from moldau.client.settings.base import ALIASES
 from moldau.client.settings.security import SecuritySettings
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import Severity
+from moldau.mailalert.allowed import AllowedRecipients, domains_of
 from moldau.mailalert.database import DEFAULT_URL
 from moldau.mailalert.grouping import GroupingRules
 from moldau.mailalert.routing import Route
@@ -41,6 +42,7 @@ class MailTable(msgspec.Struct, forbid_unknown_fields=True):
     password: str | None = None
     password_env: str | None = None
     """The name of an environment variable, so that the file needs no secret."""
+    login_without_tls: bool = False
     sender: str = "moldau@localhost"
     timeout: str = "30s"
     workers: int = 0
@@ -77,6 +79,8 @@ class HttpTable(msgspec.Struct, forbid_unknown_fields=True):
     """``"127.0.0.1:8090"``; empty for no status page and no webhook."""
     token: str | None = None
     token_env: str | None = None
+    hosts: list[str] = []
+    """Names by which this machine is reached, beside its own; addresses need not be listed."""
 
 
 class RouteTable(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,6 +113,9 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     group_id: str = "mailalert"
     recipients: list[str] = []
     """For alerts that name nobody and match no route."""
+    allowed_recipients: list[str] | None = None
+    """Whom alerts may name: addresses, domains (``@example.org``), or everybody (``*``); without
+    it, those in the domains of everybody whom this file names."""
     kafka: dict[str, Any] = {}
     """Further settings of the consumer, by Kafka's names."""
     queue: QueueTable = msgspec.field(default_factory=QueueTable)
@@ -119,6 +126,16 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     routes: list[RouteTable] = []
     watch: list[WatchTable] = []
     watch_every: str = "30s"
+
+    def allowed(self) -> AllowedRecipients:
+        """Whom the file names may always be named."""
+        named = {
+            *self.recipients,
+            *(address for route in self.routes for address in route.recipients),
+            *(address for watch in self.watch for address in watch.recipients),
+        }
+        entries = self.allowed_recipients
+        return AllowedRecipients(named.union(domains_of(named) if entries is None else entries))
 
     def security(self) -> dict[str, object]:
         """What of ``kafka`` is about TLS and SASL: for the clients beside the consumer, too."""
@@ -134,7 +151,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
             tls=mail.tls,
             ca_file=mail.ca_file,
             username=mail.username,
-            password=_secret(mail.password, mail.password_env),
+            password=self.mail_password(),
+            login_without_tls=mail.login_without_tls,
             sender=mail.sender,
             timeout=parse_duration_ms(mail.timeout) / 1000,
         )
@@ -170,6 +188,9 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
 
     def workers(self) -> int:
         return self.mail.workers or min(16, 4 * (os.cpu_count() or 1))
+
+    def mail_password(self) -> str | None:
+        return _secret(self.mail.password, self.mail.password_env)
 
     def http_token(self) -> str | None:
         return _secret(self.http.token, self.http.token_env)

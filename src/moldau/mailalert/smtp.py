@@ -17,6 +17,8 @@ from email.policy import SMTPUTF8 as SMTPUTF8_POLICY
 from email.utils import parseaddr
 from typing import Final
 
+from moldau.config.option import ConfigError
+
 _PERMANENT: Final = 500
 
 
@@ -30,9 +32,19 @@ class SmtpSettings:
     ca_file: str | None
     username: str | None
     password: str | None = field(repr=False)
+    login_without_tls: bool
+    """Whether everybody on the way may read name and password."""
     sender: str
     """An address, or a name and an address: ``Alerts <alerts@example.org>``."""
     timeout: float
+
+    def __post_init__(self) -> None:
+        encrypted = self.tls or self.starttls
+        if self.username is not None and not encrypted and not self.login_without_tls:
+            raise ConfigError(
+                "mail.username without mail.starttls or mail.tls: everybody on the way could read "
+                "the password (mail.login_without_tls = true sends it nevertheless)"
+            )
 
     @property
     def envelope_sender(self) -> str:

@@ -19,7 +19,7 @@ from moldau.mailalert.schema import alerts, mails
 from moldau.mailalert.states import MailState
 
 _KEPT_OF_INVALID: Final = 4096
-"""Bytes of a record that is no alert that are kept to look at."""
+"""Bytes of a record that is no alert, or characters of one that nobody gets, to look at."""
 
 PURGE_AT_ONCE: Final = 500
 
@@ -149,9 +149,11 @@ class AlertStore:
             if isinstance(alert, InvalidAlertError):
                 rows.append(_invalid_row(incoming, alert, now_ms))
                 continue
-            recipients = self._recipients(alert)
-            if not recipients:
-                error = InvalidAlertError("no recipients: no routing rule matches")
+            try:
+                recipients = self._recipients(alert)
+                if not recipients:
+                    raise InvalidAlertError("no recipients: no routing rule matches")
+            except InvalidAlertError as error:
                 rows.append(_invalid_row(incoming, error, now_ms))
                 continue
             placement = grouper.place(alert, recipients, now_ms)
@@ -318,7 +320,10 @@ def _alert_row(
 
 def _invalid_row(incoming: Incoming, error: InvalidAlertError, now_ms: int) -> dict[str, Any]:
     alert = incoming.alert
-    text = incoming.raw[:_KEPT_OF_INVALID].decode(errors="replace").replace("\0", "\ufffd")
+    if isinstance(alert, Alert):
+        text = alert.body[:_KEPT_OF_INVALID]
+    else:
+        text = incoming.raw[:_KEPT_OF_INVALID].decode(errors="replace").replace("\0", "\ufffd")
     return {
         "topic": incoming.topic,
         "partition": incoming.partition,

@@ -5,9 +5,10 @@
     GET  /metrics      the same for Prometheus
     POST /alerts       one alert, or a list of alerts; 202 when all of them are stored
 
-With a token, every request needs ``Authorization: Bearer <token>``; the page also takes it as
-``?token=``. The port is meant for loopback or a trusted network: there is no TLS. Whoever is slow
-or many is cut off: webhooks must take neither the status page nor the files of the process away.
+With a token, every request needs ``Authorization: Bearer <token>``; what is only looked at takes
+it as ``?token=``, too. Requests must be for a host that is this one (``http_hosts``). The port is
+meant for loopback or a trusted network: there is no TLS. Whoever is slow or many is cut off:
+webhooks must take neither the status page nor the files of the process away.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from starlette.routing import Route
 from moldau.client.errors import KafkaError, RecordTooLargeError
 from moldau.config.option import ConfigError
 from moldau.mailalert.alert import Alert, InvalidAlertError, decode_alert
+from moldau.mailalert.http_hosts import KnownHosts
 from moldau.mailalert.http_protocol import TimedProtocol
 from moldau.mailalert.producer import AlertSender
 from moldau.mailalert.rendering import show_time
@@ -70,10 +72,13 @@ class StatusServer:
             Route("/metrics", self._show_metrics),
             Route("/alerts", self._take_alerts, methods=["POST"]),
         ]
+        self._allowed_recipients = app.settings.allowed()
+        pages = Starlette(routes=routes, exception_handlers={SQLAlchemyError: _no_database})
         config = uvicorn.Config(
-            Starlette(routes=routes, exception_handlers={SQLAlchemyError: _no_database}),
+            KnownHosts(pages, (host, *app.settings.http.hosts)),
             host=host,
             port=port,
+            log_config=None,  # where everything is logged
             log_level="warning",
             access_log=False,
             http=TimedProtocol,
@@ -163,6 +168,8 @@ class StatusServer:
             return _error("the request is larger than 4 MiB", 413)
         try:
             alerts = _decode(body)
+            for alert in alerts:
+                self._allowed_recipients.check(alert)
         except InvalidAlertError as error:
             return _error(str(error), 400)
         return await self._store(alerts)
@@ -192,7 +199,10 @@ class StatusServer:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            given = request.query_params.get("token", "")
+            # For people who open the page. Programs have no reason to put it into an address, which
+            # logs and histories keep.
+            looks = request.method in ("GET", "HEAD")
+            given = request.query_params.get("token", "") if looks else ""
         return secrets.compare_digest(given.encode(), self._token.encode())
 
 

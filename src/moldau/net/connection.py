@@ -236,7 +236,7 @@ class ServerConnection:
         if isinstance(error, ConnectionError | TimeoutError):
             logger.debug("%s on listener %s is lost: %s", self.peer, self.listener, error)
         elif error is not None:
-            self._warn(str(error))
+            self._warn(type(error).__name__, str(error))
         self.closed = True
         self._blocked |= _CLOSING
         self._cancel_unmute()
@@ -455,9 +455,9 @@ class ServerConnection:
     def _refuse(self, error: Exception) -> None:
         """Close because of what the peer sent, or because the handler failed on it."""
         if isinstance(error, FrameSizeError):
-            self._warn(describe_garbage(error.start, error.size, error.limit))
+            self._warn(*describe_garbage(error.start, error.size, error.limit))
         elif isinstance(error, ProtocolError) and not isinstance(error, EncodeError):
-            self._warn(str(error) or type(error).__name__)
+            self._warn(type(error).__name__, str(error) or type(error).__name__)
         else:
             logger.error(
                 "closing %s on listener %s: a request failed",
@@ -468,8 +468,8 @@ class ServerConnection:
         self._drop_waiting()
         self._block(_CLOSING)
 
-    def _warn(self, reason: str) -> None:
+    def _warn(self, kind: str, reason: str) -> None:
         self._log_limiter.warning(
-            f"{self.listener} {self.peer_host} {reason}",
+            f"{self.listener} {self.peer_host} {kind}",
             f"closing {self.peer} on listener {self.listener}: {reason}",
         )

@@ -14,6 +14,7 @@ import hmac
 from enum import Enum
 from typing import Final
 
+from moldau.printable import LONGEST_LINE, printable
 from moldau.security.mechanism import login_failed
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -22,6 +23,7 @@ MIN_ITERATIONS: Final = 4096
 """Fewer would make the password easy to guess for who listens; Kafka has the same limit."""
 MAX_ITERATIONS: Final = 16 * 16_384
 """Sixteen times what Kafka allows: no server may keep this client busy for seconds."""
+_MAX_DIGITS: Final = 10
 
 
 class State(Enum):
@@ -91,10 +93,13 @@ class Scram:
         return f"{final},p={_encode(proof)}".encode()
 
     def _iterations(self, text: str) -> int:
-        iterations = int(text) if text.isascii() and text.isdecimal() else 0
+        # Longer numbers are too large anyway, and Python refuses to read those of 5,000 digits.
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+        iterations = int(text) if is_number else 0
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+            asked = printable(text, 20) or "no"
             raise login_failed(
-                f"{self.name}: the broker asks for {text or 'no'} iterations; this client takes "
+                f"{self.name}: the broker asks for {asked} iterations; this client takes "
                 f"{MIN_ITERATIONS} to {MAX_ITERATIONS}"
             )
         return iterations
@@ -102,7 +107,7 @@ class Scram:
     def _verify(self, server_final: str) -> None:
         fields = _fields(server_final)
         if "e" in fields:
-            raise login_failed(f"{self.name}: {fields['e']}")
+            raise login_failed(f"{self.name}: {printable(fields['e'], LONGEST_LINE)}")
         if not hmac.compare_digest(_decode(fields.get("v", "")), self._signature):
             raise login_failed(
                 f"{self.name}: the broker's signature is wrong, so it does not know the password"

@@ -16,6 +16,7 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.printable import LONGEST_LINE, printable
 from moldau.request_errors import AuthenticationError, error_of
 from moldau.security.mechanism import Mechanism
 from moldau.wire.api import ApiKey
@@ -85,7 +86,7 @@ class SaslSession:
             raise AuthenticationError(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM,
                 f"The {self._connection} does not offer sasl.mechanism={mechanism.name}; it has "
-                f"{', '.join(sorted(answer.mechanisms)) or 'none'}",
+                f"{printable(', '.join(sorted(answer.mechanisms)), LONGEST_LINE) or 'none'}",
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
@@ -110,7 +111,7 @@ class SaslSession:
     def _check(self, code: int, message: str | None) -> None:
         error = error_of(code)
         if error is not None:
-            said = message or error.message
+            said = printable(message, LONGEST_LINE) if message else error.message
             raise type(error)(error.code, f"The {self._connection} refuses the login: {said}")
 
     def _arm(self, lifetime: float) -> None:

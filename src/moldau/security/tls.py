@@ -5,11 +5,13 @@ The files are read here, and nowhere else: this is no part of a simulated machin
 
 from __future__ import annotations
 
+import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from threading import Thread
 from typing import Final
 
 from moldau.config.option import ConfigError
@@ -76,20 +78,35 @@ def _identify(context: ssl.SSLContext, files: TlsFiles) -> None:
             f"ssl.keystore.location: {files.keystore_location} has no private key, and "
             "ssl.key.location does not say where it is"
         )
-    # OpenSSL reads these from files only; this one is gone before anybody is connected.
-    with NamedTemporaryFile(prefix="moldau-", suffix=".pem") as file:
-        file.write(store.key)
-        if store.certificates is not store.key:
-            file.write(b"\n" + store.certificates)
-        file.flush()
-        try:
+    try:
+        with _path_of(store.certificates) as chain, _path_of(store.key) as key:
             # A password there always is: without one, OpenSSL would ask at the terminal.
-            context.load_cert_chain(file.name, password=files.key_password or "")
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                "The client's certificate and private key (ssl.keystore) cannot be used: they do "
-                f"not belong together, or ssl.key.password is wrong ({_reason(error)})"
-            ) from None
+            context.load_cert_chain(chain, key, password=files.key_password or "")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            "The client's certificate and private key (ssl.keystore) cannot be used: they do "
+            f"not belong together, or ssl.key.password is wrong ({_reason(error)})"
+        ) from None
+
+
+@contextmanager
+def _path_of(pem: bytes) -> Iterator[str]:
+    """The name of a pipe with these bytes: OpenSSL reads what has a name, and a private key,
+    decrypted by us or given as text, must never be in a file, not even in one that is soon gone.
+    """
+    reading, writing = os.pipe()
+    writer = Thread(target=_write, args=(writing, pem), daemon=True)
+    writer.start()
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+        writer.join()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(descriptor, "wb") as pipe:  # who reads may have enough
+        pipe.write(data)
 
 
 def _own_store(files: TlsFiles) -> Store | None:

@@ -76,7 +76,7 @@ def test_what_is_not_plain_is_left_to_typer(arguments: list[str]) -> None:
 def test_only_the_command_in_use_is_imported() -> None:
     loaded = imported_by("up", "--help")
     assert "moldau.cli.serve" in loaded
-    assert not loaded & {"moldau.cli.topic", "moldau.cli.consume", "moldau.cli.output"}
+    assert not loaded & {"moldau.cli.topic", "moldau.cli.consume", "moldau.cli.tables"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

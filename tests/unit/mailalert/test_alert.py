@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -17,6 +18,7 @@ from moldau.client.admin import Admin, PartitionLag
 from moldau.config.option import ConfigError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.mailalert.alert import Alert, InvalidAlertError, Severity, check_address, decode_alert
+from moldau.mailalert.allowed import AllowedRecipients
 from moldau.mailalert.grouping import Grouper
 from moldau.mailalert.lag import Lag, LagRule, LagState, LagWatch, QuietHours
 from moldau.mailalert.lag_watcher import LagWatcher
@@ -119,12 +121,67 @@ def test_routes_are_asked_in_order() -> None:
             Route(("ops@x.org",), subject="*disk*"),
         ],
         ["all@x.org"],
+        AllowedRecipients(["@x.org"]),
     )
     assert router.recipients(Alert("database down")) == ("db@x.org",)
     assert router.recipients(Alert("DATABASE disk")) == ("db@x.org", "ops@x.org")
     assert router.recipients(Alert("fire", severity=Severity.CRITICAL)) == ("boss@x.org",)
     assert router.recipients(Alert("else")) == ("all@x.org",)
     assert router.recipients(Alert("database", recipients=("me@x.org",))) == ("me@x.org",)
+    with pytest.raises(InvalidAlertError, match="alerts may not name them@y"):
+        router.recipients(Alert("database", recipients=("me@x.org", "them@y.org")))
+
+
+FILE = {
+    "recipients": ["ops@example.org"],
+    "routes": [{"recipients": ["dev@Exämple.de"]}],
+    "watch": [{"group": "g", "records": 1, "recipients": ["lag@lag.example.org"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("entries", "allowed", "refused"),
+    [
+        (
+            None,
+            ["anybody@example.org", "OPS@EXAMPLE.ORG", "x@xn--exmple-cua.de", "x@lag.example.org"],
+            [
+                "ops@example.com",
+                "ops@example.org.example.com",
+                "ops@sub.example.org",
+                "ops@notexample.org",
+                "victim%example.com@example.org",
+                "example.com!victim@example.org",
+            ],
+        ),
+        (
+            ["boss@example.com", "@example.net"],
+            ["ops@example.org", "lag@lag.example.org", "Boss@example.com", "x@EXAMPLE.net"],
+            ["other@example.org", "other@example.com"],
+        ),
+        ([], ["ops@example.org", "dev@exämple.de"], ["other@example.org"]),
+        (["*"], ["anybody@example.com", "a%b@example.org"], []),
+    ],
+    ids=["none", "list", "nobody else", "everybody"],
+)
+def test_whom_alerts_may_name(
+    entries: list[str] | None, allowed: list[str], refused: list[str]
+) -> None:
+    table = FILE if entries is None else FILE | {"allowed_recipients": entries}
+    recipients = parse_settings(table).allowed()
+    assert [address for address in allowed if address not in recipients] == []
+    assert [address for address in refused if address in recipients] == []
+
+
+def test_without_anybody_in_the_settings_alerts_name_nobody() -> None:
+    assert "ops@example.org" not in parse_settings({}).allowed()
+
+
+def test_a_mail_to_the_world_is_no_alert() -> None:
+    many = [f"a{number}@example.org" for number in range(101)]
+    decode_alert(json.dumps({"subject": "x", "recipients": many[:100]}).encode(), 0)
+    with pytest.raises(InvalidAlertError, match="101 recipients are more than 100"):
+        decode_alert(json.dumps({"subject": "x", "recipients": many}).encode(), 0)
 
 
 # Grouping ----------------------------------------------------------------------------------------
@@ -323,6 +380,9 @@ def test_the_defaults_are_those_of_the_mission() -> None:
         ({"mail": {"retry_max": "soon"}}, "mail.retry_max: 'soon' is not a duration"),
         ({"mail": {"sender": "alerts"}}, "mail.sender: 'alerts' is not a mail address"),
         ({"mail": {"username": "me"}}, "mail.username needs"),
+        ({"mail": {"username": "me", "password": "x"}}, "mail.username without mail.starttls"),
+        ({"allowed_recipients": ["example.org"]}, "allowed_recipients: 'example.org' is neither"),
+        ({"allowed_recipients": ["@"]}, "allowed_recipients: '@' is neither"),
         ({"mail": {"port": 70000}}, "mail.port is 70000"),
         ({"mail": {"ca_file": "/no/such/file"}}, "no file /no/such/file"),
         ({"digest": {"templates": "/no/such/folder"}}, "no folder /no/such/folder"),

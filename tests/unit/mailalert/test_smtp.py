@@ -13,6 +13,7 @@ import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.support.smtp_server import SmtpServer
 
+from moldau.config.option import ConfigError
 from moldau.mailalert.settings_tables import Settings
 from moldau.mailalert.smtp import (
     AnswerLostError,
@@ -193,13 +194,35 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def authenticate(_1: object, _2: object, _3: object, _4: str, data: object) -> AuthResult:
+    good = isinstance(data, LoginPassword) and data.password == b"secret"
+    return AuthResult(success=good, handled=False)
+
+
+def test_a_password_goes_out_in_clear_only_if_that_is_said() -> None:
+    passwords: list[object] = []
+
+    def note(_1: object, _2: object, _3: object, _4: str, data: LoginPassword) -> AuthResult:
+        passwords.append(data.password)
+        return AuthResult(success=True)
+
+    with SmtpServer(authenticator=note, auth_require_tls=False) as server:
+        with pytest.raises(ConfigError, match="everybody on the way could read"):
+            replace(SMTP, username="moldau", password="secret")
+        # A server that has no TLS gets no password from who wants it.
+        wants = replace(SMTP, port=server.port, starttls=True, username="moldau", password="secret")
+        with pytest.raises(ServerUnavailableError, match="STARTTLS"):
+            Mailer(wants).deliver(message(), TO, not_yet)
+        assert passwords == []
+        mailer = Mailer(replace(wants, starttls=False, login_without_tls=True))
+        mailer.deliver(message(), TO, lambda: None)
+        mailer.close()
+        assert passwords == [b"secret"]
+
+
 def test_starttls_and_login(certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{certificate}.crt", certificate)
-
-    def authenticate(_1: object, _2: object, _3: object, _4: str, data: object) -> AuthResult:
-        good = isinstance(data, LoginPassword) and data.password == b"secret"
-        return AuthResult(success=good, handled=False)
 
     options = {
         "tls_context": context,

@@ -66,6 +66,10 @@ def test_names_are_escaped_and_tokens_announced() -> None:
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4095", "4095 iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=99999999", "iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=many", "iterations"),
+        (b"r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=" + b"9" * 5000, r"9…\(4980 more\)…9+ iterations"),
+        (b"r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=" + b"0" * 5000 + b"4096", "iterations"),
+        (b"r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=\x1b[31m", r"\\x1b\[31m iterations"),
+        (b"r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=-4096", "iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==", "no iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=!!!,i=4096", "makes no sense"),
         (b"m=new,r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "extension"),
@@ -91,6 +95,7 @@ def test_no_more_iterations_than_a_client_can_afford() -> None:
         (b"v=", "signature is wrong"),
         (b"x=y", "signature is wrong"),
         (b"e=other-error", "other-error"),
+        (b"e=\n\x1b[31m", r"\\n\\x1b\[31m"),
         (b"", "makes no sense"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
     load_pem_private_key,
     pkcs12,
 )
@@ -99,6 +104,81 @@ def test_stores_of_java_in_pkcs12(certificates: Certificates, tmp_path: Path) ->
     with pytest.raises(ConfigError, match="the password is wrong") as caught:
         context_of(ssl_truststore_location=str(trusted), ssl_truststore_password="hush-hush")
     assert "hush-hush" not in str(caught.value)
+
+
+class WatchedFiles:
+    """What this process opens for writing while it is looked at."""
+
+    def __init__(self) -> None:
+        self.looking = False
+        self.written: list[object] = []
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.looking:
+            return
+        if event.startswith("tempfile."):
+            self.written.append(event)
+        elif event == "open":
+            path, _, flags = arguments
+            is_pipe = isinstance(path, int)
+            if not is_pipe and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                self.written.append(path)
+
+
+@pytest.fixture(scope="module")
+def watched_files() -> WatchedFiles:
+    return WatchedFiles()
+
+
+@pytest.mark.parametrize("kind", ["pkcs12", "encrypted text", "plain text", "files"])
+def test_private_keys_never_touch_a_file(
+    certificates: Certificates, tmp_path: Path, watched_files: WatchedFiles, kind: str
+) -> None:
+    own = x509.load_pem_x509_certificate(certificates.client_chain.read_bytes())
+    key = load_pem_private_key(certificates.client_key.read_bytes(), KEY_PASSWORD.encode())
+    clear = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    store = tmp_path / "mine.p12"
+    store.write_bytes(
+        pkcs12.serialize_key_and_certificates(
+            b"mine",
+            key,  # type: ignore[arg-type]
+            own,
+            None,
+            BestAvailableEncryption(b"store secret"),
+        )
+    )
+    chain = {"ssl_keystore_certificate_chain": certificates.client_chain.read_text()}
+    settings: dict[str, dict[str, Any]] = {
+        "pkcs12": {"ssl_keystore_location": str(store), "ssl_keystore_password": "store secret"},
+        "encrypted text": chain
+        | {"ssl_keystore_key": certificates.client_key.read_text()}
+        | {"ssl_key_password": KEY_PASSWORD},
+        "plain text": chain | {"ssl_keystore_key": clear.decode()},
+        "files": {
+            "ssl_keystore_location": str(certificates.client_chain),
+            "ssl_key_location": str(certificates.client_key),
+            "ssl_key_password": KEY_PASSWORD,
+        },
+    }
+    before = set(Path("/proc/self/fd").iterdir())
+    watched_files.looking = True
+    context_of(**settings[kind])
+    watched_files.looking = False
+    assert watched_files.written == []
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_long_chain_is_read_whole(certificates: Certificates) -> None:
+    text = certificates.client_chain.read_text()
+    notes = "a note that OpenSSL skips\n" * 20_000
+    context_of(
+        ssl_keystore_certificate_chain=notes + text,
+        ssl_keystore_key=notes + certificates.client_key.read_text(),
+        ssl_key_password=KEY_PASSWORD,
+    )
+    with pytest.raises(ConfigError, match="cannot be used"):
+        context_of(ssl_keystore_certificate_chain=notes, ssl_keystore_key="-\n" * 500_000)
 
 
 def test_a_jks_store_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from moldau.client.errors import AuthenticationError, ConnectionLostError
+from moldau.config.option import ConfigError
 from moldau.security.logins import ClientCredentials
 from moldau.security.oauthbearer import OAuthBearer
 from moldau.security.oidc import fetch_token
@@ -215,6 +216,102 @@ def test_an_endpoint_that_talks_nonsense(endpoint: tuple[type[Endpoint], str]) -
     handler.body = b"<html>"
     with pytest.raises(AuthenticationError, match="no JSON with an access_token"):
         fetch_token(credentials(url), time.time)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 900_000,
+        b'{"access_token": "abc", "expires_in": 1e999}',
+        b'{"access_token": "abc", "expires_in": NaN}',
+        b'{"access_token": "abc", "expires_in": ' + b"9" * 400 + b"}",
+    ],
+    ids=["deep", "for ever", "no number", "huge"],
+)
+def test_an_endpoint_that_means_harm(endpoint: tuple[type[Endpoint], str], body: bytes) -> None:
+    handler, url = endpoint
+    handler.body = body
+    with pytest.raises(AuthenticationError, match="no JSON with an access_token"):
+        fetch_token(credentials(url), time.time)
+
+
+def test_what_an_endpoint_complains_about_is_one_short_line(
+    endpoint: tuple[type[Endpoint], str],
+) -> None:
+    handler, url = endpoint
+    handler.status = 400
+    handler.body = json.dumps({"error": "\x1b]0;x\x07\n" * 100_000}).encode()
+    with pytest.raises(AuthenticationError) as caught:
+        fetch_token(credentials(url), time.time)
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 2000
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("elsewhere", ["http://localhost:{port}/x", "//localhost:{port}/x", "/x"])
+def test_the_secret_follows_no_redirect(
+    endpoint: tuple[type[Endpoint], str], status: int, elsewhere: str
+) -> None:
+    handler, url = endpoint
+    asked: list[tuple[str, str]] = []
+    place = elsewhere.format(port=urlsplit(url).port)
+
+    def redirect(request: Endpoint) -> None:
+        asked.append((request.command, request.path))
+        request.send_response(status)
+        request.send_header("Location", place)
+        request.end_headers()
+
+    for method in ("do_GET", "do_POST"):
+        setattr(handler, method, redirect)
+    with pytest.raises(AuthenticationError, match=f"answers {status} and sends us to") as caught:
+        fetch_token(credentials(url), time.time)
+    assert asked == [("POST", "/token")]
+    assert not caught.value.retriable
+
+
+def test_the_secret_goes_through_no_proxy_unencrypted(
+    endpoint: tuple[type[Endpoint], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert fetch_token(credentials(endpoint[1]), time.time).value == "abc"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://idp.example.org/token",
+        "http://10.0.0.1/token",
+        "http://127.0.0.1.example.org/token",
+        "http://127.0.0.1@example.org/token",
+        "https://user:word@example.org/token",
+        "http://[2001:db8::1]/token",
+        "http://0.0.0.0/token",
+        "http:///token",
+        "https://",
+        "https://[::1/token",
+        "ftp://localhost/token",
+        "localhost/token",
+    ],
+)
+def test_where_no_secret_is_sent(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.token\.endpoint\.url"):
+        credentials(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://idp.example.org/token",
+        "https://10.0.0.1:8443",
+        "http://localhost:8080/token",
+        "http://127.0.0.5/token",
+        "http://[::1]:8080/token",
+    ],
+)
+def test_where_a_secret_may_be_sent(url: str) -> None:
+    assert credentials(url).url == url
 
 
 def test_an_endpoint_that_is_away() -> None:

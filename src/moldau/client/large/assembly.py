@@ -26,6 +26,10 @@ from moldau.records.consumer_record import ConsumerRecord
 
 logger: Final = logging.getLogger(__name__)
 
+_MESSAGE_COST: Final = 1024
+_PART_COST: Final = 64
+"""What messages and chunks take beside their bytes: chunks without any are not for nothing."""
+
 
 class AssemblySettings(NamedTuple):
     buffer_memory: int
@@ -59,7 +63,7 @@ class Assembler:
         """First and last offset of the messages handed out, as far as commits may touch them."""
         self._damages = Damages(settings.on_damage)
         self.buffered = 0
-        """Bytes of all messages that are not whole."""
+        """Bytes that all messages take which are not whole."""
 
     def read(
         self, partition: TopicPartition, records: Sequence[ConsumerRecord], now: float
@@ -115,15 +119,16 @@ class Assembler:
             self._damaged(partition, message, f"chunk {expected} of {chunk.count} is missing")
             return None
         value = record.value or b""
-        if self.buffered + len(value) > self._settings.buffer_memory:
+        cost = len(value) + _PART_COST if message.parts else _cost_of_first(record)
+        if self.buffered + cost > self._settings.buffer_memory:
             self._give_up_old(None, now)
-            if self.buffered + len(value) > self._settings.buffer_memory:
+            if self.buffered + cost > self._settings.buffer_memory:
                 self._damaged(partition, message, "it does not fit into buffer_memory")
                 return None
         message.parts.append(value)
-        message.size += len(value)
+        message.size += cost
         message.seen = now
-        self.buffered += len(value)
+        self.buffered += cost
         if chunk.index + 1 < chunk.count:
             return None
         return self._finish(partition, message, record)
@@ -181,3 +186,9 @@ class Assembler:
                         len(message.parts),
                         message.chunk.count,
                     )
+
+
+def _cost_of_first(record: ConsumerRecord) -> int:
+    """The first chunk stays as it is, with key and headers, until its message is whole."""
+    headers = sum(len(name) + len(value or b"") + _PART_COST for name, value in record.headers)
+    return _MESSAGE_COST + len(record.key or b"") + len(record.value or b"") + headers

@@ -93,7 +93,8 @@ class SecuritySettings(Settings):
         "the token, or a pair of it and the time when it expires (seconds since 1970).",
     )
     sasl_oauthbearer_token_endpoint_url = optional_string(
-        "Where tokens are got for a client id and a secret (OpenID Connect, client credentials)."
+        "Where tokens are got for a client id and a secret (OpenID Connect, client credentials): "
+        "https, or http on this machine; redirects are not followed."
     )
     sasl_oauthbearer_client_credentials_client_id = optional_string("The client id for it.")
     sasl_oauthbearer_client_credentials_client_secret = password("The secret for it.")

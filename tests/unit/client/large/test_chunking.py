@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.client.errors import ConfigError, LargeMessageError
 from moldau.client.large import Chunking
 from moldau.client.large.assembly import Assembler
-from moldau.client.large.chunk_headers import INDEX
+from moldau.client.large.chunk_headers import INDEX, ChunkHeaders, write_chunk_headers
 from moldau.client.large.codec import Header
 from moldau.machine.real import this_machine
 from moldau.model import TopicPartition
@@ -133,16 +134,56 @@ def test_a_wrong_digest_is_reported() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    codec = Chunking(threshold=4, buffer_memory=12)
-    first, second = records_of(codec, bytes(12)), records_of(codec, b"12345678")
+    codec = Chunking(threshold=100_000, buffer_memory=310_000)
+    first, second = records_of(codec, bytes(300_000)), records_of(codec, bytes(200_000))
     log = log_of(first[:2], second, first[2:])
     reader = codec.reader()
     assert reader.read(P, log[:4], 0.0) == []
-    assert reader.buffered == 8
+    assert 200_000 <= reader.buffered < 205_000
     with pytest.raises(LargeMessageError, match="does not fit into buffer_memory") as caught:
         reader.check()
     assert caught.value.offset == 2
-    assert [r.value for r in reader.read(P, log[4:], 0.0)] == [bytes(12)]
+    assert [r.value for r in reader.read(P, log[4:], 0.0)] == [bytes(300_000)]
+    assert reader.buffered == 0
+
+
+def chunk(message: int, index: int, count: int, **own: Any) -> ConsumerRecord:
+    """One that no producer of ours makes: without a value, unless it is given one."""
+    headers = write_chunk_headers(ChunkHeaders(b"%d" % message, index, count, bytes(32)))
+    return ConsumerRecord("photos", 0, message, 1000, **({"headers": tuple(headers)} | own))
+
+
+@pytest.mark.parametrize(
+    ("hostile", "least"),
+    [
+        pytest.param(lambda n: chunk(n, 0, 2), 1000, id="no value at first"),
+        pytest.param(lambda n: chunk(n, 0, 2, value=b""), 1000, id="no bytes at first"),
+        pytest.param(lambda n: chunk(n, 0, 2, key=bytes(5000)), 5000, id="large keys"),
+        pytest.param(
+            lambda n: chunk(
+                n, 0, 2, headers=(("x", bytes(5000)), *chunk(n, 0, 2).headers), value=b""
+            ),
+            5000,
+            id="large headers",
+        ),
+        pytest.param(lambda n: chunk(7, n, 10**9, value=b""), 60, id="chunks of no bytes"),
+    ],
+)
+def test_chunks_with_little_in_them_take_memory_too(
+    hostile: Callable[[int], ConsumerRecord], least: int
+) -> None:
+    reader = Chunking(buffer_memory=100_000).reader()
+    taken, buffered = 0, -1
+    while reader.buffered > buffered:  # until the first that is not taken
+        buffered = reader.buffered
+        reader.read(P, [hostile(taken)], 0.0)
+        taken += 1
+    with pytest.raises(LargeMessageError, match="does not fit into buffer_memory"):
+        reader.check()
+    assert (taken - 1) * least <= 100_000
+    assert reader.buffered <= 100_000
+    reader.forget(P)
+    assert reader.buffered == 0
 
 
 def test_damage_is_skipped_on_demand(caplog: pytest.LogCaptureFixture) -> None:
