@@ -18,6 +18,7 @@ from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.machine.clock import Clock
+from moldau.machine.threads import RunInThread
 from moldau.replication import Partition, ReplicaManager
 
 
@@ -28,6 +29,7 @@ class Broker:
     node_id: int
     cluster_id: str
     clock: Clock
+    run_in_thread: RunInThread
     configs: Configs
     logs: LogManager
     replicas: ReplicaManager
