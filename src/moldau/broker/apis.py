@@ -20,6 +20,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from moldau.broker.acls import AclOperation, AclResource, Permission
+from moldau.broker.pieces import Pieces, pieces
 from moldau.wire.api import ApiKey
 
 
@@ -49,12 +50,10 @@ class CostClass(Enum):
 
 
 class Cost(NamedTuple):
-    """What a request may cost, and why. Nothing is refused by it yet."""
+    """What a request may cost, and why."""
 
     of: CostClass
     reason: str
-    max_items: int | None = None
-    """More items than this in one request are refused; None: as many as fit into a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,8 @@ class Api:
     """The request says how long it may take; after that it is answered with REQUEST_TIMED_OUT,
     whatever comes of it.
     """
+    pieces: Pieces | None = None
+    """How a request with very many items is executed: as several, see ``large_requests.py``."""
     is_cached: bool = False
     """Encoded answers are kept by the bytes of their request until the metadata changes."""
 
@@ -125,12 +126,14 @@ APIS: Final[dict[ApiKey, Api]] = {
         "list_offsets",
         Cost(PER_ITEM, "a time is looked up in an index and then in batches of the log"),
         (_DESCRIBE_TOPIC,),
+        pieces=pieces("topics.partitions"),
     ),
     ApiKey.METADATA: Api(
         "metadata",
         Cost(HEAVY, "may describe all topics, and may create those that are missing"),
         (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC),
         is_cached=True,
+        pieces=pieces("topics", distinct=True),
     ),
     ApiKey.OFFSET_COMMIT: Api(
         "offset_commit", Cost(PER_ITEM, "a record for each partition"), (_READ_GROUP, _READ_TOPIC)
@@ -139,11 +142,13 @@ APIS: Final[dict[ApiKey, Api]] = {
         "offset_fetch",
         Cost(HEAVY, "may ask for everything that groups have committed"),
         (_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
+        pieces=pieces("groups.topics.partition_indexes", "groups.topics.partitions", distinct=True),
     ),
     ApiKey.FIND_COORDINATOR: Api(
         "find_coordinator",
         Cost(PER_ITEM, "a hash for each key; the first one creates an internal topic"),
         (_DESCRIBE_GROUP, _DESCRIBE_TRANSACTION),
+        pieces=pieces("coordinator_keys", "coordinators"),
     ),
     ApiKey.JOIN_GROUP: Api(
         "join_group",
@@ -152,13 +157,19 @@ APIS: Final[dict[ApiKey, Api]] = {
     ),
     ApiKey.HEARTBEAT: Api("heartbeat", Cost(CHEAP, "moves one deadline"), (_READ_GROUP,)),
     ApiKey.LEAVE_GROUP: Api(
-        "leave_group", Cost(PER_ITEM, "each member is taken out of its group"), (_READ_GROUP,)
+        "leave_group",
+        Cost(PER_ITEM, "each member is taken out of its group"),
+        (_READ_GROUP,),
+        pieces=pieces("members"),
     ),
     ApiKey.SYNC_GROUP: Api(
         "sync_group", Cost(PER_ITEM, "the leader's has an assignment per member"), (_READ_GROUP,)
     ),
     ApiKey.DESCRIBE_GROUPS: Api(
-        "describe_groups", Cost(PER_ITEM, "all members of each group"), (_DESCRIBE_GROUP,)
+        "describe_groups",
+        Cost(PER_ITEM, "all members of each group"),
+        (_DESCRIBE_GROUP,),
+        pieces=pieces("groups", distinct=True),
     ),
     ApiKey.LIST_GROUPS: Api(
         "list_groups",
@@ -174,6 +185,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_CREATE_CLUSTER, _CREATE_TOPIC),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topics"),
     ),
     ApiKey.DELETE_TOPICS: Api(
         "delete_topics",
@@ -181,12 +193,14 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_DELETE_TOPIC,),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topics", "responses"),
     ),
     ApiKey.DELETE_RECORDS: Api(
         "delete_records",
         Cost(HEAVY, "waits for the disk that the new log starts are written to"),
         (_DELETE_TOPIC,),
         has_timeout=True,
+        pieces=pieces("topics.partitions"),
     ),
     ApiKey.INIT_PRODUCER_ID: Api(
         "init_producer_id",
@@ -197,27 +211,41 @@ APIS: Final[dict[ApiKey, Api]] = {
         "offset_for_leader_epoch",
         Cost(PER_ITEM, "a search in the list of epochs for each partition"),
         (_CLUSTER_ACTION, _DESCRIBE_TOPIC),
+        pieces=pieces("topics.partitions"),
     ),
     ApiKey.DESCRIBE_ACLS: Api(
         "describe_acls", Cost(CHEAP, "there is no authorizer to ask"), (_DESCRIBE_CLUSTER,)
     ),
-    ApiKey.CREATE_ACLS: Api("create_acls", Cost(PER_ITEM, "a refusal for each"), (_ALTER_CLUSTER,)),
-    ApiKey.DELETE_ACLS: Api("delete_acls", Cost(PER_ITEM, "a refusal for each"), (_ALTER_CLUSTER,)),
+    ApiKey.CREATE_ACLS: Api(
+        "create_acls",
+        Cost(PER_ITEM, "a refusal for each"),
+        (_ALTER_CLUSTER,),
+        pieces=pieces("creations", "results"),
+    ),
+    ApiKey.DELETE_ACLS: Api(
+        "delete_acls",
+        Cost(PER_ITEM, "a refusal for each"),
+        (_ALTER_CLUSTER,),
+        pieces=pieces("filters", "filter_results"),
+    ),
     ApiKey.DESCRIBE_CONFIGS: Api(
         "describe_configs",
         Cost(PER_ITEM, "up to some hundred settings for each resource"),
         _DESCRIBE_CONFIGS,
+        pieces=pieces("resources", "results", distinct=True),
     ),
     ApiKey.ALTER_CONFIGS: Api(
         "alter_configs",
         Cost(HEAVY, "the controller checks and writes the settings of each resource"),
         _ALTER_CONFIGS,
         needs_controller=True,
+        pieces=pieces("resources", "responses"),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Api(
         "alter_replica_log_dirs",
         Cost(HEAVY, "makes a future log on disk for each replica"),
         (_ALTER_CLUSTER,),
+        pieces=pieces("dirs.topics.partitions", "results.partitions"),
     ),
     ApiKey.DESCRIBE_LOG_DIRS: Api(
         "describe_log_dirs",
@@ -230,6 +258,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_ALTER_TOPIC,),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topics", "results"),
     ),
     ApiKey.CREATE_DELEGATION_TOKEN: Api(
         "create_delegation_token", Cost(CHEAP, "is refused"), (_CREATE_TOKENS,)
@@ -243,6 +272,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "delete_groups",
         Cost(PER_ITEM, "a tombstone for everything that each group has stored"),
         (_DELETE_GROUP,),
+        pieces=pieces("groups_names", "results"),
     ),
     ApiKey.ELECT_LEADERS: Api(
         "elect_leaders",
@@ -250,12 +280,14 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_ALTER_CLUSTER,),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topic_partitions.partitions", "replica_election_results.partition_result"),
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(
         "incremental_alter_configs",
         Cost(HEAVY, "the controller checks and writes the settings of each resource"),
         _ALTER_CONFIGS,
         needs_controller=True,
+        pieces=pieces("resources", "responses"),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(
         "alter_partition_reassignments",
@@ -263,6 +295,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_ALTER_CLUSTER,),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topics.partitions", "responses.partitions"),
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Api(
         "list_partition_reassignments",
@@ -275,6 +308,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "offset_delete",
         Cost(PER_ITEM, "a tombstone for each partition"),
         (_DELETE_GROUP, _READ_TOPIC),
+        pieces=pieces("topics.partitions"),
     ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Api(
         "describe_client_quotas",
@@ -286,11 +320,13 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(HEAVY, "the controller checks and writes the quotas of each entity"),
         (Permission(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),),
         needs_controller=True,
+        pieces=pieces("entries"),
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
         "describe_user_scram_credentials",
         Cost(PER_ITEM, "a refusal for each user"),
         (_DESCRIBE_CLUSTER,),
+        pieces=pieces("users", "results"),
     ),
     ApiKey.UPDATE_FEATURES: Api(
         "update_features", Cost(CHEAP, "the first of them is refused"), (_ALTER_CLUSTER,)
@@ -302,6 +338,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_producers",
         Cost(PER_ITEM, "every producer that each partition remembers"),
         (_READ_TOPIC,),
+        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=True),
     ),
     ApiKey.UNREGISTER_BROKER: Api(
         "unregister_broker", Cost(CHEAP, "is refused"), (_ALTER_CLUSTER,)
@@ -312,7 +349,10 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_READ_GROUP,),
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Api(
-        "consumer_group_describe", Cost(PER_ITEM, "all members of each group"), (_DESCRIBE_GROUP,)
+        "consumer_group_describe",
+        Cost(PER_ITEM, "all members of each group"),
+        (_DESCRIBE_GROUP,),
+        pieces=pieces("group_ids", "groups", distinct=True),
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Api(
         "list_config_resources",

@@ -233,6 +233,7 @@ class BrokerServer:
             node_id=config.node_id,
             cluster_id=cluster_id,
             clock=self._machine.clock,
+            run_in_thread=self._machine.threads.run,
             configs=configs,
             logs=logs,
             replicas=replicas,

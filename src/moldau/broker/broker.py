@@ -19,6 +19,7 @@ from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.machine.clock import Clock
+from moldau.machine.threads import RunInThread
 from moldau.replication import Partition, ReplicaManager
 
 
@@ -29,6 +30,7 @@ class Broker:
     node_id: int
     cluster_id: str
     clock: Clock
+    run_in_thread: RunInThread
     configs: Configs
     logs: LogManager
     replicas: ReplicaManager

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.request import B, Request
-from moldau.machine import Part
 from moldau.machine.clock import steady_ms
 from moldau.wire.api import ApiKey
 
@@ -62,9 +61,8 @@ class MeteredRequest(Request[B]):
         response = self._timed(partial(self.route.handle, self))
         return _TimedSteps(response, self._timed) if inspect.isawaitable(response) else response
 
-    def encode(self, response: Any) -> Sequence[Part]:
+    def charge(self, response: Any) -> None:
         self._guard(partial(self._charge, response))
-        return super().encode(response)
 
     def unanswered(self) -> None:
         """A producer with acks=0 is not told to hold back: it has to be made to."""

@@ -83,8 +83,12 @@ class Request(Generic[B]):
     def unanswered(self) -> None:
         """The request is done, and its client wants no answer."""
 
+    def charge(self, response: Any) -> None:
+        """The request is done, and this is its answer."""
+
     def encode(self, response: Any) -> Sequence[Part]:
         """Returns a whole answer, in the version that was asked in."""
+        self.charge(response)
         return self.route.encode(
             self.version, self.header.correlation_id, response, self.throttle_ms
         )

@@ -15,7 +15,9 @@ from typing import Any, TypeAlias
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
 from moldau.broker.broker import Broker
+from moldau.broker.large_requests import ITEMS_PER_TURN, LargeRequests
 from moldau.broker.metered_request import MeteredRequest
+from moldau.broker.pieces import distinct
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.errors import ErrorCode, KafkaError
@@ -23,7 +25,7 @@ from moldau.machine import Part
 from moldau.net import Pending, ServerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.api_versions import encode_api_versions_response
-from moldau.wire.errors import DecodeError
+from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.headers import RequestHeader, read_request_header
 
 Answer: TypeAlias = Sequence[Part] | Pending | None
@@ -37,6 +39,7 @@ class Router:
         self._broker = broker
         self._routes: list[Route | None] = [None] * len(ApiKey)
         self._answers = AnswerCache()
+        self._large = LargeRequests(broker.run_in_thread)
         self._requests = broker.traffic.requests
         self._quotas = broker.client_quotas
 
@@ -48,12 +51,13 @@ class Router:
         self._requests[header.api_key] += 1
         if route.api.is_cached:
             return self._route_cached(route, header, connection, frame, position)
-        body = route.decode(header.api_version, frame, position)
-        if self._quotas.is_metering:
-            return self._execute(self._metered(route, header, connection, body, frame))
+        try:
+            body = route.decode(header.api_version, frame, position, ITEMS_PER_TURN)
+        except TooManyElementsError:
+            return self._execute_large(route, header, connection, frame, position)
+        if self._quotas.is_metering or not route.is_hot:
+            return self._execute(self._request(route, header, connection, body, len(frame)))
         request = Request(self._broker, route, header, connection, body)
-        if not route.is_hot:
-            return self._execute(request)
         try:
             response = route.handle(request)
             if response is None or type(response) is Pending:
@@ -97,22 +101,23 @@ class Router:
             if metadata.version == version_before and isinstance(encoded, bytes):
                 self._answers.put(key, version_before, encoded)
 
-        body = route.decode(header.api_version, frame, position)
-        if self._quotas.is_metering:
-            request: Request[Any] = self._metered(route, header, connection, body, frame)
-        else:
-            request = Request(self._broker, route, header, connection, body)
-        return self._execute(request, keep)
+        try:
+            body = route.decode(header.api_version, frame, position, ITEMS_PER_TURN)
+        except TooManyElementsError:
+            return self._execute_large(route, header, connection, frame, position)
+        return self._execute(self._request(route, header, connection, body, len(frame)), keep)
 
-    def _metered(
+    def _request(
         self,
         route: Route,
         header: RequestHeader,
         connection: ServerConnection,
         body: Any,
-        frame: memoryview,
-    ) -> MeteredRequest[Any]:
-        return MeteredRequest(self._broker, route, header, connection, body, len(frame))
+        size: int,
+    ) -> Request[Any]:
+        if self._quotas.is_metering:
+            return MeteredRequest(self._broker, route, header, connection, body, size)
+        return Request(self._broker, route, header, connection, body)
 
     def _execute(self, request: Request[Any], keep: Keep | None = None) -> Answer:
         route = request.route
@@ -121,11 +126,15 @@ class Router:
             request.connection.end_turn()
         if route.api.has_timeout:
             self._set_deadline(request, request.body.timeout)
+        cut = route.api.pieces
+        if cut is not None and cut.are_distinct:
+            request.body = distinct(request.body, cut.request)
         try:
             response = request.handle()
             if inspect.isawaitable(response):
                 pending = Pending()
-                self._broker.tasks.spawn(self._answer_later(request, response, pending, keep))
+                answer = _encoded(request, response, keep)
+                self._broker.tasks.spawn(self._answer_later(request, answer, pending))
                 return pending
             if type(response) is Pending:
                 return response
@@ -136,13 +145,51 @@ class Router:
         except Exception as error:
             return request.fail(error)
 
+    def _execute_large(
+        self,
+        route: Route,
+        header: RequestHeader,
+        connection: ServerConnection,
+        frame: memoryview,
+        position: int,
+    ) -> Pending:
+        pending = Pending()
+        kept = self._large.keep(frame)
+        self._broker.tasks.spawn(
+            self._answer_large(route, header, connection, kept, position, pending)
+        )
+        return pending
+
+    async def _answer_large(
+        self,
+        route: Route,
+        header: RequestHeader,
+        connection: ServerConnection,
+        frame: memoryview,
+        position: int,
+        pending: Pending,
+    ) -> None:
+        large = self._large
+        try:
+            body = await large.decode(route, header, frame, position)
+        except Exception as error:
+            connection.refuse(error)
+            return
+        request = self._request(route, header, connection, body, len(frame))
+        if route.api.has_timeout:
+            self._set_deadline(request, body.timeout)
+        await self._answer_later(request, large.respond(request), pending)
+
     def _set_deadline(self, request: Request[Any], timeout: timedelta) -> None:
         # Old clients send 0 for "do not wait", and are better served by the answer.
         if timeout > timedelta():
             request.deadline = self._broker.clock.monotonic() + timeout.total_seconds()
 
     async def _answer_later(
-        self, request: Request[Any], response: Awaitable[Any], pending: Pending, keep: Keep | None
+        self,
+        request: Request[Any],
+        answer: Awaitable[Sequence[Part] | None],
+        pending: Pending,
     ) -> None:
         timer = None
         if request.deadline is not None:
@@ -153,12 +200,18 @@ class Router:
             )
         parts: Sequence[Part] | None
         try:
-            parts = _encode(request, await response, keep)
+            parts = await answer
         except Exception as error:
             parts = request.fail(error)
         if timer is not None:
             timer.cancel()
         pending.complete(parts)
+
+
+async def _encoded(
+    request: Request[Any], response: Awaitable[Any], keep: Keep | None
+) -> Sequence[Part]:
+    return _encode(request, await response, keep)
 
 
 def _encode(request: Request[Any], response: Any, keep: Keep | None) -> Sequence[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -24,6 +24,7 @@ class Route:
         "encode",
         "error_answer",
         "handle",
+        "handle_large",
         "is_hot",
         "key",
         "newest",
@@ -38,9 +39,11 @@ class Route:
         self.is_hot = api.codec is not Codec.SCHEMA
         module = import_module(f"moldau.broker.handlers.{api.handler}")
         self.handle: Callable[[Request[Any]], Any] = module.handle
+        self.handle_large: Callable[[Request[Any]], Awaitable[Any]] | None
+        self.handle_large = getattr(module, "handle_large", None)
         self.error_answer: Callable[[Request[Any], KafkaError], Any] = module.error_answer
-        self.decode: Callable[[int, memoryview, int], Any]
-        """Version, frame, and where in it the body starts."""
+        self.decode: Callable[[int, memoryview, int, int], Any]
+        """Version, frame, where in it the body starts, and how many array elements it may have."""
         self.encode: Callable[[int, int, Any, int], Sequence[Part]]
         """Version, correlation id, response, throttle time in milliseconds."""
         if self.is_hot:

@@ -97,7 +97,7 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_parts", "done", "follower", "on_abandoned")
+    __slots__ = ("_connection", "_parts", "done", "follower", "on_abandoned", "on_done")
 
     def __init__(self, follower: int | None = None) -> None:
         self.follower = follower
@@ -105,6 +105,8 @@ class Pending:
         self.done = False
         self.on_abandoned: Callable[[], object] | None = None
         """Called if the connection ends before the answer came: nobody waits for it any more."""
+        self.on_done: Callable[[Sequence[Part]], object] | None = None
+        """Called with the answer, for who stands between the handler and the connection."""
         self._parts: Sequence[Part] = ()
         self._connection: ServerConnection | None = None
 
@@ -121,6 +123,8 @@ class Pending:
         connection = self._connection
         if connection is not None:
             connection._completed(self)
+        elif self.on_done is not None:
+            self.on_done(self._parts)
 
 
 def _size_in_memory(parts: Sequence[Part]) -> int:
@@ -256,6 +260,22 @@ class ServerConnection:
         self._block(_CLOSING)
         self._close_if_done()
 
+    def refuse(self, error: Exception) -> None:
+        """Close because of what the peer sent, or because the handler failed on it."""
+        if isinstance(error, FrameSizeError):
+            self._warn(*describe_garbage(error.start, error.size, error.limit))
+        elif isinstance(error, ProtocolError) and not isinstance(error, EncodeError):
+            self._warn(type(error).__name__, str(error) or type(error).__name__)
+        else:
+            logger.error(
+                "closing %s on listener %s: a request failed",
+                self.peer,
+                self.listener,
+                exc_info=error,
+            )
+        self._drop_waiting()
+        self._block(_CLOSING)
+
     def mute(self, seconds: float, clock: Clock) -> None:
         """Execute no further request for a time; answers still go. Of several times the one that
         ends last counts.
@@ -325,7 +345,7 @@ class ServerConnection:
                 if not requests_left:
                     self._yield_turn()
         except Exception as error:
-            self._refuse(error)
+            self.refuse(error)
         if first is not None:
             self._write(joined or first)
         self._executing = False
@@ -432,7 +452,7 @@ class ServerConnection:
             self._transport.write(parts)
         except Exception as error:
             # Not the peer's fault but a handler's: still, what the peer would get is not in order.
-            self._refuse(error)
+            self.refuse(error)
 
     def _drop_waiting(self) -> None:
         waiting = list(self._waiting)
@@ -451,22 +471,6 @@ class ServerConnection:
             return
         if self._blocked & _CLOSING or (self._eof and not self._blocked):
             self._transport.close()
-
-    def _refuse(self, error: Exception) -> None:
-        """Close because of what the peer sent, or because the handler failed on it."""
-        if isinstance(error, FrameSizeError):
-            self._warn(*describe_garbage(error.start, error.size, error.limit))
-        elif isinstance(error, ProtocolError) and not isinstance(error, EncodeError):
-            self._warn(type(error).__name__, str(error) or type(error).__name__)
-        else:
-            logger.error(
-                "closing %s on listener %s: a request failed",
-                self.peer,
-                self.listener,
-                exc_info=error,
-            )
-        self._drop_waiting()
-        self._block(_CLOSING)
 
     def _warn(self, kind: str, reason: str) -> None:
         self._log_limiter.warning(

@@ -20,12 +20,13 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final
 
-from moldau.wire.errors import DecodeError
+from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.primitives import (
     error_from,
     read_compact_text,
     read_legacy_text,
     read_length,
+    read_tag_count,
     read_uvarint,
     text_from,
     uuid_from,
@@ -200,7 +201,7 @@ def _tagged_step(specs: list[FieldSpec], wanted: dict[str, FieldSpec]) -> Step:
     readers = {spec.tag: (spec.name, _field_reader(spec, wanted, True)) for spec in specs}
 
     def step(buf: memoryview, pos: int, values: dict[str, Any], budget: Budget) -> int:
-        count, pos = read_uvarint(buf, pos)
+        count, pos = read_tag_count(buf, pos)
         while count:
             tag, pos = read_uvarint(buf, pos)
             size, pos = read_uvarint(buf, pos)
@@ -331,5 +332,5 @@ def _array_length(
         raise DecodeError(f"{spec.name}: {count} elements, but only {len(buf) - pos} bytes left")
     budget[0] -= count
     if budget[0] < 0:
-        raise DecodeError("more array elements than any sane message has")
+        raise TooManyElementsError("more array elements than any sane message has")
     return count, pos

@@ -2,6 +2,7 @@
 
     ProtocolError
     ├── DecodeError               the bytes are not what they claim to be
+    │   └── TooManyElementsError  or there are more of them than is allowed
     ├── EncodeError               a value does not fit the field or version it is meant for
     └── UnsupportedVersionError   the API or its version is not spoken here
 
@@ -18,6 +19,10 @@ class ProtocolError(Exception):
 
 class DecodeError(ProtocolError):
     """The bytes are not a valid message of the API and version they claim to be."""
+
+
+class TooManyElementsError(DecodeError):
+    """The message has more array elements than whoever decodes it allows."""
 
 
 class EncodeError(ProtocolError):

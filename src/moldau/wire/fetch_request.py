@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from moldau.wire.api import ApiKey
-from moldau.wire.errors import DecodeError
+from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.fetch_layout import (
     FLEXIBLE,
     INT32,
@@ -54,18 +54,22 @@ from moldau.wire.tags import read_tags, tagged_section
 _HEAD: Final = Struct(LIMITS.format + SESSION.format[1:])
 
 
-def decode_fetch_request(version: int, buf: memoryview, pos: int) -> FetchRequest:
+def decode_fetch_request(
+    version: int, buf: memoryview, pos: int, max_elements: int = MAX_ELEMENTS
+) -> FetchRequest:
     """The request whose body starts at ``pos``."""
     check_version(version)
     try:
         if version >= FLEXIBLE:
-            return _decode_flexible(version, buf, pos)
-        return _decode_legacy(version, buf, pos)
+            return _decode_flexible(version, buf, pos, max_elements)
+        return _decode_legacy(version, buf, pos, max_elements)
+    except TooManyElementsError:
+        raise
     except (DecodeError, *MALFORMED) as error:
         raise DecodeError(f"FETCH request version {version}: {error}") from error
 
 
-def _decode_flexible(version: int, buf: memoryview, pos: int) -> FetchRequest:
+def _decode_flexible(version: int, buf: memoryview, pos: int, max_elements: int) -> FetchRequest:
     replica_id, replica_epoch, cluster_id = -1, -1, None
     if version < WITH_REPLICA_STATE:
         replica_id = INT32.unpack_from(buf, pos)[0]
@@ -74,19 +78,17 @@ def _decode_flexible(version: int, buf: memoryview, pos: int) -> FetchRequest:
     count, pos = read_uvarint(buf, pos + 21)
     topics = []
     if count != 1:
-        check_count(count - 1, 3, len(buf) - pos)
-        budget = MAX_ELEMENTS
+        check_count(count - 1, 3, len(buf) - pos, max_elements)
+        budget = max_elements - count + 1
         for _ in range(count - 1):
-            topic, pos = _read_topic(version, buf, pos)
+            topic, pos = _read_topic(version, buf, pos, budget)
             budget -= len(topic.partitions)
-            if budget < 0:
-                raise DecodeError("more partitions than any sane request has")
             topics.append(topic)
     forgotten: list[ForgottenTopic] = []
     if buf[pos] == 1:
         pos += 1
     else:
-        forgotten, pos = _read_forgotten(version, buf, pos)
+        forgotten, pos = _read_forgotten(version, buf, pos, max_elements)
     rack_id = ""
     if buf[pos] == 1:
         pos += 1
@@ -117,10 +119,10 @@ def _decode_flexible(version: int, buf: memoryview, pos: int) -> FetchRequest:
     )
 
 
-def _read_topic(version: int, buf: memoryview, pos: int) -> tuple[FetchTopic, int]:
+def _read_topic(version: int, buf: memoryview, pos: int, budget: int) -> tuple[FetchTopic, int]:
     name, topic_id, pos = read_topic(version, buf, pos)
     count, pos = read_uvarint(buf, pos)
-    check_count(count - 1, 33, len(buf) - pos)
+    check_count(count - 1, 33, len(buf) - pos, budget)
     unpack = PARTITION.unpack_from
     partitions = []
     for _ in range(count - 1):
@@ -131,22 +133,26 @@ def _read_topic(version: int, buf: memoryview, pos: int) -> tuple[FetchTopic, in
     return FetchTopic(name, topic_id, partitions), pos
 
 
-def _read_forgotten(version: int, buf: memoryview, pos: int) -> tuple[list[ForgottenTopic], int]:
+def _read_forgotten(
+    version: int, buf: memoryview, pos: int, max_elements: int
+) -> tuple[list[ForgottenTopic], int]:
     flexible = version >= FLEXIBLE
     count, pos = read_length(buf, pos, flexible)
-    check_count(count, 3 if flexible else 6, len(buf) - pos)
+    check_count(count, 3 if flexible else 6, len(buf) - pos, max_elements)
+    budget = max_elements - count
     forgotten: list[ForgottenTopic] = []
     for _ in range(count):
         name, topic_id, pos = read_topic(version, buf, pos)
         partitions, pos = read_length(buf, pos, flexible)
-        check_count(partitions, 4, len(buf) - pos)
+        check_count(partitions, 4, len(buf) - pos, budget)
+        budget -= partitions
         end = pos + 4 * partitions
         forgotten.append((name, topic_id, [n for (n,) in INT32.iter_unpack(buf[pos:end])]))
         pos = skip_tags(buf, end) if flexible else end
     return forgotten, pos
 
 
-def _decode_legacy(version: int, buf: memoryview, pos: int) -> FetchRequest:
+def _decode_legacy(version: int, buf: memoryview, pos: int, max_elements: int) -> FetchRequest:
     replica_id = INT32.unpack_from(buf, pos)[0]
     max_wait, min_bytes, max_bytes, isolation = LIMITS.unpack_from(buf, pos + 4)
     pos += 17
@@ -155,17 +161,15 @@ def _decode_legacy(version: int, buf: memoryview, pos: int) -> FetchRequest:
         session_id, session_epoch = SESSION.unpack_from(buf, pos)
         pos += 8
     count, pos = read_length(buf, pos, False)
-    check_count(count, 6, len(buf) - pos)
+    check_count(count, 6, len(buf) - pos, max_elements)
     smallest = _legacy_size(version)
     topics = []
-    budget = MAX_ELEMENTS
+    budget = max_elements - count
     for _ in range(count):
         name, topic_id, pos = read_topic(version, buf, pos)
         partition_count, pos = read_length(buf, pos, False)
-        check_count(partition_count, smallest, len(buf) - pos)
+        check_count(partition_count, smallest, len(buf) - pos, budget)
         budget -= partition_count
-        if budget < 0:
-            raise DecodeError("more partitions than any sane request has")
         partitions, pos = _legacy_partitions(version, buf, pos, partition_count)
         topics.append(FetchTopic(name, topic_id, partitions))
     request = FetchRequest(
@@ -175,7 +179,7 @@ def _decode_legacy(version: int, buf: memoryview, pos: int) -> FetchRequest:
         if INT32.unpack_from(buf, pos)[0] == 0:
             pos += 4
         else:
-            request.forgotten, pos = _read_forgotten(version, buf, pos)
+            request.forgotten, pos = _read_forgotten(version, buf, pos, max_elements)
     if version >= WITH_RACK:
         rack_id, pos = read_legacy_text(buf, pos)
         if rack_id is None:

@@ -50,9 +50,13 @@ _MAX_RESPONSE_ELEMENTS: Final = 1 << 26
 """Answers come from brokers that we chose to ask, and a big cluster's metadata is long."""
 
 
-def decode_request(api: ApiKey, version: int, buf: Buffer, pos: int) -> Any:
-    """The request whose body starts at ``pos``, as kio's class of the newest version."""
-    return _decode(api, version, "request", memoryview(buf), pos, MAX_ELEMENTS)
+def decode_request(
+    api: ApiKey, version: int, buf: Buffer, pos: int, max_elements: int = MAX_ELEMENTS
+) -> Any:
+    """The request whose body starts at ``pos``, as kio's class of the newest version. Raises
+    TooManyElementsError if its arrays have more elements in all.
+    """
+    return _decode(api, version, "request", memoryview(buf), pos, max_elements)
 
 
 def decode_response(api: ApiKey, version: int, frame: Buffer) -> tuple[int, Any]:
@@ -116,7 +120,7 @@ def _decode(
     except MALFORMED as error:
         raise DecodeError(f"{api.name} {direction} version {version}: {error}") from error
     except DecodeError as error:
-        raise DecodeError(f"{api.name} {direction} version {version}: {error}") from None
+        raise type(error)(f"{api.name} {direction} version {version}: {error}") from None
 
 
 def _encode(api: ApiKey, version: int, direction: Direction, out: bytearray, message: Any) -> bytes:

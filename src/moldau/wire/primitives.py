@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
-from moldau.wire.errors import DecodeError, EncodeError
+from moldau.wire.errors import DecodeError, EncodeError, TooManyElementsError
 
 MAX_ELEMENTS: Final = 1 << 20
 """Most array elements that one request may carry in all.
@@ -22,6 +22,9 @@ Kafka only demands that an array has no more elements than bytes are left. An el
 bytes on the wire and some hundred as Python objects, so a 100 MB frame of empty topic names would
 take gigabytes; no sane request comes near this number.
 """
+
+MAX_TAGS: Final = 32
+"""Most tagged fields in one section; Kafka's largest has five."""
 
 MALFORMED: Final = (StructError, IndexError, ValueError, OverflowError)
 """What reading past the end or decoding nonsense raises (bad UTF-8 is a ``ValueError``)."""
@@ -114,14 +117,16 @@ def read_length(buf: memoryview, pos: int, flexible: bool) -> tuple[int, int]:
     return _INT32.unpack_from(buf, pos)[0], pos + 4
 
 
-def check_count(count: int, smallest: int, left: int) -> None:
-    """Refuse an array that cannot fit into the bytes that are left, or that nobody needs."""
+def check_count(count: int, smallest: int, left: int, max_elements: int = MAX_ELEMENTS) -> None:
+    """Refuse an array that cannot fit into the bytes that are left, or that has more elements than
+    the message may have.
+    """
     if count < 0:
         raise DecodeError("null where an array must be")
     if count * smallest > left:
         raise DecodeError(f"array of {count} elements, but only {left} bytes left")
-    if count > MAX_ELEMENTS:
-        raise DecodeError("more array elements than any sane message has")
+    if count > max_elements:
+        raise TooManyElementsError("more array elements than any sane message has")
 
 
 def length_prefix(length: int, flexible: bool) -> bytes:
@@ -162,9 +167,17 @@ def legacy_string(text: str | None) -> bytes:
     return _INT16.pack(len(raw)) + raw
 
 
+def read_tag_count(buf: memoryview, pos: int) -> tuple[int, int]:
+    """The number of fields of a tagged section, and the position after it."""
+    count, pos = read_uvarint(buf, pos)
+    if count > MAX_TAGS:
+        raise DecodeError(f"{count} tagged fields, more than any sane message has")
+    return count, pos
+
+
 def skip_tags(buf: memoryview, pos: int) -> int:
     """The position after a tagged-field section whose tags are all unknown to us."""
-    count, pos = read_uvarint(buf, pos)
+    count, pos = read_tag_count(buf, pos)
     end = len(buf)
     while count:
         _, pos = read_uvarint(buf, pos)

@@ -17,7 +17,12 @@ from uuid import UUID
 
 from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.api import ApiKey
-from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
+from moldau.wire.errors import (
+    DecodeError,
+    EncodeError,
+    TooManyElementsError,
+    UnsupportedVersionError,
+)
 from moldau.wire.headers import encode_request_header, read_response_header
 from moldau.wire.primitives import (
     MALFORMED,
@@ -113,19 +118,23 @@ class ProduceResponse:
     node_endpoints: list[Node] = field(default_factory=list)
 
 
-def decode_produce_request(version: int, buf: memoryview, pos: int) -> ProduceRequest:
+def decode_produce_request(
+    version: int, buf: memoryview, pos: int, max_elements: int = MAX_ELEMENTS
+) -> ProduceRequest:
     """The request whose body starts at ``pos``. Records are views of ``buf``, writable if it is."""
     if not OLDEST <= version <= NEWEST:
         raise UnsupportedVersionError(f"PRODUCE version {version} is not spoken here")
     try:
         if version >= _FLEXIBLE:
-            return _decode_flexible(version >= _BY_ID, buf, pos)
-        return _decode_legacy(buf, pos)
+            return _decode_flexible(version >= _BY_ID, buf, pos, max_elements)
+        return _decode_legacy(buf, pos, max_elements)
+    except TooManyElementsError:
+        raise
     except (DecodeError, *MALFORMED) as error:
         raise DecodeError(f"PRODUCE request version {version}: {error}") from error
 
 
-def _decode_flexible(by_id: bool, buf: memoryview, pos: int) -> ProduceRequest:
+def _decode_flexible(by_id: bool, buf: memoryview, pos: int, max_elements: int) -> ProduceRequest:
     transactional_id = None
     if buf[pos]:
         transactional_id, pos = read_compact_text(buf, pos)
@@ -133,9 +142,9 @@ def _decode_flexible(by_id: bool, buf: memoryview, pos: int) -> ProduceRequest:
         pos += 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(buf, pos)
     count, pos = read_uvarint(buf, pos + 6)
-    check_count(count - 1, _SMALLEST_TOPIC, len(buf) - pos)
+    check_count(count - 1, _SMALLEST_TOPIC, len(buf) - pos, max_elements)
     topics = []
-    budget = MAX_ELEMENTS
+    budget = max_elements - count + 1
     for _ in range(count - 1):
         if by_id:
             name, topic_id = None, uuid_from(buf[pos : pos + 16].tobytes())
@@ -145,23 +154,23 @@ def _decode_flexible(by_id: bool, buf: memoryview, pos: int) -> ProduceRequest:
             name, pos = read_compact_text(buf, pos)
             if name is None:
                 raise DecodeError("topic name is null")
-        partitions, pos = _read_partitions(buf, pos)
+        partitions, pos = _read_partitions(buf, pos, budget)
         budget -= len(partitions)
-        if budget < 0:
-            raise DecodeError("more partitions than any sane request has")
         topics.append(ProduceTopic(name, topic_id, partitions))
     skip_tags(buf, pos)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_partitions(buf: memoryview, pos: int) -> tuple[list[tuple[int, memoryview | None]], int]:
+def _read_partitions(
+    buf: memoryview, pos: int, budget: int
+) -> tuple[list[tuple[int, memoryview | None]], int]:
     """The partitions of one topic and its empty tagged section."""
     count = buf[pos]
     pos += 1
     if count >= 0x80:
         count, pos = read_uvarint(buf, pos - 1)
     end = len(buf)
-    check_count(count - 1, _SMALLEST_PARTITION, end - pos)
+    check_count(count - 1, _SMALLEST_PARTITION, end - pos, budget)
     partitions: list[tuple[int, memoryview | None]] = []
     for _ in range(count - 1):
         index = _INT32.unpack_from(buf, pos)[0]
@@ -179,23 +188,21 @@ def _read_partitions(buf: memoryview, pos: int) -> tuple[list[tuple[int, memoryv
     return partitions, pos
 
 
-def _decode_legacy(buf: memoryview, pos: int) -> ProduceRequest:
+def _decode_legacy(buf: memoryview, pos: int, max_elements: int) -> ProduceRequest:
     transactional_id, pos = read_legacy_text(buf, pos)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(buf, pos)
     count, pos = read_length(buf, pos + 6, False)
     end = len(buf)
-    check_count(count, 6, end - pos)
+    check_count(count, 6, end - pos, max_elements)
     topics = []
-    budget = MAX_ELEMENTS
+    budget = max_elements - count
     for _ in range(count):
         name, pos = read_legacy_text(buf, pos)
         if name is None:
             raise DecodeError("topic name is null")
         partition_count, pos = read_length(buf, pos, False)
-        check_count(partition_count, 8, end - pos)
+        check_count(partition_count, 8, end - pos, budget)
         budget -= partition_count
-        if budget < 0:
-            raise DecodeError("more partitions than any sane request has")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index, size = _PARTITION.unpack_from(buf, pos)

@@ -12,6 +12,7 @@ from moldau.wire.primitives import (
     check_count,
     compact_string,
     read_compact_text,
+    read_tag_count,
     read_uvarint,
     skip_tags,
     uvarint,
@@ -34,8 +35,7 @@ def tagged_section(fields: Sequence[tuple[int, bytes]]) -> bytes:
 
 def read_tags(buf: memoryview, pos: int) -> tuple[dict[int, memoryview], int]:
     """The values of a section by tag, and the position after it."""
-    count, pos = read_uvarint(buf, pos)
-    check_count(count, 2, len(buf) - pos)
+    count, pos = read_tag_count(buf, pos)
     fields: dict[int, memoryview] = {}
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
+from moldau.broker.large_requests import ITEMS_PER_PIECE, others_turn
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
 from moldau.controller.topic_names import INTERNAL_TOPICS
@@ -71,15 +72,34 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     body = request.body
     waits = Waits([], [])
     results: Results = []
-    failed = False
     for topic in body.topics:
         partitions = _append_topic(request.broker, request.version, topic, body, waits)
         results.append((topic.name, topic.topic_id, partitions))
-        for result in partitions:
-            if result.error_code:
-                failed = True
-    if body.acks == ACKS_NONE:
-        if failed:
+    return _conclude(request, results, waits)
+
+
+async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | None:
+    """As ``handle``, with everybody else's turn after some partitions."""
+    body = request.body
+    waits = Waits([], [])
+    results: Results = []
+    for topic in body.topics:
+        partitions: list[PartitionProduceResult] = []
+        for start in range(0, len(topic.partitions), ITEMS_PER_PIECE):
+            await others_turn()
+            piece = ProduceTopic(
+                topic.name, topic.topic_id, topic.partitions[start : start + ITEMS_PER_PIECE]
+            )
+            partitions += _append_topic(request.broker, request.version, piece, body, waits)
+        results.append((topic.name, topic.topic_id, partitions))
+    return _conclude(request, results, waits)
+
+
+def _conclude(
+    request: Request[ProduceRequest], results: Results, waits: Waits
+) -> Results | Pending | None:
+    if request.body.acks == ACKS_NONE:
+        if any(result.error_code for _, _, partitions in results for result in partitions):
             log.info("closing %s: an append with acks=0 failed", request.connection.peer)
             request.connection.close()
         return None

@@ -1,0 +1,99 @@
+"""A request with many items, cut into several with fewer, and their answers put together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+"""The names of arrays from the message down to the items: ``("topics", "partitions")``."""
+
+
+class Pieces(NamedTuple):
+    """Where the items of an API lie. Whoever asks in several requests gets the same."""
+
+    request: Path
+    response: Path
+    are_distinct: bool
+    """What is asked for twice is answered once: answers may be far larger than their questions."""
+
+
+def pieces(request: str, response: str | None = None, *, distinct: bool = False) -> Pieces:
+    """Paths are written with dots; the response's is the same unless it is given."""
+    return Pieces(tuple(request.split(".")), tuple((response or request).split(".")), distinct)
+
+
+def distinct(message: Any, path: Path) -> Any:
+    """The message with every item once."""
+    return _distinct(message, path, (), set())
+
+
+def _distinct(message: Any, path: Path, above: Hashable, seen: set[Hashable]) -> Any:
+    name, rest = path[0], path[1:]
+    items = getattr(message, name)
+    if not items:
+        return message
+    kept = []
+    for item in items:
+        if rest:
+            head = (above, replace(item, **{rest[0]: ()}))
+            part = _distinct(item, rest, head, seen)
+            if getattr(part, rest[0]) or head not in seen:
+                kept.append(part)
+            seen.add(head)
+        elif (above, item) not in seen:
+            seen.add((above, item))
+            kept.append(item)
+    return (
+        message if len(kept) == len(items) and not rest else replace(message, **{name: tuple(kept)})
+    )
+
+
+def split(message: Any, path: Path, most: int) -> Iterator[Any]:
+    """The message as several that have at most so many items each."""
+    name, rest = path[0], path[1:]
+    items = getattr(message, name)
+    if not items:  # null has a meaning of its own
+        yield message
+        return
+    held: list[Any] = []
+    size = 0
+    for item in items:
+        for part in split(item, rest, most) if rest else (item,):
+            weight = _count(part, rest)
+            if held and size + weight > most:
+                yield replace(message, **{name: tuple(held)})
+                held, size = [], 0
+            held.append(part)
+            size += weight
+    yield replace(message, **{name: tuple(held)})
+
+
+def _count(item: Any, path: Path) -> int:
+    """An item without anything in it costs something, too."""
+    if not path:
+        return 1
+    return 1 + sum(_count(inner, path[1:]) for inner in getattr(item, path[0]) or ())
+
+
+def join(messages: Sequence[Any], path: Path) -> Any:
+    """The answers to the pieces as one: all their items, or the first that is an error as a
+    whole.
+    """
+    for message in messages:
+        if getattr(message, "error_code", 0):
+            return message
+    name, rest = path[0], path[1:]
+    items: list[Any] = []
+    for message in messages:
+        part = list(getattr(message, name) or ())
+        if rest and items and part and _are_halves(items[-1], part[0], rest[0]):
+            items.append(join((items.pop(), part.pop(0)), rest))
+        items += part
+    return replace(messages[0], **{name: tuple(items)})
+
+
+def _are_halves(one: Any, other: Any, name: str) -> bool:
+    """Returns whether two items differ in nothing but the array that was cut."""
+    return bool(replace(one, **{name: ()}) == replace(other, **{name: ()}))
