@@ -9,6 +9,7 @@ acknowledged can be read.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -78,6 +79,10 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
     server.on_all_offline = stop.set
     try:
         await server.start()
+        # Code, settings and logs stay: a collection that looks at them again would make everybody
+        # wait for it.
+        gc.collect()
+        gc.freeze()
         on_ready(server.addresses)
         await stop.wait()
     finally:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
+from enum import Enum, auto
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
+
+from moldau.wire.schema import fields_of
 
 Path: TypeAlias = tuple[str, ...]
 """The names of arrays from the message down to the items: ``("topics", "partitions")``."""
+
+
+class Distinct(Enum):
+    """When it is that what is asked for twice is answered once."""
+
+    NEVER = auto()
+    LARGE = auto()
+    """In requests with very many items: answers may be far larger than their questions."""
+    ALWAYS = auto()
+    """A few items can be very much."""
 
 
 class Pieces(NamedTuple):
@@ -15,11 +29,12 @@ class Pieces(NamedTuple):
 
     request: Path
     response: Path
-    are_distinct: bool
-    """What is asked for twice is answered once: answers may be far larger than their questions."""
+    distinct: Distinct
 
 
-def pieces(request: str, response: str | None = None, *, distinct: bool = False) -> Pieces:
+def pieces(
+    request: str, response: str | None = None, *, distinct: Distinct = Distinct.NEVER
+) -> Pieces:
     """Paths are written with dots; the response's is the same unless it is given."""
     return Pieces(tuple(request.split(".")), tuple((response or request).split(".")), distinct)
 
@@ -97,3 +112,32 @@ def join(messages: Sequence[Any], path: Path) -> Any:
 def _are_halves(one: Any, other: Any, name: str) -> bool:
     """Returns whether two items differ in nothing but the array that was cut."""
     return bool(replace(one, **{name: ()}) == replace(other, **{name: ()}))
+
+
+def has_more_elements(message: Any, most: int) -> bool:
+    """Returns whether the arrays of a message have more elements, all in all."""
+    return _room(message, most) < 0
+
+
+def _room(message: Any, room: int) -> int:
+    """What is left of so many elements; negative, if they are too few."""
+    kind: type = type(message)
+    for name, is_nested in _arrays(kind):
+        items = getattr(message, name)
+        if items:
+            room -= len(items)
+            for item in items if is_nested else ():
+                if room < 0:
+                    return room
+                room = _room(item, room)
+    return room
+
+
+@cache
+def _arrays(message: type) -> tuple[tuple[str, bool], ...]:
+    """The arrays of a message, and whether their elements have arrays, too."""
+    return tuple(
+        (spec.name, spec.entity is not None and bool(_arrays(spec.entity)))
+        for spec in fields_of(message)
+        if spec.is_array
+    )

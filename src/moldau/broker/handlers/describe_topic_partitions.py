@@ -20,12 +20,15 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from moldau.broker.acls import TOPIC_OPERATIONS
 from moldau.broker.metadata_cache import MetadataCache, TopicMetadata
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
+async def handle(
+    request: Request[DescribeTopicPartitionsRequest],
+) -> DescribeTopicPartitionsResponse:
     broker, body = request.broker, request.body
     metadata = broker.metadata
     names = sorted({topic.name for topic in body.topics} or metadata.topics)
@@ -44,7 +47,7 @@ def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPar
 
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     cursor: Cursor | None = None
-    for name in names:
+    async for name in in_turns(names):
         if room == 0:
             cursor = make(Cursor, topic_name=name, partition_index=0)
             break
@@ -57,7 +60,7 @@ def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPar
             continue
         indexes = [index for index in sorted(topic.partitions) if index >= first_partition]
         first_partition = 0
-        topics.append(_describe(metadata, topic, indexes[:room]))
+        topics.append(await _describe(metadata, topic, indexes[:room]))
         if len(indexes) > room:
             cursor = make(Cursor, topic_name=name, partition_index=indexes[room])
             break
@@ -89,12 +92,12 @@ def _without_partitions(code: ErrorCode, name: str) -> DescribeTopicPartitionsRe
     )
 
 
-def _describe(
+async def _describe(
     metadata: MetadataCache, topic: TopicMetadata, indexes: list[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     live = metadata.brokers
     partitions = []
-    for index in indexes:
+    async for index in in_turns(indexes):
         state = topic.partitions[index]
         has_leader = state.leader in live
         partitions.append(
