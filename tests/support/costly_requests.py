@@ -14,6 +14,8 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import encode_request, newest_class
 from moldau.wire.primitives import MAX_TEXT_LENGTH
@@ -61,6 +63,8 @@ VALUES: Final[Hints] = {
 }
 
 OF_AN_API: Final[Mapping[ApiKey, Hints]] = {
+    ApiKey.PRODUCE: {"acks": 1, "transactional_id": None},
+    ApiKey.FETCH: {"max_wait": timedelta(0), "max_bytes": 1 << 20, "partition_max_bytes": 1 << 20},
     ApiKey.METADATA: {"allow_auto_topic_creation": False},
     ApiKey.CREATE_TOPICS: {"name": "made", "configs": ()},
     ApiKey.CREATE_PARTITIONS: {"assignments": None, "validate_only": True},
@@ -262,7 +266,7 @@ def _scalar(spec: FieldSpec, number: int | None) -> Any:
         case "bytes":
             return b"" if number is None else b"%06d" % number
         case "records":
-            return None
+            return build_batch([Record(0, 0, b"k", b"v")])
         case "uuid":
             return UUID(int=number or 0)
         case "bool":

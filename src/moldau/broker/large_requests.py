@@ -27,10 +27,11 @@ from moldau.machine.threads import RunInThread
 from moldau.net import Pending
 from moldau.wire.errors import DecodeError
 from moldau.wire.headers import RequestHeader
-from moldau.wire.primitives import MAX_ELEMENTS
 
 MOST_ELEMENTS: Final = 1000
 """Each takes some microseconds to decode, to handle and to encode."""
+MOST_OF_A_LARGE_REQUEST: Final = 100_000
+"""With its answer, an element takes up to half a kilobyte."""
 AT_ONCE: Final = 4
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 NEVER: Final = 1_000_000_000
@@ -56,7 +57,7 @@ class LargeRequests:
         await self._places.acquire()
         try:
             return await self._run_in_thread(
-                route.decode, header.api_version, frame, at, MAX_ELEMENTS
+                route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
             )
         except BaseException:
             self._places.release()

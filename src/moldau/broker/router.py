@@ -140,7 +140,7 @@ class Router:
             if response is None:
                 request.unanswered()
                 return None
-            if has_more_elements(response, MOST_ELEMENTS):
+            if not route.is_hot and has_more_elements(response, MOST_ELEMENTS):
                 pending = Pending()
                 self._spawn(request, self._large.encode(request, response), pending)
                 return pending

@@ -9,6 +9,8 @@ Known deviations: eligible leader replicas do not exist here and are answered as
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.describe_topic_partitions.v0.response import (
     Cursor,
@@ -31,15 +33,16 @@ async def handle(
 ) -> DescribeTopicPartitionsResponse:
     broker, body = request.broker, request.body
     metadata = broker.metadata
-    names = sorted({topic.name for topic in body.topics} or metadata.topics)
+    names = await broker.run_in_thread(_names, body, list(metadata.topics))
     first_partition = 0
     if body.cursor is not None:
         first_partition = body.cursor.partition_index
         cursor_topic = body.cursor.topic_name
-        if first_partition < 0 or (body.topics and cursor_topic not in names):
+        del names[: bisect_left(names, cursor_topic)]
+        is_there = bool(names) and names[0] == cursor_topic
+        if first_partition < 0 or (body.topics and not is_there):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        names = [name for name in names if name >= cursor_topic]
-        if not names or names[0] != cursor_topic:
+        if not is_there:
             first_partition = 0
     limit = broker.config.max_request_partition_size_limit
     room = min(limit, body.response_partition_limit)
@@ -66,6 +69,10 @@ async def handle(
             break
         room -= len(indexes)
     return _response(topics, cursor)
+
+
+def _names(body: DescribeTopicPartitionsRequest, known: list[str]) -> list[str]:
+    return sorted({topic.name for topic in body.topics} or known)
 
 
 def error_answer(
