@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from moldau.broker.large_requests import MOST_OF_A_LARGE_REQUEST
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.wire.api import ApiKey
@@ -22,7 +23,7 @@ from moldau.wire.primitives import MAX_TEXT_LENGTH
 from moldau.wire.schema import FieldSpec, fields_of, message_class
 
 SIZE: Final = 1_000_000
-MOST_ELEMENTS: Final = 300_000
+MOST_ELEMENTS: Final = MOST_OF_A_LARGE_REQUEST - 100
 
 Path: TypeAlias = tuple[str, ...]
 Hints: TypeAlias = Mapping[str, Any]
@@ -122,13 +123,17 @@ class CostlyRequest:
         return f"{self.api.name} {self.version}: {self.what}"
 
 
-def costly_requests(api: ApiKey, version: int, topic_id: UUID) -> Iterator[CostlyRequest]:
-    """The requests; ``t`` is a topic with that id."""
+def costly_requests(
+    api: ApiKey, version: int, topic_id: UUID, *, doubles: bool = True
+) -> Iterator[CostlyRequest]:
+    """The requests; ``t`` is a topic with that id. ``doubles``: also those with one item very
+    often.
+    """
     hints = {**VALUES, **OF_AN_API.get(api, {})}
     hints["topic_id"] = topic_id
     maker = _Maker(newest_class(api, "request"), message_class(api, version, "request"), hints)
     for path in maker.arrays():
-        for varied in (False, True):
+        for varied in (False, True) if doubles else (True,):
             frame = _fill(api, version, maker, path, varied)
             if frame is not None:
                 kind = "different" if varied else "the same"
@@ -144,15 +149,29 @@ def costly_requests(api: ApiKey, version: int, topic_id: UUID) -> Iterator[Costl
 
 
 def _fill(api: ApiKey, version: int, maker: _Maker, path: Path, varied: bool) -> bytes | None:
-    sizes = []
+    sizes, elements = [], []
     for number in (1, 101):
-        frame = _encode(api, version, maker.make({path: number}, varied=varied))
+        message = maker.make({path: number}, varied=varied)
+        frame = _encode(api, version, message)
         if frame is None:
             return None
         sizes.append(len(frame))
-    each = max((sizes[1] - sizes[0]) / 100, 1)
-    most = min(int((SIZE - sizes[0]) / each), MOST_ELEMENTS)
-    return _encode(api, version, maker.make({path: most}, varied=varied))
+        elements.append(_elements(message))
+    fit = 100 * (SIZE - sizes[0]) // max(sizes[1] - sizes[0], 1)
+    most = 100 * (MOST_ELEMENTS - elements[0]) // max(elements[1] - elements[0], 1)
+    return _encode(api, version, maker.make({path: min(fit, most)}, varied=varied))
+
+
+def _elements(message: Any) -> int:
+    kind: type = type(message)
+    found = 0
+    for spec in fields_of(kind):
+        value = getattr(message, spec.name)
+        if spec.is_array and value:
+            found += len(value)
+            if spec.entity is not None:
+                found += sum(map(_elements, value))
+    return found
 
 
 def _encode(api: ApiKey, version: int, message: Any) -> bytes | None:
