@@ -129,9 +129,7 @@ def costly_requests(
     """The requests; ``t`` is a topic with that id. ``doubles``: also those with one item very
     often.
     """
-    hints = {**VALUES, **OF_AN_API.get(api, {})}
-    hints["topic_id"] = topic_id
-    maker = _Maker(newest_class(api, "request"), message_class(api, version, "request"), hints)
+    maker = _maker(api, version, topic_id)
     for path in maker.arrays():
         for varied in (False, True) if doubles else (True,):
             frame = _fill(api, version, maker, path, varied)
@@ -146,6 +144,24 @@ def costly_requests(
         frame = _encode(api, version, maker.make({}, arrays=nothing))
         if frame is not None:
             yield CostlyRequest(api, version, f"arrays {nothing}", frame)
+
+
+def modest_requests(
+    api: ApiKey, version: int, topic_id: UUID, elements: int
+) -> Iterator[CostlyRequest]:
+    """Requests of the same kinds with so many elements in an array, some of them twice."""
+    maker = _maker(api, version, topic_id)
+    for path in maker.arrays():
+        for varied in (False, True):
+            frame = _encode(api, version, maker.make({path: elements}, varied=varied))
+            if frame is not None:
+                kind = "different" if varied else "the same"
+                yield CostlyRequest(api, version, f"{'.'.join(path)}, {kind}", frame)
+
+
+def _maker(api: ApiKey, version: int, topic_id: UUID) -> _Maker:
+    hints = {**VALUES, **OF_AN_API.get(api, {}), "topic_id": topic_id}
+    return _Maker(newest_class(api, "request"), message_class(api, version, "request"), hints)
 
 
 def _fill(api: ApiKey, version: int, maker: _Maker, path: Path, varied: bool) -> bytes | None:
@@ -249,14 +265,19 @@ def _paths(kind: type, wanted: Any, above: Path = ()) -> Iterator[Path]:
 
 
 def _varied(made: Any, number: int) -> Any:
-    """The element with another name, or another index if it has no name."""
+    """The element with other names and ids, or another index if it has no name."""
     kind: type = type(made)
     values = {spec.name: getattr(made, spec.name) for spec in fields_of(kind)}
     for kinds in (("string", "uuid"), ("int32", "int64", "int16", "int8")):
-        for spec in fields_of(kind):
-            if spec.kind in kinds and not spec.is_array and values[spec.name] is not None:
-                values[spec.name] = _scalar(spec, number)
-                return kind(**values)
+        changed = {
+            spec.name: _scalar(spec, number)
+            for spec in fields_of(kind)
+            if not spec.is_array
+            and values[spec.name] is not None
+            and (spec.kind in kinds or spec.name in ("partition", "partition_index"))
+        }
+        if changed:
+            return kind(**values | changed)
     return made
 
 

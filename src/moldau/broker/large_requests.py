@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from moldau.broker.pieces import Distinct, distinct, join, split
+from moldau.broker.pieces import Distinct, distinct, join, split, together
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.broker.turns import ITEMS_PER_TURN, others_turn
@@ -111,8 +111,8 @@ class LargeRequests:
         cut = route.api.pieces
         if cut is None:
             return await _handle_piece(request)
-        if cut.distinct is not Distinct.NEVER:
-            body = await self._run_in_thread(distinct, body, cut.request)
+        tidy = together if cut.distinct is Distinct.NEVER else distinct
+        body = await self._run_in_thread(tidy, body, cut.request)
         responses = []
         try:
             for piece in split(body, cut.request, ITEMS_PER_TURN):
