@@ -35,7 +35,7 @@ def metered_turns() -> Iterator[TurnMeter]:
         run(handle)
         meter.longest_s = max(meter.longest_s, time.thread_time() - before)
 
-    asyncio.Handle._run = timed  # type: ignore[method-assign]
+    asyncio.Handle._run = timed  # type: ignore[method-assign, assignment]
     try:
         yield meter
     finally:

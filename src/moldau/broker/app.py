@@ -139,7 +139,6 @@ class BrokerServer:
             log.warning("%s", warning)
         if config.ignored:
             log.info("settings without effect here: %s", ", ".join(config.ignored))
-        self._raise_open_files_limit()
         self._undo.callback(self._machine.threads.close)
 
         configs = Configs(config)
@@ -297,13 +296,6 @@ class BrokerServer:
             endpoints=await broker.listeners.advertised(broker.config),
             rack=self._config.broker_rack,
         )
-
-    def _raise_open_files_limit(self) -> None:
-        """A partition needs a few open files; take what the system allows."""
-        try:
-            self._machine.limits.raise_open_files()
-        except OSError as error:
-            log.warning("the limit of open files stays as it is: %s", error)
 
     async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""
