@@ -20,7 +20,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from moldau.broker.acls import AclOperation, AclResource, Permission
-from moldau.broker.pieces import Pieces, pieces
+from moldau.broker.pieces import Distinct, Pieces, pieces
 from moldau.wire.api import ApiKey
 
 
@@ -133,16 +133,23 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(HEAVY, "may describe all topics, and may create those that are missing"),
         (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC),
         is_cached=True,
-        pieces=pieces("topics", distinct=True),
+        pieces=pieces("topics", distinct=Distinct.ALWAYS),
     ),
     ApiKey.OFFSET_COMMIT: Api(
-        "offset_commit", Cost(PER_ITEM, "a record for each partition"), (_READ_GROUP, _READ_TOPIC)
+        "offset_commit",
+        Cost(PER_ITEM, "a record for each partition"),
+        (_READ_GROUP, _READ_TOPIC),
+        pieces=pieces("topics.partitions"),
     ),
     ApiKey.OFFSET_FETCH: Api(
         "offset_fetch",
         Cost(HEAVY, "may ask for everything that groups have committed"),
         (_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
-        pieces=pieces("groups.topics.partition_indexes", "groups.topics.partitions", distinct=True),
+        pieces=pieces(
+            "groups.topics.partition_indexes",
+            "groups.topics.partitions",
+            distinct=Distinct.LARGE,
+        ),
     ),
     ApiKey.FIND_COORDINATOR: Api(
         "find_coordinator",
@@ -169,7 +176,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_groups",
         Cost(PER_ITEM, "all members of each group"),
         (_DESCRIBE_GROUP,),
-        pieces=pieces("groups", distinct=True),
+        pieces=pieces("groups", distinct=Distinct.ALWAYS),
     ),
     ApiKey.LIST_GROUPS: Api(
         "list_groups",
@@ -232,7 +239,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_configs",
         Cost(PER_ITEM, "up to some hundred settings for each resource"),
         _DESCRIBE_CONFIGS,
-        pieces=pieces("resources", "results", distinct=True),
+        pieces=pieces("resources", "results", distinct=Distinct.ALWAYS),
     ),
     ApiKey.ALTER_CONFIGS: Api(
         "alter_configs",
@@ -303,6 +310,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_DESCRIBE_CLUSTER,),
         needs_controller=True,
         has_timeout=True,
+        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=Distinct.ALWAYS),
     ),
     ApiKey.OFFSET_DELETE: Api(
         "offset_delete",
@@ -338,7 +346,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_producers",
         Cost(PER_ITEM, "every producer that each partition remembers"),
         (_READ_TOPIC,),
-        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=True),
+        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=Distinct.ALWAYS),
     ),
     ApiKey.UNREGISTER_BROKER: Api(
         "unregister_broker", Cost(CHEAP, "is refused"), (_ALTER_CLUSTER,)
@@ -352,7 +360,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "consumer_group_describe",
         Cost(PER_ITEM, "all members of each group"),
         (_DESCRIBE_GROUP,),
-        pieces=pieces("group_ids", "groups", distinct=True),
+        pieces=pieces("group_ids", "groups", distinct=Distinct.ALWAYS),
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Api(
         "list_config_resources",

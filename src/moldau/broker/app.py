@@ -9,7 +9,9 @@ acknowledged can be read.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
@@ -25,6 +27,7 @@ from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
+from moldau.broker.routes import load_handlers
 from moldau.config.altering.validation import (
     validate_broker_update,
     validate_group_configs,
@@ -60,6 +63,11 @@ from moldau.replication import ReplicaManager
 log = logging.getLogger(__name__)
 
 FETCH_SESSION_EVICTION_MS = 120_000
+SETTLES_IN_AFTER_S = 1.0
+SWITCH_INTERVAL_S = 0.001
+"""For how long a thread that decodes a large request keeps the loop waiting; Python's own 0.005
+would be felt with every system call.
+"""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
@@ -79,12 +87,29 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
     try:
         await server.start()
         on_ready(server.addresses)
-        await stop.wait()
+        broker = server.broker
+        settling_in = broker.clock.call_later(
+            SETTLES_IN_AFTER_S, lambda: broker.tasks.spawn(_settle_in(broker))
+        )
+        try:
+            await stop.wait()
+        finally:
+            settling_in.cancel()
     finally:
         await server.stop()
     if server.all_offline:
         raise StorageError("stopped, because all log directories have failed")
     return 0
+
+
+async def _settle_in(broker: Broker) -> None:
+    """What the first request need not wait for, and no later one should."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    await broker.run_in_thread(load_handlers)
+    # Code, settings and logs stay: looking at them again and again in search of garbage would make
+    # everybody wait.
+    gc.collect()
+    gc.freeze()
 
 
 class BrokerServer:
@@ -114,7 +139,6 @@ class BrokerServer:
             log.warning("%s", warning)
         if config.ignored:
             log.info("settings without effect here: %s", ", ".join(config.ignored))
-        self._raise_open_files_limit()
         self._undo.callback(self._machine.threads.close)
 
         configs = Configs(config)
@@ -272,13 +296,6 @@ class BrokerServer:
             endpoints=await broker.listeners.advertised(broker.config),
             rack=self._config.broker_rack,
         )
-
-    def _raise_open_files_limit(self) -> None:
-        """A partition needs a few open files; take what the system allows."""
-        try:
-            self._machine.limits.raise_open_files()
-        except OSError as error:
-            log.warning("the limit of open files stays as it is: %s", error)
 
     async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.quotas.entity import IP, ClientQuota, ClientQuotaEntity, canonical_entity
-from moldau.quotas.filter import ClientQuotaFilter
 from moldau.quotas.manager import ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, Window
 from moldau.quotas.validation import (
@@ -66,13 +65,11 @@ class ClientQuotas:
             manager.update(entity, quotas)
         self.connections.update(canonical_entity(entity), quotas)
 
-    def describe(self, wanted: ClientQuotaFilter) -> list[ClientQuota]:
-        """Returns the quotas that a filter asks for, ordered by entity; raises KafkaError."""
-        matches = wanted.matcher()
+    def ordered(self) -> list[ClientQuota]:
+        """Returns the quotas that were set, ordered by entity."""
         return [
             ClientQuota(entity, self._entities[entity])
             for entity in sorted(self._entities, key=_order)
-            if matches(entity)
         ]
 
 

@@ -1,35 +1,40 @@
-"""Requests with so many items that others would have to wait for them.
+"""Requests and answers with so many items that others would have to wait for them.
 
-The loop decodes up to ``ITEMS_PER_TURN`` array elements of a request. One that has more is
+The loop decodes up to ``MOST_ELEMENTS`` array elements of a request. One that has more is
 
 - decoded in a thread, and its answer encoded in one;
 - executed as several requests with fewer items (``pieces``), with everybody else's turn in between:
   as if the client had sent them one after another, as it might have;
 - refused when too much of the kind waits already.
+
+An answer with more of them is encoded in a thread, whatever was asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from moldau.broker.pieces import distinct, join, split
+from moldau.broker.pieces import Distinct, distinct, join, split, together
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
+from moldau.broker.turns import ITEMS_PER_TURN, others_turn
 from moldau.machine import Part
 from moldau.machine.threads import RunInThread
 from moldau.net import Pending
 from moldau.wire.errors import DecodeError
 from moldau.wire.headers import RequestHeader
-from moldau.wire.primitives import MAX_ELEMENTS
 
-ITEMS_PER_TURN: Final = 1000
+MOST_ELEMENTS: Final = 1000
 """Each takes some microseconds to decode, to handle and to encode."""
-ITEMS_PER_PIECE: Final = 100
+MOST_OF_A_LARGE_REQUEST: Final = 100_000
+"""With its answer, an element takes up to half a kilobyte."""
 AT_ONCE: Final = 4
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+NEVER: Final = 1_000_000_000
 
 
 class LargeRequests:
@@ -37,7 +42,7 @@ class LargeRequests:
 
     def __init__(self, run_in_thread: RunInThread) -> None:
         self._run_in_thread = run_in_thread
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places = _Places(AT_ONCE)
         self._waiting_bytes = 0
 
     def keep(self, frame: memoryview) -> memoryview:
@@ -52,7 +57,7 @@ class LargeRequests:
         await self._places.acquire()
         try:
             return await self._run_in_thread(
-                route.decode, header.api_version, frame, at, MAX_ELEMENTS
+                route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
             )
         except BaseException:
             self._places.release()
@@ -63,22 +68,41 @@ class LargeRequests:
     async def respond(self, request: Request[Any]) -> Sequence[Part] | None:
         """Returns the encoded answer, None if there is none, and gives the place back."""
         try:
-            response = await self._handle(request)
-            if response is None:
-                request.unanswered()
-                return None
-            if isinstance(response, Pending):
-                return await _settled(response)
-            request.charge(response)
-            return await self._run_in_thread(
-                request.route.encode,
-                request.version,
-                request.header.correlation_id,
-                response,
-                request.throttle_ms,
-            )
+            return await self._respond(request)
         finally:
             self._places.release()
+
+    async def _respond(self, request: Request[Any]) -> Sequence[Part] | None:
+        try:
+            response = await self._handle(request)
+        except Exception as error:
+            return await self.refuse(request, error)
+        if response is None:
+            request.unanswered()
+            return None
+        if isinstance(response, Pending):
+            return await _settled(response)
+        request.body = None
+        return await self.encode(request, response)
+
+    async def refuse(self, request: Request[Any], error: Exception) -> Sequence[Part] | None:
+        """Returns the encoded answer to a request that failed as a whole."""
+        response = await self._run_in_thread(request.refusal, error)
+        if response is None:
+            request.connection.close()
+            return None
+        return await self.encode(request, response)
+
+    async def encode(self, request: Request[Any], response: Any) -> Sequence[Part]:
+        """Returns a whole answer, encoded in a thread."""
+        request.charge(response)
+        return await self._run_in_thread(
+            request.route.encode,
+            request.version,
+            request.header.correlation_id,
+            response,
+            request.throttle_ms,
+        )
 
     async def _handle(self, request: Request[Any]) -> Any:
         route, body = request.route, request.body
@@ -87,11 +111,11 @@ class LargeRequests:
         cut = route.api.pieces
         if cut is None:
             return await _handle_piece(request)
-        if cut.are_distinct:
-            body = await self._run_in_thread(distinct, body, cut.request)
+        tidy = together if cut.distinct is Distinct.NEVER else distinct
+        body = await self._run_in_thread(tidy, body, cut.request)
         responses = []
         try:
-            for piece in split(body, cut.request, ITEMS_PER_PIECE):
+            for piece in split(body, cut.request, ITEMS_PER_TURN):
                 request.body = piece
                 responses.append(await _handle_piece(request))
         finally:
@@ -99,9 +123,29 @@ class LargeRequests:
         return await self._run_in_thread(join, responses, cut.response)
 
 
-async def others_turn() -> None:
-    """Go on when everybody else who is ready had a turn."""
-    await asyncio.sleep(0)
+class _Places(asyncio.Semaphore):
+    """While one of them is taken the garbage collector looks at young objects only: the hundred
+    thousands of a request are no garbage, and everybody would wait while it finds that out.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self._taken = 0
+        self._thresholds = gc.get_threshold()
+
+    async def acquire(self) -> Literal[True]:
+        await super().acquire()
+        if not self._taken:
+            self._thresholds = young, middle, _ = gc.get_threshold()
+            gc.set_threshold(young, middle, NEVER)
+        self._taken += 1
+        return True
+
+    def release(self) -> None:
+        self._taken -= 1
+        if not self._taken:
+            gc.set_threshold(*self._thresholds)
+        super().release()
 
 
 async def _handle_piece(request: Request[Any]) -> Any:

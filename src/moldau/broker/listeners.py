@@ -31,6 +31,8 @@ from moldau.quotas.meters import Rate
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S: Final = 5.0
+FILES: Final = 1024
+"""For how many open files of logs there is room at least, if there can be."""
 
 
 class BrokerListeners:
@@ -57,7 +59,15 @@ class BrokerListeners:
             backlog=config.socket_listen_backlog_size,
             max_idle_ms=config.connections_max_idle_ms,
         )
-        self._quotas = ConnectionQuotas(_connection_quotas(config), rates=rates)
+        self._room = room_for_connections(machine.limits.raise_open_files())
+        if config.is_set(BrokerConfig.max_connections) and config.max_connections > self._room:
+            log.warning(
+                "max.connections=%d, but the system lets this process have so few open files that "
+                "it holds %d connections at most (ulimit -n)",
+                config.max_connections,
+                self._room,
+            )
+        self._quotas = ConnectionQuotas(_connection_quotas(config, self._room), rates=rates)
         self._pool = BufferPool()
         self._listeners: list[Listener] = []
         self._retired: set[asyncio.Task[None]] = set()
@@ -125,7 +135,7 @@ class BrokerListeners:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Other settings are in force."""
-        self._quotas.configure(_connection_quotas(config))
+        self._quotas.configure(_connection_quotas(config, self._room))
         self._close_unwanted(config)
         if not all(self._opened(endpoint) for endpoint in config.endpoints):
             self._tasks.spawn(self._open_late())
@@ -207,9 +217,18 @@ def _if_set(config: BrokerConfig, option: Option[int]) -> int:
     return config.value(option) if config.is_set(option) else -1
 
 
-def _connection_quotas(config: BrokerConfig) -> ConnectionQuotaSettings:
+def room_for_connections(open_files: int) -> int:
+    """How many connections leave enough descriptors for the files of logs: of many descriptors
+    three quarters, of few one half.
+    """
+    return open_files - max(open_files // 4, min(open_files // 2, FILES))
+
+
+def _connection_quotas(config: BrokerConfig, room: int) -> ConnectionQuotaSettings:
     return ConnectionQuotaSettings(
-        broker=ConnectionQuota(config.max_connections, config.max_connection_creation_rate),
+        broker=ConnectionQuota(
+            min(config.max_connections, room), config.max_connection_creation_rate
+        ),
         listeners={
             endpoint.name: ConnectionQuota(
                 config.listener_value(endpoint.name, BrokerConfig.max_connections),

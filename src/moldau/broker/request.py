@@ -94,19 +94,27 @@ class Request(Generic[B]):
         )
 
     def fail(self, error: Exception) -> Sequence[Part] | None:
-        """Returns the answer to a request that failed as a whole: with the code of a KafkaError,
-        with UNKNOWN_SERVER_ERROR for whatever nobody thought of. Where the API has no such answer,
-        the connection is closed.
+        """Returns the encoded answer to a request that failed as a whole. Where the API has no such
+        answer, the connection is closed.
         """
-        name, peer = self.route.key.name, self.connection.peer
-        if not isinstance(error, KafkaError):
-            log.error("%s failed for %s", name, peer, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         try:
-            response = self.route.error_answer(self, error)
+            response = self.refusal(error)
             if response is not None:
                 return self.encode(response)
         except Exception:
-            log.exception("%s could not even be refused for %s", name, peer)
+            log.exception("%s could not even be refused for %s", self._name, self.connection.peer)
         self.connection.close()
         return None
+
+    def refusal(self, error: Exception) -> Any:
+        """Returns the answer to a request that failed as a whole: with the code of a KafkaError,
+        with UNKNOWN_SERVER_ERROR for whatever nobody thought of; None where the API has none.
+        """
+        if not isinstance(error, KafkaError):
+            log.error("%s failed for %s", self._name, self.connection.peer, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self.route.error_answer(self, error)
+
+    @property
+    def _name(self) -> str:
+        return self.route.key.name

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
 from moldau.broker.broker import Broker
-from moldau.broker.large_requests import ITEMS_PER_TURN, LargeRequests
+from moldau.broker.large_requests import MOST_ELEMENTS, LargeRequests
 from moldau.broker.metered_request import MeteredRequest
-from moldau.broker.pieces import distinct
+from moldau.broker.pieces import Distinct, distinct, has_more_elements
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.errors import ErrorCode, KafkaError
@@ -52,7 +52,7 @@ class Router:
         if route.api.is_cached:
             return self._route_cached(route, header, connection, frame, position)
         try:
-            body = route.decode(header.api_version, frame, position, ITEMS_PER_TURN)
+            body = route.decode(header.api_version, frame, position, MOST_ELEMENTS)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
         if self._quotas.is_metering or not route.is_hot:
@@ -102,7 +102,7 @@ class Router:
                 self._answers.put(key, version_before, encoded)
 
         try:
-            body = route.decode(header.api_version, frame, position, ITEMS_PER_TURN)
+            body = route.decode(header.api_version, frame, position, MOST_ELEMENTS)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
         return self._execute(self._request(route, header, connection, body, len(frame)), keep)
@@ -127,23 +127,43 @@ class Router:
         if route.api.has_timeout:
             self._set_deadline(request, request.body.timeout)
         cut = route.api.pieces
-        if cut is not None and cut.are_distinct:
+        if cut is not None and cut.distinct is Distinct.ALWAYS:
             request.body = distinct(request.body, cut.request)
         try:
             response = request.handle()
             if inspect.isawaitable(response):
                 pending = Pending()
-                answer = _encoded(request, response, keep)
-                self._broker.tasks.spawn(self._answer_later(request, answer, pending))
+                self._spawn(request, self._encoded(request, response, keep), pending)
                 return pending
             if type(response) is Pending:
                 return response
             if response is None:
                 request.unanswered()
                 return None
-            return _encode(request, response, keep)
+            if not route.is_hot and has_more_elements(response, MOST_ELEMENTS):
+                pending = Pending()
+                self._spawn(request, self._large.encode(request, response), pending)
+                return pending
+            return request.encode(response)
         except Exception as error:
             return request.fail(error)
+
+    def _spawn(
+        self, request: Request[Any], answer: Awaitable[Sequence[Part] | None], pending: Pending
+    ) -> None:
+        self._broker.tasks.spawn(self._answer_later(request, answer, pending))
+
+    async def _encoded(
+        self, request: Request[Any], response: Awaitable[Any], keep: Keep | None
+    ) -> Sequence[Part]:
+        answer = await response
+        if has_more_elements(answer, MOST_ELEMENTS):
+            parts = await self._large.encode(request, answer)
+        else:
+            parts = request.encode(answer)
+        if keep is not None and request.is_cacheable and not request.throttle_ms:
+            keep(parts)
+        return parts
 
     def _execute_large(
         self,
@@ -196,7 +216,7 @@ class Router:
             clock = self._broker.clock
             timer = clock.call_later(
                 max(request.deadline - clock.monotonic(), 0),
-                partial(_time_is_up, request, pending),
+                partial(self._time_is_up, request, pending),
             )
         parts: Sequence[Part] | None
         try:
@@ -207,20 +227,11 @@ class Router:
             timer.cancel()
         pending.complete(parts)
 
-
-async def _encoded(
-    request: Request[Any], response: Awaitable[Any], keep: Keep | None
-) -> Sequence[Part]:
-    return _encode(request, await response, keep)
-
-
-def _encode(request: Request[Any], response: Any, keep: Keep | None) -> Sequence[Part]:
-    parts = request.encode(response)
-    if keep is not None and request.is_cacheable and not request.throttle_ms:
-        keep(parts)
-    return parts
-
-
-def _time_is_up(request: Request[Any], pending: Pending) -> None:
-    """The client is told; the work goes on, since nobody can tell how far it is."""
-    pending.complete(request.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+    def _time_is_up(self, request: Request[Any], pending: Pending) -> None:
+        """The client is told; the work goes on, since nobody can tell how far it is."""
+        request.deadline = None
+        self._spawn(
+            request,
+            self._large.refuse(request, KafkaError(ErrorCode.REQUEST_TIMED_OUT)),
+            pending,
+        )

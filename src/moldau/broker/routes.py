@@ -52,6 +52,15 @@ class Route:
             self.decode, self.encode = partial(decode_request, key), partial(_encode, key)
 
 
+def load_handlers() -> None:
+    """Import every handler, and what it needs: no request should wait for that, and no import fail
+    for want of a descriptor.
+    """
+    for key in APIS:
+        Route(key)
+    import_module("moldau.groups.shard")
+
+
 def _encode(
     key: ApiKey, version: int, correlation_id: int, response: Any, throttle_ms: int
 ) -> Sequence[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
 from kio.schema.list_groups.v5.response import ListedGroup
@@ -64,15 +64,14 @@ def listed(group: GroupListing) -> ListedGroup:
     )
 
 
-def filtered(
-    groups: Iterable[ListedGroup], states: Collection[str], types: Collection[str]
-) -> list[ListedGroup]:
-    """Those in one of the states and of one of the types; no filter lets all through."""
-    wanted_states = {state.casefold() for state in states}
-    wanted_types = {kind.casefold() for kind in types}
-    return [
-        group
-        for group in groups
-        if (not wanted_states or group.group_state.casefold() in wanted_states)
-        and (not wanted_types or group.group_type.casefold() in wanted_types)
-    ]
+class GroupFilter:
+    """Groups in one of the states and of one of the types; an empty filter lets all through."""
+
+    def __init__(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> None:
+        self._states = {state.casefold() for state in states}
+        self._types = {kind.casefold() for kind in types}
+
+    def __call__(self, group: ListedGroup) -> bool:
+        return (not self._states or group.group_state.casefold() in self._states) and (
+            not self._types or group.group_type.casefold() in self._types
+        )

@@ -263,12 +263,11 @@ class GroupShard:
         reason = "is not a consumer group" if group_id in self._classic else "not found"
         return Outcome.reply(token, self._consumer.describe([group_id], reason)[0])
 
-    def list_groups(
-        self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[ListedGroup]:
+    def list_groups(self) -> list[ListedGroup]:
         """Returns the groups of each kind, the newest first: Kafka's order is a hash table's."""
         groups = [*map(listings.listed, self._classic.list()), *self._consumer.list()]
-        return listings.filtered(reversed(groups), states, types)
+        groups.reverse()
+        return groups
 
     def counts(self) -> Counter[str]:
         """How many groups of each kind and committed offsets there are."""

@@ -7,8 +7,5 @@ from typing import Protocol
 
 class Limits(Protocol):
     def raise_open_files(self) -> int:
-        """Take as many open files as the system allows; returns how many that are.
-
-        Raises OSError when the limit cannot be raised; it is as it was then.
-        """
+        """Take as many open files as the system allows; returns how many that are."""
         ...

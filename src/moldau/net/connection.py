@@ -275,6 +275,7 @@ class ServerConnection:
             )
         self._drop_waiting()
         self._block(_CLOSING)
+        self._close_if_done()
 
     def mute(self, seconds: float, clock: Clock) -> None:
         """Execute no further request for a time; answers still go. Of several times the one that

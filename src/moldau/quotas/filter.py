@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class ClientQuotaFilterComponent(NamedTuple):
 
 
 class ClientQuotaFilter(NamedTuple):
-    components: Sequence[ClientQuotaFilterComponent] = ()
+    components: Iterable[ClientQuotaFilterComponent] = ()
     strict: bool = False
     """Entities with types that no component names do not match."""
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.primitives import (
+    check_text_length,
     error_from,
     read_compact_text,
     read_legacy_text,
@@ -172,6 +173,7 @@ def _string_step(spec: FieldSpec, flexible: bool) -> Step:
             pos += 1
             if length >= 0x7F:
                 length, pos = read_length(buf, pos - 1, True)
+                check_text_length(length)
         else:
             length = _INT16.unpack_from(buf, pos)[0]
             pos += 2

@@ -83,12 +83,21 @@ def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
     raise DecodeError("varint longer than five bytes")
 
 
+def check_text_length(length: int) -> None:
+    """No string is longer than the older versions can say, though the flexible ones could: as in
+    Kafka, whoever stores or shows one may rely on it.
+    """
+    if length > MAX_TEXT_LENGTH:
+        raise DecodeError(f"string of {length} bytes, longer than {MAX_TEXT_LENGTH}")
+
+
 def read_compact_text(buf: memoryview, pos: int) -> tuple[str | None, int]:
     """A compact string of the flexible versions, or None, and the position after it."""
     length = buf[pos]
     pos += 1
     if length >= 0x80:
         length, pos = read_uvarint(buf, pos - 1)
+        check_text_length(length - 1)
     if length == 0:
         return None, pos
     end = pos + length - 1
@@ -146,6 +155,7 @@ def uvarint(value: int) -> bytes:
     return bytes(parts)
 
 
+MAX_TEXT_LENGTH: Final = 0x7FFF
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
@@ -162,7 +172,7 @@ def legacy_string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
-    if len(raw) > 0x7FFF:
+    if len(raw) > MAX_TEXT_LENGTH:
         raise EncodeError(f"string of {len(raw)} bytes is too long for this version")
     return _INT16.pack(len(raw)) + raw
 

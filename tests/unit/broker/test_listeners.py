@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.support.memory_broker import PORT, MemoryBroker, MemoryWriter
+from tests.support.memory_broker import PORT, MemoryBroker, MemoryWriter, NoLimits
 from tests.support.memory_network import MemoryAcceptor, MemoryNetwork
 from tests.support.wire import WireClient
 from tests.unit.broker.harness import lose_controller
 
+from moldau.broker.listeners import room_for_connections
 from moldau.controller import ConfigResult
 from moldau.coordination import paths, znodes
 from moldau.errors import ErrorCode
@@ -299,3 +300,26 @@ async def test_a_port_that_cannot_be_had_then_is_said_in_the_log(
     assert broker.ports == [PORT]
     assert "not all of listeners is open: cannot listen on memory:7: it is taken" in caplog.text
     assert await nodes(client) == [("memory", PORT)]
+
+
+@pytest.mark.parametrize(
+    ("open_files", "connections"),
+    [(16, 8), (256, 128), (1024, 512), (2048, 1024), (4096, 3072), (1 << 20, 786_432)],
+)
+def test_connections_leave_descriptors_for_files(open_files: int, connections: int) -> None:
+    assert room_for_connections(open_files) == connections
+
+
+async def test_no_setting_lets_connections_take_the_descriptors_of_files(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(NoLimits, "raise_open_files", lambda _: 256)
+    async with MemoryBroker({"max.connections": "200"}) as broker:
+        assert "holds 128 connections at most" in caplog.text
+        quotas = broker.parts.listeners._quotas
+        assert quotas.settings.broker.max_connections == 128
+        client = await broker.connect()
+        assert await alter(client, max_connections="20") == DONE
+        assert quotas.settings.broker.max_connections == 20
+        assert await alter(client, max_connections="1000") == DONE
+        assert quotas.settings.broker.max_connections == 128

@@ -12,6 +12,7 @@ from tests.support.wire import build
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
+from moldau.groups.listings import GroupFilter
 from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
@@ -268,7 +269,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
     runner.consumer_join("modern")
 
     def listed(**filters: list[str]) -> list[str]:
-        return [one.group_id for one in runner.shard.list_groups(**filters)]
+        return [one.group_id for one in filter(GroupFilter(**filters), runner.shard.list_groups())]
 
     assert listed() == ["modern", "classic", "offsets"], "the newest of a kind first"
     assert listed(states=["empty"]) == ["offsets"]

@@ -20,12 +20,17 @@ from kio.schema.alter_client_quotas.v1.response import (
 
 from moldau.broker.request import Request
 from moldau.controller import ClientQuotaAlteration, ClientQuotaResult
-from moldau.errors import KafkaError
+from moldau.errors import KafkaError, invalid_request
 from moldau.quotas.entity import ClientQuotaEntity
 from moldau.wire.make import make
 
+MAX_PARTS = 100
+"""Of an entity; Kafka knows three types of them, and of each there can be one."""
+
 
 async def handle(request: Request[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:
+    if any(len(entry.entity) > MAX_PARTS for entry in request.body.entries):
+        raise invalid_request(f"An entity has at most {MAX_PARTS} parts.")
     return _response(
         await request.broker.controller.alter_client_quotas(
             [

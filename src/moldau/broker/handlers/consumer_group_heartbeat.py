@@ -18,13 +18,18 @@ from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbe
 
 from moldau.broker.request import Request
 from moldau.coordinators import Answer
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode, KafkaError, invalid_request
 from moldau.wire.make import make
+
+MAX_SUBSCRIBED_TOPICS = 10_000
+"""Every change of the group looks at all of them again."""
 
 
 def handle(request: Request[ConsumerGroupHeartbeatRequest]) -> Answer:
     if not request.broker.config.serves_consumer_protocol:
         return _failed(ErrorCode.UNSUPPORTED_VERSION, None)
+    if len(request.body.subscribed_topic_names or ()) > MAX_SUBSCRIBED_TOPICS:
+        raise invalid_request(f"A member subscribes to at most {MAX_SUBSCRIBED_TOPICS} topics.")
     return request.broker.groups.submit(
         request.body.group_id,
         lambda shard, token, now_ms: shard.consumer_group_heartbeat(

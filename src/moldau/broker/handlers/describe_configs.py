@@ -79,7 +79,7 @@ def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeCon
 
 def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     name = resource.resource_name
-    wanted = resource.configuration_keys or None
+    wanted = frozenset(resource.configuration_keys or ()) or None
     kind = int(resource.resource_type)
     if kind == ResourceType.TOPIC:
         check_name(name)

@@ -20,6 +20,7 @@ from kio.schema.describe_log_dirs.v5.response import (
 
 from moldau.broker.broker import Broker
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogDirInfo, ReplicaInfo
 from moldau.machine.disk import DiskUsage
@@ -38,8 +39,10 @@ async def handle(request: Request[DescribeLogDirsRequest]) -> DescribeLogDirsRes
         DescribeLogDirsResponse,
         error_code=ErrorCode.NONE,
         results=tuple(
-            _describe(broker, directory, wanted, usage.get(directory.path, UNKNOWN))
-            for directory in broker.logs.describe_dirs()
+            [
+                await _describe(broker, directory, wanted, usage.get(directory.path, UNKNOWN))
+                for directory in broker.logs.describe_dirs()
+            ]
         ),
     )
 
@@ -51,7 +54,7 @@ def error_answer(
     return make(DescribeLogDirsResponse, error_code=error.code, results=())
 
 
-def _describe(
+async def _describe(
     broker: Broker,
     directory: LogDirInfo,
     wanted: set[tuple[str, int]] | None,
@@ -65,7 +68,7 @@ def _describe(
             topics=(),
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for replica in directory.replicas:
+    async for replica in in_turns(directory.replicas):
         topic, _ = replica.topic_partition
         if wanted is None or replica.topic_partition in wanted:
             topics[topic].append(_describe_replica(broker, replica))

@@ -9,6 +9,8 @@ Known deviations: eligible leader replicas do not exist here and are answered as
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.describe_topic_partitions.v0.response import (
     Cursor,
@@ -20,23 +22,27 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from moldau.broker.acls import TOPIC_OPERATIONS
 from moldau.broker.metadata_cache import MetadataCache, TopicMetadata
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
 
 
-def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
+async def handle(
+    request: Request[DescribeTopicPartitionsRequest],
+) -> DescribeTopicPartitionsResponse:
     broker, body = request.broker, request.body
     metadata = broker.metadata
-    names = sorted({topic.name for topic in body.topics} or metadata.topics)
+    names = await broker.run_in_thread(_names, body, list(metadata.topics))
     first_partition = 0
     if body.cursor is not None:
         first_partition = body.cursor.partition_index
         cursor_topic = body.cursor.topic_name
-        if first_partition < 0 or (body.topics and cursor_topic not in names):
+        del names[: bisect_left(names, cursor_topic)]
+        is_there = bool(names) and names[0] == cursor_topic
+        if first_partition < 0 or (body.topics and not is_there):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        names = [name for name in names if name >= cursor_topic]
-        if not names or names[0] != cursor_topic:
+        if not is_there:
             first_partition = 0
     limit = broker.config.max_request_partition_size_limit
     room = min(limit, body.response_partition_limit)
@@ -44,7 +50,7 @@ def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPar
 
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     cursor: Cursor | None = None
-    for name in names:
+    async for name in in_turns(names):
         if room == 0:
             cursor = make(Cursor, topic_name=name, partition_index=0)
             break
@@ -57,12 +63,16 @@ def handle(request: Request[DescribeTopicPartitionsRequest]) -> DescribeTopicPar
             continue
         indexes = [index for index in sorted(topic.partitions) if index >= first_partition]
         first_partition = 0
-        topics.append(_describe(metadata, topic, indexes[:room]))
+        topics.append(await _describe(metadata, topic, indexes[:room]))
         if len(indexes) > room:
             cursor = make(Cursor, topic_name=name, partition_index=indexes[room])
             break
         room -= len(indexes)
     return _response(topics, cursor)
+
+
+def _names(body: DescribeTopicPartitionsRequest, known: list[str]) -> list[str]:
+    return sorted({topic.name for topic in body.topics} or known)
 
 
 def error_answer(
@@ -89,12 +99,12 @@ def _without_partitions(code: ErrorCode, name: str) -> DescribeTopicPartitionsRe
     )
 
 
-def _describe(
+async def _describe(
     metadata: MetadataCache, topic: TopicMetadata, indexes: list[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     live = metadata.brokers
     partitions = []
-    for index in indexes:
+    async for index in in_turns(indexes):
         state = topic.partitions[index]
         has_leader = state.leader in live
         partitions.append(

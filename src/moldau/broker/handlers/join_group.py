@@ -20,11 +20,15 @@ from moldau.wire.make import make
 
 FIRST_VERSION_WITHOUT_PROTOCOL = 7
 """From here on the name of the protocol may be null."""
+MAX_PROTOCOLS = 1000
+"""Clients have a handful; they are compared with those of every other member."""
 
 
 def handle(request: Request[JoinGroupRequest]) -> Answer:
     if not request.body.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    if len(request.body.protocols) > MAX_PROTOCOLS:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return request.broker.groups.submit(
         request.body.group_id,
         lambda shard, token, now_ms: shard.join_group(

@@ -16,6 +16,7 @@ from kio.schema.list_config_resources.v1.response import (
 
 from moldau.broker.broker import Broker
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.config.types import ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.wire.make import make
@@ -29,7 +30,7 @@ LISTABLE = (
 )
 
 
-def handle(request: Request[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
+async def handle(request: Request[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
     if request.version == 0:
         types: tuple[int, ...] = (ResourceType.CLIENT_METRICS,)
     else:
@@ -40,9 +41,11 @@ def handle(request: Request[ListConfigResourcesRequest]) -> ListConfigResourcesR
         ListConfigResourcesResponse,
         error_code=ErrorCode.NONE,
         config_resources=tuple(
-            make(ConfigResource, resource_name=name, resource_type=kind)
-            for kind in types
-            for name in _names(request.broker, kind)
+            [
+                make(ConfigResource, resource_name=name, resource_type=kind)
+                for kind in types
+                async for name in in_turns(_names(request.broker, kind))
+            ]
         ),
     )
 

@@ -11,17 +11,20 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.errors import ErrorCode, KafkaError
+from moldau.groups.listings import GroupFilter
 from moldau.wire.make import make
 
 
-def handle(request: Request[ListGroupsRequest]) -> ListGroupsResponse:
+async def handle(request: Request[ListGroupsRequest]) -> ListGroupsResponse:
     groups: list[ListedGroup] = []
-    for host in request.broker.groups.hosts:
+    wanted = GroupFilter(request.body.states_filter, request.body.types_filter)
+    for host in tuple(request.broker.groups.hosts):
         if host.refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             raise KafkaError(host.refusal)
         if not host.refusal:
-            groups += host.shard.list_groups(request.body.states_filter, request.body.types_filter)
+            groups += [group async for group in in_turns(host.shard.list_groups()) if wanted(group)]
     return make(ListGroupsResponse, error_code=ErrorCode.NONE, groups=tuple(groups))
 
 

@@ -26,6 +26,7 @@ from moldau.broker.acls import NOT_REQUESTED, TOPIC_OPERATIONS
 from moldau.broker.broker import Broker
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
 from moldau.broker.request import Request
+from moldau.broker.turns import in_turns
 from moldau.controller import Mutator
 from moldau.controller.topic_names import invalid_reason
 from moldau.errors import ErrorCode, KafkaError
@@ -38,13 +39,15 @@ async def handle(request: Request[MetadataRequest]) -> MetadataResponse:
     broker, body = request.broker, request.body
     if wants_all_topics(body, request.version):
         request.is_cacheable = True
-        topics = [_describe(broker, body, topic) for topic in broker.metadata.topics.values()]
+        known = list(broker.metadata.topics.values())
+        topics = [await _describe(broker, body, topic) async for topic in in_turns(known)]
     else:
         # A topic that is missing may have to be created: each request tries that anew.
         missing = _missing(broker, body)
         request.is_cacheable = not missing
         await _create(broker, body, missing, request.mutator(strict=True))
-        topics = [_look_up(broker, body, topic) for topic in body.topics or ()]
+        named = body.topics or ()
+        topics = [await _look_up(broker, body, topic) async for topic in in_turns(named)]
     return make(
         MetadataResponse,
         brokers=tuple(
@@ -112,7 +115,7 @@ async def _create(
             log.warning("cannot create topics that were asked for: %s", error)
 
 
-def _look_up(
+async def _look_up(
     broker: Broker, body: MetadataRequest, wanted: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     metadata = broker.metadata
@@ -120,11 +123,11 @@ def _look_up(
         topic = metadata.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        return _describe(broker, body, topic)
+        return await _describe(broker, body, topic)
     name = wanted.name or ""
     topic = metadata.topics.get(name)
     if topic is not None:
-        return _describe(broker, body, topic)
+        return await _describe(broker, body, topic)
     valid = invalid_reason(name) is None
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _unknown(code, name, None)
@@ -134,19 +137,22 @@ def _unknown(code: ErrorCode, name: str | None, topic_id: UUID | None) -> Metada
     return make(MetadataResponseTopic, error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _describe(broker: Broker, body: MetadataRequest, topic: TopicMetadata) -> MetadataResponseTopic:
+async def _describe(
+    broker: Broker, body: MetadataRequest, topic: TopicMetadata
+) -> MetadataResponseTopic:
     wants_operations = body.include_topic_authorized_operations
     live = broker.metadata.brokers
+    partitions = [
+        _describe_partition(index, state, live)
+        async for index, state in in_turns(sorted(topic.partitions.items()))
+    ]
     return make(
         MetadataResponseTopic,
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(
-            _describe_partition(index, state, live)
-            for index, state in sorted(topic.partitions.items())
-        ),
+        partitions=tuple(partitions),
         topic_authorized_operations=TOPIC_OPERATIONS if wants_operations else NOT_REQUESTED,
     )
 

@@ -22,9 +22,9 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
-from moldau.broker.large_requests import ITEMS_PER_PIECE, others_turn
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
+from moldau.broker.turns import ITEMS_PER_TURN, others_turn
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import RecordValidationError
@@ -85,10 +85,10 @@ async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | 
     results: Results = []
     for topic in body.topics:
         partitions: list[PartitionProduceResult] = []
-        for start in range(0, len(topic.partitions), ITEMS_PER_PIECE):
+        for start in range(0, len(topic.partitions), ITEMS_PER_TURN):
             await others_turn()
             piece = ProduceTopic(
-                topic.name, topic.topic_id, topic.partitions[start : start + ITEMS_PER_PIECE]
+                topic.name, topic.topic_id, topic.partitions[start : start + ITEMS_PER_TURN]
             )
             partitions += _append_topic(request.broker, request.version, piece, body, waits)
         results.append((topic.name, topic.topic_id, partitions))

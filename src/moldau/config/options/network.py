@@ -49,7 +49,9 @@ class NetworkOptions(Options):
     max_connections = integer(
         MAX_INT,
         "How many connections the broker holds at a time; further ones wait. With several "
-        "listeners, the one between brokers goes on, and connections of others are closed for it.",
+        "listeners, the one between brokers goes on, and connections of others are closed for it. "
+        "Never more than leave descriptors for files: three quarters of `ulimit -n`, of less than "
+        "4096 between that and one half.",
         at_least=0,
         update=CLUSTER_WIDE,
     )

@@ -91,6 +91,10 @@ class SimulatedNetwork:
                 end.reset()
                 end.other.reset()
 
+    def is_heard(self, host: str) -> bool:
+        """Returns whether something may still come from a host."""
+        return bool(self._hosts[host].ends())
+
     def delivered(self, end: SimulatedEnd, segment: Segment) -> None:
         """Something has got through."""
         record = self.recorder.record

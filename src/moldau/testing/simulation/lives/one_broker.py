@@ -119,6 +119,12 @@ class OneBrokerLife:
         await nemesis.trouble(self.plan.seconds, self.plan.troubles)
         await nemesis.heal()
         await self._ended(producers)
+        # TCP delivers what a program sent before it ended, and a cut may have held that up.
+        network = self.simulation.network
+        await self._until(
+            lambda: [each.name for each in producers if network.is_heard(each.name)],
+            "requests of programs that have ended are still under way",
+        )
         administrator.only_looks = True
         await self._until(lambda: administrator.is_changing, "an administrator's work")
         if self.plan.retention:

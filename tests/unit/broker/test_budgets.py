@@ -1,0 +1,107 @@
+"""What an anonymous client can cost everybody else with one legal request, for every API.
+
+Of at most 1 MB: no turn of the loop is longer than 50 ms, memory grows by at most 64 MB, and the
+answer is not much larger than what was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.support.costly_requests import CostlyRequest, costly_requests
+from tests.support.in_process import InProcessBroker
+from tests.support.soak import SOAK
+from tests.support.turn_meter import TurnMeter, metered_turns
+
+from moldau.broker.apis import APIS
+from moldau.broker.pieces import Distinct
+from moldau.broker.routes import load_handlers
+from moldau.wire.api import SERVED, ApiKey
+
+LONGEST_TURN_S = 0.05
+MOST_MEMORY = 64 * 1024 * 1024
+MOST_ANSWERED = 20
+"""Times the request: an item of four bytes may have an answer with half a dozen fields."""
+TRIES = 3
+"""A busy machine makes everything longer; what is long three times is long."""
+TIMEOUT_S = 120
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "auto.create.topics.enable": "false",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settled() -> Iterator[None]:
+    """As in a broker that has run for a while: see ``_settle_in`` in ``broker/app.py``."""
+    load_handlers()
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+async def test_a_request_costs_others_little(api: ApiKey, tmp_path: Path) -> None:
+    async with InProcessBroker(tmp_path, SETTINGS) as broker:
+        topic_id = await _prepare(broker)
+        cut = APIS[api].pieces
+        doubles = SOAK or (cut is not None and cut.distinct is not Distinct.NEVER)
+        for request in costly_requests(api, SERVED[api].newest, topic_id, doubles=doubles):
+            await _check(broker, request)
+
+
+async def _prepare(broker: InProcessBroker) -> UUID:
+    """A topic ``t``, and a coordinator of groups."""
+    client = await broker.connect()
+    topic_id = await client.create_topic("t", 10)
+    await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    return topic_id
+
+
+async def _check(broker: InProcessBroker, request: CostlyRequest) -> None:
+    turns = []
+    for _ in range(TRIES):
+        with metered_turns() as meter:
+            answered = await _send(broker, request)
+        assert answered <= 65_536 + MOST_ANSWERED * len(request.frame), request
+        assert meter.grown_bytes <= MOST_MEMORY, _told(request, meter)
+        turns.append(meter.longest_s)
+        if meter.longest_s <= LONGEST_TURN_S:
+            break
+    assert min(turns) <= LONGEST_TURN_S, f"{request}: turns of {turns} s"
+    client = await broker.connect()
+    await client.call(ApiKey.METADATA, 12)  # it still answers
+    await client.close()
+
+
+def _told(request: CostlyRequest, meter: TurnMeter) -> str:
+    return f"{request}: memory grew by {meter.grown_bytes >> 20} MiB"
+
+
+async def _send(broker: InProcessBroker, request: CostlyRequest) -> int:
+    """Returns the size of the answer; 0 if the broker preferred to close the connection."""
+    host, port = broker.address.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            writer.write(request.frame)
+            size: int = struct.unpack(">i", await reader.readexactly(4))[0]
+            left = size
+            while left:
+                data = await reader.read(min(left, 65_536))
+                assert data, f"{request}: the answer ended early"
+                left -= len(data)
+        return size
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return 0
+    finally:
+        writer.close()
