@@ -24,6 +24,7 @@ from uuid import UUID
 from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import OffsetOutOfRangeError
 from moldau.log.partition.appending import Appender
+from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.closed_segments import ClosedSegments
 from moldau.log.partition.durability import Durability
 from moldau.log.partition.events import LogEvents, LogObserver
@@ -38,6 +39,7 @@ from moldau.log.partition.rolling import SegmentRoller
 from moldau.log.partition.segments import LogSegments
 from moldau.log.partition.time_lookup import find_largest_timestamp, find_timestamp
 from moldau.log.partition.truncation import Truncation
+from moldau.log.partition.validation import CheckedBatch
 from moldau.log.segment.segment import Segment
 from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.machine import FileSlice
@@ -191,21 +193,29 @@ class PartitionLog:
 
     # Appending ---------------------------------------------------------------------------------
 
+    def check(
+        self, records: memoryview, now_ms: int, budget: DecompressionBudget | None = None
+    ) -> CheckedBatch:
+        """Check what a produce request holds for this partition; in a thread, if need be."""
+        return self._appender.rules.check(records, now_ms, budget)
+
     def append_as_leader(
         self,
-        records: memoryview,
+        records: memoryview | CheckedBatch,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        budget: DecompressionBudget | None = None,
     ) -> AppendInfo:
-        """Append what a produce request holds for this partition, giving it offsets.
+        """Append what a produce request holds for this partition, giving it offsets. It is checked
+        here, within ``budget``, unless it was by ``check``.
 
         ``records`` is written to: offset and epoch (and timestamps, if the topic says so) are
         patched in place. Raises KafkaError with Kafka's codes; after an IO error
         KAFKA_STORAGE_ERROR, and nothing of the failed append can ever be read.
         """
-        return self._appender.append_as_leader(records, leader_epoch, now_ms, origin)
+        return self._appender.append_as_leader(records, leader_epoch, now_ms, origin, budget)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
         """Append the leader's batches as they are, offsets and epochs included."""
