@@ -7,6 +7,7 @@ from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.log import PartitionLog
 from moldau.log.partition.producer_state import AppendOrigin
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
+from moldau.log.partition.time_lookup import LongSearchError, TimeLookup
 from moldau.log.partition.validation import CheckedBatch
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "LogDirInfo",
     "LogManager",
     "LongCheckError",
+    "LongSearchError",
     "PartitionLog",
     "RecordValidationError",
     "ReplicaInfo",
     "StorageError",
+    "TimeLookup",
     "TimestampedOffset",
 ]

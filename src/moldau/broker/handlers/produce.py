@@ -272,15 +272,17 @@ async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> Non
     for check in waits.checks:
         index = check.results[check.place].index
         now_ms = broker.clock.now_ms()
+        waits.budget.in_thread()
         try:
-            checked = await broker.long_checks.check(
-                check.partition.log, check.records, now_ms, waits.budget
+            checked = await broker.long_checks.run(
+                check.partition.log.check, memoryview(check.records), now_ms, waits.budget
             )
             result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
         except KafkaError as error:
             result = _refuse(broker, index, error)
         check.results[check.place] = result
     waits.checks.clear()
+    waits.budget.next_turn()
 
 
 def _check_attributes(version: int, body: ProduceRequest, records: memoryview) -> None:

@@ -37,7 +37,7 @@ from moldau.log.partition.results import ActiveProducer, AppendInfo, Timestamped
 from moldau.log.partition.retention import count_deletable
 from moldau.log.partition.rolling import SegmentRoller
 from moldau.log.partition.segments import LogSegments
-from moldau.log.partition.time_lookup import find_largest_timestamp, find_timestamp
+from moldau.log.partition.time_lookup import TimeLookup
 from moldau.log.partition.truncation import Truncation
 from moldau.log.partition.validation import CheckedBatch
 from moldau.log.segment.segment import Segment
@@ -275,17 +275,25 @@ class PartitionLog:
                 break
         return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Returns the first record at or after ``timestamp``."""
-        self.health.check()
-        with self.health.storage_errors("read"):
-            return find_timestamp(self._segments.all, timestamp, self.log_start_offset)
+    def offset_for_timestamp(
+        self, timestamp: int, lookup: TimeLookup | None = None
+    ) -> TimestampedOffset | None:
+        """Returns the first record at or after ``timestamp``.
 
-    def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """Returns the first record with the largest timestamp in the log."""
+        LongSearchError if a batch has to be searched in a thread; ``lookup`` keeps what comes of
+        that for the next try.
+        """
         self.health.check()
         with self.health.storage_errors("read"):
-            return find_largest_timestamp(self._segments.all)
+            return (lookup or TimeLookup()).find_timestamp(
+                self._segments.all, timestamp, self.log_start_offset
+            )
+
+    def max_timestamp_offset(self, lookup: TimeLookup | None = None) -> TimestampedOffset | None:
+        """Returns the first record with the largest timestamp in the log; as above."""
+        self.health.check()
+        with self.health.storage_errors("read"):
+            return (lookup or TimeLookup()).find_largest_timestamp(self._segments.all)
 
     def earliest(self) -> tuple[int, int]:
         """Returns the log start offset and the epoch in force there (-1 if unknown)."""
