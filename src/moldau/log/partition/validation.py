@@ -198,23 +198,25 @@ class BatchRules:
             budget.in_thread()
         stays = self._codec in (None, Compression.NONE, codec)
         weight = 1 if stays else COMPRESSION_WEIGHT
-        budget.left += RATIO * len(records)
-        limit = min(self._max_decompressed, budget.left)
-        limit_here = min(limit, budget.at_once // weight)
-        if limit_here <= 0 or (codec == Compression.NONE and len(payload) > limit_here):
-            budget.left -= RATIO * len(records)
-            raise LongCheckError
+        here = budget.at_once // weight
         if codec == Compression.NONE:
+            if len(payload) > here:
+                raise LongCheckError
             walk.over(payload)
             budget.at_once -= weight * len(payload)
             return
+        allowed = budget.left + RATIO * len(records)
+        limit = max(min(self._max_decompressed, allowed), 0)
+        limit_here = min(limit, here)
+        if limit_here <= 0 < limit:
+            raise LongCheckError
+        budget.left = allowed
         stream = open_stream(codec, payload, limit_here)
         try:
             walk.over_stream(stream)
         except DecompressionLimitError:
             if limit_here < limit:
-                budget.at_once = 0
-                budget.left -= RATIO * len(records)
+                budget.left -= RATIO * len(records)  # it will be looked at again
                 raise LongCheckError from None
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE, f"the records decompress to more than {limit} bytes"
