@@ -89,10 +89,10 @@ async def client(broker: MoldauProcess) -> AsyncIterator[WireClient]:
         yield connected
 
 
-async def topic(client: WireClient, name: str, partitions: int = 1, **configs: str) -> str:
-    await client.create_topic(
-        name, partitions, configs={key.replace("_", "."): value for key, value in configs.items()}
-    )
+async def topic(
+    client: WireClient, name: str, configs: dict[str, str] | None = None, *, partitions: int = 1
+) -> str:
+    await client.create_topic(name, partitions, configs=configs)
     return name
 
 
@@ -160,7 +160,7 @@ async def test_of_many_records_that_are_refused_a_hundred_are_named(
     payload = compress(codec, many)
     assert len(payload) < 1_000_000
     plain = await topic(client, f"untimely-{codec.label}")
-    compacted = await topic(client, f"keyless-{codec.label}", cleanup_policy="compact")
+    compacted = await topic(client, f"keyless-{codec.label}", {"cleanup.policy": "compact"})
     result = await send(
         broker, client, plain, batch(payload, MANY, codec, base=now_ms() + 2 * HOUR)
     )
@@ -216,13 +216,13 @@ async def test_many_records_are_taken_searched_and_read(
 @pytest.mark.parametrize("codec", [ZSTD, GZIP, LZ4])
 @pytest.mark.parametrize(
     "configs",
-    [{}, {"cleanup_policy": "compact"}, {"compression_type": "gzip"}],
+    [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
     ids=["plain", "compacted", "recompressed"],
 )
 async def test_a_batch_may_hold_thirty_times_what_it_may_take(
     broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
 ) -> None:
-    name = await topic(client, f"large-{codec.label}-{'-'.join(configs)}", **configs)
+    name = await topic(client, f"large-{codec.label}-{'-'.join(configs)}", configs)
     payload = compress(codec, encoded(0, b"key", bytes(30 * MIB)))
     result = await send(broker, client, name, batch(payload, 1, codec))
     assert (result.error_code, result.base_offset) == (0, 0)
@@ -231,13 +231,13 @@ async def test_a_batch_may_hold_thirty_times_what_it_may_take(
 @pytest.mark.parametrize("codec", [ZSTD, GZIP])
 @pytest.mark.parametrize(
     "configs",
-    [{}, {"cleanup_policy": "compact"}, {"compression_type": "gzip"}],
+    [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
     ids=["plain", "compacted", "recompressed"],
 )
 async def test_a_batch_that_holds_more_is_too_large(
     broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
 ) -> None:
-    name = await topic(client, f"larger-{codec.label}-{'-'.join(configs)}", **configs)
+    name = await topic(client, f"larger-{codec.label}-{'-'.join(configs)}", configs)
     payload = compress(codec, encoded(0, b"key", bytes(255 * MIB)))
     result = await send(broker, client, name, batch(payload, 1, codec))
     assert result.error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -248,7 +248,7 @@ async def test_the_batches_of_a_request_share_its_limit(
     broker: MoldauProcess, client: WireClient
 ) -> None:
     """A hundred of them, all for others of its partitions, would come to three gigabytes."""
-    name = await topic(client, "shared", 100)
+    name = await topic(client, "shared", partitions=100)
     records = batch(compress(ZSTD, encoded(0, b"key", bytes(30 * MIB))), 1, ZSTD)
 
     async def attack() -> list[int]:
@@ -262,7 +262,7 @@ async def test_the_batches_of_a_request_share_its_limit(
 
 
 async def test_a_partition_is_named_once(broker: MoldauProcess, client: WireClient) -> None:
-    name = await topic(client, "twice", 2)
+    name = await topic(client, "twice", partitions=2)
     records = bytes(one_batch(b"v"))
     one = struct.pack(">i", 0) + encode_varint_unsigned(len(records) + 1) + records + b"\0"
     other = struct.pack(">i", 1) + encode_varint_unsigned(len(records) + 1) + records + b"\0"
