@@ -13,8 +13,9 @@ A batch of an idempotent producer that was stored before a restart, and whose pl
 remembers, is DUPLICATE_SEQUENCE_NUMBER, which producers take for success; Kafka calls it out of
 order, and the producer stores it again. A partition that is named twice is INVALID_REQUEST; Kafka
 appends the last batch for it. Batches are refused that decompress to more than ``log`` allows
-(``log/partition/budget.py``), and those whose offset deltas are not 0, 1, 2 and so on; Kafka stores
-the latter, compressed ones with offsets put right.
+(``log/partition/budget.py``), and INVALID_RECORD are those whose offset deltas are not 0, 1, 2 and
+so on, or whose compressed records have wrong sizes; Kafka stores the latter, and the former if they
+are not compressed. What cannot be decompressed is INVALID_RECORD, in Kafka UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
