@@ -28,14 +28,12 @@ from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.records.malformed import bad_size, ends_early, trailing_bytes
 from moldau.records.native import i64
 from moldau.records.record import Headers, Record
-from moldau.records.scan import has_null_key
 from moldau.records.streams import PayloadStream
 from moldau.records.varint import INT32_BYTES, INT64_BYTES, finish_varint, read_varint
 
 __all__ = [
     "BatchDecoder",
     "RecordColumns",
-    "has_null_key",
     "read_batch_header",
     "read_columns",
     "read_payload",

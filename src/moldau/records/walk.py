@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from librt.strings import read_i64_le
+
 from moldau.records.errors import InvalidRecordError
 from moldau.records.malformed import bad_size, ends_early, trailing_bytes
 from moldau.records.native import i64
@@ -38,6 +40,7 @@ _HEADER_VALUE: Final[i64] = 4
 _HEAD_BYTES: Final[i64] = 26
 """Most that a record's size, attributes, timestamp, offset and size of the key take."""
 _SIZE_BYTES: Final[i64] = 5
+_WORD_BYTES: Final[i64] = 8
 
 
 @final
@@ -169,42 +172,55 @@ class RecordWalk:
             if place == _START:
                 if limit - pos < _HEAD_BYTES and not is_last:
                     break
-                size: i64 = data[pos]
-                pos += 1
-                if size < 0x80:
-                    size = (size >> 1) ^ -(size & 1)
-                else:
-                    size, pos = finish_varint(data, pos, size, INT32_BYTES)
-                end = pos + size
-                if size < 0 or (is_last and end > limit):
-                    raise bad_size(index, "the record", size, limit - pos)
-
-                pos += 1  # attributes, none of which is in use
-
-                time: i64 = data[pos]
-                pos += 1
-                if time < 0x80:
+                # Eight bytes at once hold all that comes before the key, in nearly all records; one
+                # after the other, with a check for each, they take twice as long.
+                is_read: bool = False
+                if limit - pos >= _WORD_BYTES:
+                    word: i64 = read_i64_le(data, pos)
+                    at: i64 = pos
+                    size: i64 = word & 0xFF
+                    if size >= 0x80:
+                        size = size & 0x7F | word >> 1 & 0x3F80
+                        is_read = word & 0x8000 == 0
+                        word >>= 8
+                        at += 1
+                    else:
+                        is_read = True
+                    end = at + 1 + ((size >> 1) ^ -(size & 1))
+                    word >>= 16
+                    time: i64 = word & 0xFF
+                    if time >= 0x80:
+                        time = time & 0x7F | word >> 1 & 0x3F80
+                        is_read = is_read and word & 0x8000 == 0
+                        word >>= 8
+                        at += 1
                     time = (time >> 1) ^ -(time & 1)
-                else:
-                    time, pos = finish_varint(data, pos, time, INT64_BYTES)
-
-                delta: i64 = data[pos]
-                pos += 1
-                if delta < 0x80:
+                    word >>= 8
+                    delta: i64 = word & 0xFF
+                    if delta >= 0x80:
+                        delta = delta & 0x7F | word >> 1 & 0x3F80
+                        is_read = is_read and word & 0x8000 == 0
+                        word >>= 8
+                        at += 1
                     delta = (delta >> 1) ^ -(delta & 1)
-                else:
-                    delta, pos = finish_varint(data, pos, delta, INT32_BYTES)
-                if consecutive and delta != index:
-                    raise InvalidRecordError(f"record {index}: its offset delta is {delta}")
-
-                size = data[pos]
-                pos += 1
-                if size < 0x80:
+                    size = word >> 8 & 0xFF
+                    is_read = is_read and size < 0x80
                     size = (size >> 1) ^ -(size & 1)
-                else:
-                    size, pos = finish_varint(data, pos, size, INT32_BYTES)
+                    if is_read:
+                        pos = at + 5
+                if not is_read:
+                    size, pos = read_varint(data, pos, INT32_BYTES)
+                    end = pos + size
+                    time, pos = read_varint(data, pos + 1, INT64_BYTES)  # after the attributes
+                    delta, pos = read_varint(data, pos, INT32_BYTES)
+                    size, pos = read_varint(data, pos, INT32_BYTES)
+                # A negative size ends before its own key.
+                if is_last and end > limit:
+                    raise bad_size(index, "the record", end - pos, limit - pos)
                 if size < -1 or size > end - pos:
                     raise bad_size(index, "its key", size, end - pos)
+                if consecutive and delta != index:
+                    raise InvalidRecordError(f"record {index}: its offset delta is {delta}")
                 if time > max_time:
                     max_time = time
                 if size >= 0:
@@ -240,12 +256,16 @@ class RecordWalk:
             if place == _HEADERS:
                 if limit - pos < _SIZE_BYTES and not is_last:
                     break
-                headers, pos = read_varint(data, pos, INT32_BYTES)
-                # Two bytes make the smallest header: no count can be honest beyond that.
-                if headers < 0 or headers > (end - pos) // 2:
-                    raise InvalidRecordError(
-                        f"record {index}: {headers} headers in {end - pos} bytes"
-                    )
+                if data[pos] == 0:
+                    pos += 1
+                    headers = 0
+                else:
+                    headers, pos = read_varint(data, pos, INT32_BYTES)
+                    # Two bytes make the smallest header: no count can be honest beyond that.
+                    if headers < 0 or headers > (end - pos) // 2:
+                        raise InvalidRecordError(
+                            f"record {index}: {headers} headers in {end - pos} bytes"
+                        )
                 place = _HEADER_NAME
 
             while headers > 0:
