@@ -113,5 +113,5 @@ async def _handle_piece(request: Request[Any]) -> Any:
 async def settled(pending: Pending) -> Sequence[Part] | None:
     """Returns the answer that a handler has put off."""
     future: asyncio.Future[Sequence[Part]] = asyncio.get_running_loop().create_future()
-    pending.on_done = future.set_result
+    pending.when_done(future.set_result)
     return await future

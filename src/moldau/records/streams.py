@@ -33,6 +33,8 @@ _INT32: Final = struct.Struct(">i")
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _ZSTD_MAX_WINDOW: Final = 128 * 1024 * 1024
+_SMALL: Final = 1024 * 1024
+_MOST_KEPT: Final = 4
 _INPUT_PIECE: Final = 16 * 1024
 """zlib and lz4 copy what they have not got to yet with every call."""
 
@@ -127,9 +129,14 @@ class Lz4Stream(PayloadStream):
 
 
 class ZstdStream(PayloadStream):
+    """A row of frames. To make a decoder takes longer than to read a small batch with it: those
+    that have got no large buffers are kept for the next stream.
+    """
+
     def __init__(self, data: Buffer, limit: int) -> None:
         super().__init__(limit)
         self._data = bytes(data)
+        self._decoder: Any = None
         self._reader: Any = None
 
     def _next(self, size: int) -> bytes:
@@ -137,13 +144,27 @@ class ZstdStream(PayloadStream):
             if self._reader is None:
                 if not frames_are_whole(self._data):
                     raise InvalidRecordError("zstd: the data is cut off, or no zstd")
-                self._reader = zstandard.ZstdDecompressor(
-                    max_window_size=_ZSTD_MAX_WINDOW
-                ).stream_reader(self._data, read_across_frames=True)
+                self._decoder = _zstd_decoder()
+                self._reader = self._decoder.stream_reader(self._data, read_across_frames=True)
             output: bytes = self._reader.read(size)
         except zstandard.ZstdError as error:
             raise InvalidRecordError(f"zstd: {error}") from error
+        if not output and self._decoder is not None:
+            if self.bytes_read <= _SMALL and len(_zstd_decoders) < _MOST_KEPT:
+                _zstd_decoders.append(self._decoder)
+            self._decoder = None
         return output
+
+
+_zstd_decoders: Final[list[Any]] = []
+"""Lists are safe between threads; each decoder is taken out for the time of a stream."""
+
+
+def _zstd_decoder() -> Any:
+    try:
+        return _zstd_decoders.pop()
+    except IndexError:
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW)
 
 
 class SnappyStream(PayloadStream):

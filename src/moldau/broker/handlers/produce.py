@@ -253,6 +253,7 @@ def _check_later(request: Request[ProduceRequest], results: Results, waits: Wait
             await _append_checked(request, waits)
             response = _conclude(request, results, waits)
             if isinstance(response, Pending):
+                pending.on_abandoned = response.on_abandoned
                 parts = await settled(response)
             elif response is None:
                 request.unanswered()
