@@ -24,15 +24,14 @@ def batch_limit(max_message_bytes: int) -> int:
 
 
 class DecompressionBudget:
-    """What is left for the batches of one request."""
+    """What is left for the batches of one request. Most requests make one and never look at it, so
+    that it begins with what the class has.
+    """
 
-    __slots__ = ("at_once", "left")
-
-    def __init__(self) -> None:
-        self.left = LEAST
-        """Grows with every batch that is looked at, by ``RATIO`` times its size."""
-        self.at_once = AT_ONCE
-        """Of it on the event loop; what needs more goes to a thread."""
+    left: int = LEAST
+    """Grows with every batch that is looked at, by ``RATIO`` times its size."""
+    at_once: int = AT_ONCE
+    """Of it on the event loop; what needs more goes to a thread."""
 
     def next_turn(self) -> None:
         """Others had their turn on the event loop."""

@@ -173,8 +173,10 @@ class BatchRules:
 
     def _time_bounds(self, base_timestamp: int, now_ms: int) -> tuple[int, int]:
         """Returns the timestamp deltas that may be, smallest and largest, within 64 bits."""
-        earliest = now_ms - self._before_max - base_timestamp
         latest = now_ms + self._after_max - base_timestamp
+        if self._before_max == MAX_LONG and 0 <= base_timestamp <= MAX_LONG - latest:
+            return MIN_LONG, latest
+        earliest = now_ms - self._before_max - base_timestamp
         if latest > MAX_LONG - base_timestamp or not MIN_LONG <= earliest <= latest <= MAX_LONG:
             latest = min(latest, MAX_LONG - base_timestamp, MAX_LONG)
             earliest = max(earliest, MIN_LONG - base_timestamp, MIN_LONG)
