@@ -33,6 +33,8 @@ COMPILED_MODULES = [
     "src/moldau/records/record.py",
     "src/moldau/records/scan.py",
     "src/moldau/records/varint.py",
+    "src/moldau/records/walk.py",
+    "src/moldau/records/zstd_frames.py",
 ]
 
 GROUP = "moldau"

@@ -22,8 +22,9 @@ from moldau.records.compression import Compression
 from moldau.records.native import is_compiled
 from moldau.records.reader import read_batch_header, read_columns, read_payload, read_records
 from moldau.records.record import Record
-from moldau.records.scan import has_null_key, record_spans
+from moldau.records.scan import record_spans
 from moldau.records.source import VARIABLE
+from moldau.records.walk import RecordWalk
 
 ROUNDS = 9
 RECORDS_PER_ROUND = 60_000
@@ -69,7 +70,7 @@ def measure(value_size: int, count: int, codec: Compression) -> None:
         "read_columns": lambda: read_columns(batch),
         "build_batch": lambda: build_batch(records, compression=codec),
         "BatchBuilder.append": append_each,
-        "has_null_key": lambda: has_null_key(payload, count),
+        "RecordWalk": lambda: RecordWalk(count).over(memoryview(payload)),
         "record_spans": lambda: record_spans(payload, count),
     }
     print("compiled" if is_compiled() else "plain Python")

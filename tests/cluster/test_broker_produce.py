@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.batches import CONTROL, LOG_APPEND_TIME, Batch, old_message
+from crc32c import crc32c
+from tests.support.batches import (
+    CONTROL,
+    GZIP,
+    LOG_APPEND_TIME,
+    Batch,
+    encode_record,
+    encode_varint,
+    old_message,
+)
 from tests.support.in_process import InProcessBroker, eventually
 from tests.support.kafka_instead import KafkaInstead
 from tests.support.wire import (
@@ -21,6 +31,7 @@ from tests.support.wire import (
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 from moldau.wire.primitives import error_from
+from moldau.wire.produce import encode_produce_request
 
 UNKNOWN_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -97,6 +108,129 @@ async def test_partitions_of_one_request_succeed_and_fail_alone(client: WireClie
 
 async def test_a_request_without_topics_is_answered(client: WireClient) -> None:
     assert (await client.receive_produce(client.send_produce({}))).topics == []
+
+
+# The records of a batch --------------------------------------------------------------------------
+
+ONE = encode_record(0)
+INNER = {
+    "garbage": (b"garbage", 1),
+    "no records": (b"", 1),
+    "a record too few": (ONE, 2),
+    "a record too many": (ONE + encode_record(1), 1),
+    "very many": (b"garbage", 2**31 - 1),
+    "half a record": (ONE[:-2], 1),
+    "bytes behind": (ONE + b"\0", 1),
+    "a size too small": (encode_record(0, size_change=-1), 1),
+    "a size too large": (encode_record(0, size_change=1) + b"\0", 1),
+    "a negative size": (encode_varint(-1) + ONE[1:], 1),
+    "a negative number of headers": (encode_record(0, headers=b"\x01"), 1),
+    "headers that are not there": (encode_record(0, headers=b"\x02"), 1),
+    "a header without a name": (encode_record(0, headers=b"\x02\x01\x00"), 1),
+    "a number without an end": (b"\xff" * 20, 1),
+}
+
+
+KAFKA_SAYS = {
+    # Its reader of integers has an exception of its own.
+    ("a number without an end", 0): ErrorCode.UNKNOWN_SERVER_ERROR,
+    # It does not look at the sizes of compressed records; its consumers cannot read them.
+    ("a size too small", GZIP): ErrorCode.NONE,
+    ("a negative size", GZIP): ErrorCode.NONE,
+}
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("case", INNER)
+async def test_a_batch_whose_records_do_not_add_up_is_refused(
+    broker: InProcessBroker | KafkaInstead, client: WireClient, case: str, codec: int
+) -> None:
+    await client.create_topic("t")
+    payload, count = INNER[case]
+    batch = Batch([], payload=payload, count=count, last_offset_delta=count - 1, attributes=codec)
+    result = await client.produce("t", bytearray(batch.encode()))
+    if (case, codec) in KAFKA_SAYS and isinstance(broker, KafkaInstead):
+        assert error_from(result.error_code) == KAFKA_SAYS[case, codec]
+        return
+    assert error_from(result.error_code) == ErrorCode.INVALID_RECORD
+    assert (await client.produce("t", one_batch(b"v"))).base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("deltas", [(0, 2), (1, 2), (1, 0), (0, 0), (-1, 0)])
+async def test_offset_deltas_count_from_zero(
+    broker: InProcessBroker | KafkaInstead, client: WireClient, deltas: tuple[int, int], codec: int
+) -> None:
+    await client.create_topic("t")
+    payload = b"".join(map(encode_record, deltas))
+    batch = Batch([], payload=payload, count=2, last_offset_delta=1, attributes=codec)
+    result = await client.produce("t", bytearray(batch.encode()))
+    if isinstance(broker, KafkaInstead):
+        # It stores what consumers then stumble over; compressed, it fails at putting them right.
+        refused = ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.NONE
+        assert error_from(result.error_code) == refused
+        return
+    assert error_from(result.error_code) == ErrorCode.INVALID_RECORD
+    assert (await client.fetch("t")).high_watermark == 0
+
+
+async def test_a_partition_that_is_named_twice_is_refused(
+    broker: InProcessBroker | KafkaInstead, client: WireClient
+) -> None:
+    await client.create_topic("t", 2)
+    frames = encode_produce_request(
+        9,
+        77,
+        "tests",
+        None,
+        -1,
+        1000,
+        [("t", None, [(0, one_batch(b"a")), (1, one_batch(b"x")), (0, one_batch(b"b"))])],
+    )
+    client.write(b"".join(frames))
+    ((_, _, results),) = (await client.receive_produce(77, 9)).topics
+    found = {result.index: error_from(result.error_code) for result in results}
+    assert len(found) == len(results)
+    if isinstance(broker, KafkaInstead):
+        assert found == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
+        assert values_of(await client.fetch("t")) == [b"b"]
+        return
+    assert found == {0: ErrorCode.INVALID_REQUEST, 1: ErrorCode.NONE}
+    assert values_of(await client.fetch("t")) == []
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+async def test_the_largest_timestamp_of_a_batch_is_that_of_its_records(
+    client: WireClient, codec: int
+) -> None:
+    await client.create_topic("t")
+    payload = encode_record(0) + encode_record(1, time_delta=-1000)
+    batch = bytearray(
+        Batch([], payload=payload, count=2, last_offset_delta=1, attributes=codec).encode()
+    )
+    base: int
+    base, _ = struct.unpack_from(">qq", batch, 27)
+    struct.pack_into(">q", batch, 35, base + 500)  # no record is so new
+    struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
+    assert (await client.produce("t", batch)).error_code == 0
+    assert [record.timestamp for record in records_of(await client.fetch("t"))] == [
+        base,
+        base - 1000,
+    ]
+    answer = await client.call(
+        ApiKey.LIST_OFFSETS,
+        7,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            {
+                "name": "t",
+                "partitions": [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -3}],
+            }
+        ],
+    )
+    newest = answer.topics[0].partitions[0]
+    assert (newest.offset, newest.timestamp) == (0, base)
 
 
 # By id -------------------------------------------------------------------------------------------

@@ -38,12 +38,16 @@ class Batch:
     count: int | None = None
     crc_change: int = 0
     length_change: int = 0
+    payload: bytes | None = None
+    """Encoded records, instead of ``records``."""
 
     def encode(self) -> bytes:
         now_ms = int(time.time() * 1000) if self.timestamp_ms is None else self.timestamp_ms
-        payload = b"".join(
-            _record(delta, key, value) for delta, (key, value) in enumerate(self.records)
-        )
+        payload = self.payload
+        if payload is None:
+            payload = b"".join(
+                encode_record(delta, key, value) for delta, (key, value) in enumerate(self.records)
+            )
         if self.attributes & 7 == GZIP:
             payload = gzip.compress(payload)
         last = len(self.records) - 1 if self.last_offset_delta is None else self.last_offset_delta
@@ -75,16 +79,25 @@ def old_message(magic: int) -> bytes:
     return struct.pack(">qiI", 0, len(body) + 4, 0) + body
 
 
-def _record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\0" + _varint(0) + _varint(delta) + _bytes(key) + _bytes(value) + _varint(0)
-    return _varint(len(body)) + body
+def encode_record(
+    delta: int,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    *,
+    time_delta: int = 0,
+    headers: bytes = b"\0",
+    size_change: int = 0,
+) -> bytes:
+    body = b"\0" + encode_varint(time_delta) + encode_varint(delta)
+    body += _bytes(key) + _bytes(value) + headers
+    return encode_varint(len(body) + size_change) + body
 
 
 def _bytes(data: bytes | None) -> bytes:
-    return _varint(-1) if data is None else _varint(len(data)) + data
+    return encode_varint(-1) if data is None else encode_varint(len(data)) + data
 
 
-def _varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest > 0x7F:
@@ -92,3 +105,12 @@ def _varint(number: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
+
+
+def relabelled(batch: bytearray, count: int) -> bytearray:
+    """A copy whose header speaks of ``count`` records; all else, and the CRC, is right."""
+    copy = bytearray(batch)
+    struct.pack_into(">i", copy, 23, count - 1)
+    struct.pack_into(">i", copy, 57, count)
+    struct.pack_into(">I", copy, 17, crc32c(bytes(copy[21:])))
+    return copy

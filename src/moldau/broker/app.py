@@ -23,6 +23,7 @@ from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
 from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
+from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
@@ -271,6 +272,7 @@ class BrokerServer:
             client_quotas=ClientQuotas(
                 Window(config.quota_window_num, config.quota_window_size_seconds * 1000)
             ),
+            long_checks=LongChecks(self._machine.threads.run),
         )
         broker.coordinators = CoordinatorRuntime(
             RuntimePorts(

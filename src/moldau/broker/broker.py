@@ -10,6 +10,7 @@ from moldau.broker.controller_port import ControllerClient
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import GroupCoordinator
 from moldau.broker.listeners import BrokerListeners
+from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.tasks import Tasks
@@ -38,6 +39,7 @@ class Broker:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     client_quotas: ClientQuotas
+    long_checks: LongChecks
     tasks: Tasks = field(default_factory=Tasks)
     traffic: Traffic = field(default_factory=Traffic)
     controller: ControllerClient = field(init=False)

@@ -81,7 +81,7 @@ class LargeRequests:
             request.unanswered()
             return None
         if isinstance(response, Pending):
-            return await _settled(response)
+            return await settled(response)
         request.body = None
         return await self.encode(request, response)
 
@@ -154,7 +154,8 @@ async def _handle_piece(request: Request[Any]) -> Any:
     return await response if inspect.isawaitable(response) else response
 
 
-async def _settled(pending: Pending) -> Sequence[Part] | None:
+async def settled(pending: Pending) -> Sequence[Part] | None:
+    """Returns the answer that a handler has put off."""
     future: asyncio.Future[Sequence[Part]] = asyncio.get_running_loop().create_future()
-    pending.on_done = future.set_result
+    pending.when_done(future.set_result)
     return await future

@@ -38,6 +38,10 @@ class RecordValidationError(KafkaError):
         """Index in the batch and what is wrong with that record."""
 
 
+class LongCheckError(Exception):
+    """The records of a batch take too long to look at on the event loop: nothing was done yet."""
+
+
 class StorageError(KafkaError):
     """The disk failed, and the log is offline until the broker starts again; or it is full."""
 

@@ -97,7 +97,7 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_parts", "done", "follower", "on_abandoned", "on_done")
+    __slots__ = ("_connection", "_on_done", "_parts", "done", "follower", "on_abandoned")
 
     def __init__(self, follower: int | None = None) -> None:
         self.follower = follower
@@ -105,8 +105,7 @@ class Pending:
         self.done = False
         self.on_abandoned: Callable[[], object] | None = None
         """Called if the connection ends before the answer came: nobody waits for it any more."""
-        self.on_done: Callable[[Sequence[Part]], object] | None = None
-        """Called with the answer, for who stands between the handler and the connection."""
+        self._on_done: Callable[[Sequence[Part]], object] | None = None
         self._parts: Sequence[Part] = ()
         self._connection: ServerConnection | None = None
 
@@ -123,8 +122,17 @@ class Pending:
         connection = self._connection
         if connection is not None:
             connection._completed(self)
-        elif self.on_done is not None:
-            self.on_done(self._parts)
+        elif self._on_done is not None:
+            self._on_done(self._parts)
+
+    def when_done(self, callback: Callable[[Sequence[Part]], object]) -> None:
+        """Call back with the answer, maybe at once: for who stands between the handler and the
+        connection.
+        """
+        if self.done:
+            callback(self._parts)
+        else:
+            self._on_done = callback
 
 
 def _size_in_memory(parts: Sequence[Part]) -> int:

@@ -22,3 +22,10 @@ class InvalidRecordError(KafkaError):
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
+class DecompressionLimitError(InvalidRecordError):
+    """The records come to more bytes than their reader takes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the records decompress to more than {limit} bytes")

@@ -10,6 +10,9 @@ a batch that contradicts itself raises CorruptRecordError or InvalidRecordError,
 
 from __future__ import annotations
 
+from io import BytesIO
+from typing import Final
+
 from moldau.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -19,24 +22,28 @@ from moldau.records.batch import (
     crc_is_valid,
     read_header,
 )
-from moldau.records.compression import Compression, decompress
+from moldau.records.compression import DEFAULT_LIMIT, Compression, decompress, open_stream
 from moldau.records.consumer_record import ConsumerRecord
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.records.malformed import bad_size, ends_early, trailing_bytes
 from moldau.records.native import i64
 from moldau.records.record import Headers, Record
-from moldau.records.scan import has_null_key
+from moldau.records.streams import PayloadStream
 from moldau.records.varint import INT32_BYTES, INT64_BYTES, finish_varint, read_varint
 
 __all__ = [
+    "BatchDecoder",
     "RecordColumns",
-    "has_null_key",
     "read_batch_header",
     "read_columns",
-    "read_consumer_records",
     "read_payload",
     "read_records",
 ]
+
+
+_WINDOW: Final = 64 * 1024
+_BYTES_AT_ONCE: Final = 4 * 1024 * 1024
+_ANY_NUMBER: Final = 2**62
 
 
 class RecordColumns:
@@ -132,20 +139,6 @@ def read_records(
     return records
 
 
-def read_consumer_records(
-    buf: Buffer,
-    pos: int,
-    header: BatchHeader,
-    topic: str,
-    partition: int,
-    first_offset: int,
-) -> list[ConsumerRecord]:
-    """The records from ``first_offset`` on of the batch at ``pos``, whose header was checked."""
-    target = _ConsumerTarget(topic, partition, first_offset, header)
-    _decode_checked(read_payload(buf, pos, header), header, None, None, target)
-    return target.records
-
-
 def read_columns(
     buf: Buffer, pos: int = 0, *, check_crc: bool = True, limit: int | None = None
 ) -> RecordColumns:
@@ -156,20 +149,123 @@ def read_columns(
     return columns
 
 
+class BatchDecoder:
+    """The records of one batch, whose header was checked, some at a time.
+
+    What the batch decompresses to is never in memory as a whole: a window of it, and one record
+    at least. A record of more than 256 MiB is refused.
+    """
+
+    __slots__ = ("_at", "_data", "_header", "_index", "_is_last", "_stream", "next_offset")
+
+    def __init__(self, buf: Buffer, pos: int, header: BatchHeader) -> None:
+        self._header = header
+        self._index = 0
+        self._at = 0
+        self._data = b""
+        self._stream: PayloadStream | None = None
+        self.next_offset = header.base_offset
+        """Behind what was read so far; where the batch ends, once all was."""
+        payload = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
+        self._is_last = header.compression == Compression.NONE or len(payload) == 0
+        if self._is_last:
+            self._data = bytes(payload)
+        else:
+            self._stream = open_stream(header.compression, payload, _ANY_NUMBER)
+        if header.records_count == 0:
+            self.next_offset = header.next_offset
+
+    @property
+    def is_done(self) -> bool:
+        return self._index == self._header.records_count
+
+    def read_consumer_records(
+        self, topic: str, partition: int, first_offset: int, most: int
+    ) -> list[ConsumerRecord]:
+        """Up to ``most`` more records, without those before ``first_offset``."""
+        target = _ConsumerTarget(topic, partition, first_offset, self._header)
+        self._read(most, None, target)
+        return target.records
+
+    def read_columns(self, most: int) -> RecordColumns:
+        """Up to ``most`` more records, field by field."""
+        columns = RecordColumns()
+        self._read(most, columns, None)
+        return columns
+
+    def _read(
+        self, most: int, columns: RecordColumns | None, consumer: _ConsumerTarget | None
+    ) -> None:
+        header = self._header
+        stop = min(self._index + most, header.records_count)
+        room = _BYTES_AT_ONCE
+        while self._index < stop and room > 0:
+            before = self._index
+            self._index, self._at, last_delta = _decode_checked(
+                self._data, header, None, columns, consumer, self._at, before, stop, self._is_last
+            )
+            room -= len(self._data)
+            if self._index > before:
+                self.next_offset = header.base_offset + last_delta + 1
+            if self._index < stop:
+                self._refill()
+        if self.is_done:
+            self._finish()
+
+    def _refill(self) -> None:
+        """Bring in the rest of the next record, or a window."""
+        stream = self._stream
+        if stream is None:
+            return
+        rest = self._data[self._at :]
+        wanted = _WINDOW
+        if len(rest) >= INT32_BYTES:
+            size, start = read_varint(rest, 0, INT32_BYTES)
+            wanted = max(start + size - len(rest), _WINDOW)
+            if wanted > DEFAULT_LIMIT:
+                raise InvalidRecordError(f"a record of {size} bytes is more than can be read")
+        window = BytesIO()
+        window.write(rest)
+        while wanted > 0:
+            piece = stream.read(_WINDOW)
+            if not piece:
+                self._is_last = True
+                break
+            window.write(piece)
+            wanted -= len(piece)
+        self._data = window.getvalue()
+        self._at = 0
+
+    def _finish(self) -> None:
+        """Make sure that nothing is left behind the last record."""
+        if self._stream is not None and not self._is_last and self._stream.read(_WINDOW):
+            raise trailing_bytes(self._header.records_count, 1)
+        self.next_offset = self._header.next_offset
+        self._data = b""
+
+
 def _decode_checked(
     data: bytes,
     header: BatchHeader,
     records: list[Record] | None,
     columns: RecordColumns | None,
     consumer: _ConsumerTarget | None,
-) -> None:
+    pos: int = 0,
+    index: int = 0,
+    stop: int = -1,
+    is_last: bool = True,
+) -> tuple[int, int, int]:
     append_time: int | None = None
     if header.timestamp_type == LOG_APPEND_TIME:
         append_time = header.max_timestamp
     try:
-        _decode(
+        return _decode(
             data,
+            pos,
+            index,
+            header.records_count if stop < 0 else stop,
             header.records_count,
+            is_last,
             header.base_offset,
             header.last_offset_delta,
             header.base_timestamp,
@@ -184,7 +280,11 @@ def _decode_checked(
 
 def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more than they explain)
     data: bytes,
-    count: int,
+    pos: i64,
+    index: i64,
+    stop: i64,
+    count: i64,
+    is_last: bool,
     base_offset: int,
     last_offset_delta: i64,
     base_timestamp: int,
@@ -192,16 +292,23 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
     records: list[Record] | None,
     columns: RecordColumns | None,
     consumer: _ConsumerTarget | None,
-) -> None:
-    """Appends ``count`` records to the one of the three targets that is given."""
+) -> tuple[i64, i64, i64]:
+    """Appends the records from number ``index`` to ``stop`` to the one of the three targets that is
+    given; fewer, if ``data`` is not the last there is and ends before.
+
+    Returns how far it got: number and place of the next record, and the last one's offset delta.
+    """
     limit: i64 = len(data)
-    pos: i64 = 0
+    delta: i64 = -1
     timestamp = 0 if append_time is None else append_time
     key: bytes | None
     value: bytes | None
     headers: Headers
     difference: int  # sums with what the header says may leave 64 bits
-    for index in range(count):
+    while index < stop:
+        start: i64 = pos
+        if limit - pos < INT32_BYTES and not is_last:
+            break
         size: i64 = data[pos]
         pos += 1
         if size < 0x80:
@@ -210,11 +317,14 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
             size, pos = finish_varint(data, pos, size, INT32_BYTES)
         end: i64 = pos + size
         if size < 0 or end > limit:
-            raise bad_size(index, "the record", size, limit - pos)
+            if size < 0 or is_last:
+                raise bad_size(index, "the record", size, limit - pos)
+            pos = start
+            break
 
         pos += 1  # attributes, none of which is in use
 
-        delta: i64 = data[pos]
+        delta = data[pos]
         pos += 1
         if delta < 0x80:
             delta = (delta >> 1) ^ -(delta & 1)
@@ -282,8 +392,10 @@ def _decode(  # noqa: C901 (a flat sequence of fields; calls would cost more tha
             columns.headers.append(headers)
         elif consumer is not None:
             consumer.add(base_offset + difference, timestamp, key, value, headers)
-    if pos != limit:
+        index += 1
+    if index == count and pos != limit:
         raise trailing_bytes(count, limit - pos)
+    return index, pos, delta
 
 
 def _read_headers(data: bytes, pos: i64, end: i64, index: int) -> tuple[Headers, i64]:

@@ -22,6 +22,10 @@ def finish_varint(data: bytes, pos: i64, first: i64, max_bytes: i64) -> tuple[i6
     magnitude is 63 bits wide and the machine word of the compiled module holds it.
     """
     magnitude: i64 = (first & 0x7F) >> 1
+    second: i64 = data[pos]
+    if second < 0x80:  # most of those that come here
+        magnitude |= second << 6
+        return (-1 - magnitude if first & 1 else magnitude), pos + 1
     shift: i64 = 6
     last_shift: i64 = 6 + 7 * (max_bytes - 2)
     while True:

@@ -17,7 +17,13 @@ from typing import NamedTuple, Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import AppendInfo, AppendOrigin, PartitionLog
+from moldau.log import (
+    AppendInfo,
+    AppendOrigin,
+    CheckedBatch,
+    DecompressionBudget,
+    PartitionLog,
+)
 from moldau.machine import FileSlice
 from moldau.model import TopicPartition
 
@@ -173,10 +179,11 @@ class Partition:
 
     def append(
         self,
-        records: memoryview,
+        records: memoryview | CheckedBatch,
         acks: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        budget: DecompressionBudget | None = None,
     ) -> AppendInfo:
         """Append as leader; the high watermark follows as far as the ISR allows."""
         if self.leader_id != self.local_id:
@@ -188,7 +195,9 @@ class Partition:
                 f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
                 f"min.insync.replicas asks for {log.config.min_insync_replicas}",
             )
-        info = log.append_as_leader(records, self.leader_epoch, now_ms, origin=origin)
+        info = log.append_as_leader(
+            records, self.leader_epoch, now_ms, origin=origin, budget=budget
+        )
         if not info.duplicate:
             self._unannounced += info.size
             if info.flush_due:

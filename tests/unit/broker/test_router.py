@@ -19,8 +19,10 @@ from tests.support.wire import (
     read_with_kio,
 )
 
+from moldau.broker.large_requests import settled
 from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net import Pending
 from moldau.wire.api import SERVED, ApiKey
 from moldau.wire.fetch import FetchPartition, FetchRequest, FetchTopic, encode_fetch_request
 from moldau.wire.headers import encode_request_header
@@ -387,3 +389,13 @@ async def test_a_pipeline_of_costly_requests_gives_others_their_turn(
 def build_request(**fields: Any) -> Any:
     kind = newest_class(ApiKey.DESCRIBE_CLUSTER, "request")
     return kind(**({spec.name: spec.default for spec in fields_of(kind)} | fields))
+
+
+async def test_an_answer_that_is_there_is_not_waited_for() -> None:
+    early, late = Pending(), Pending()
+    early.complete([b"early"])
+    assert await settled(early) == [b"early"]
+    waiting = asyncio.ensure_future(settled(late))
+    await asyncio.sleep(0)
+    late.complete([b"late"])
+    assert await waiting == [b"late"]

@@ -31,15 +31,17 @@ from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.records.reader import read_batch_header, read_columns, read_payload, read_records
 from moldau.records.recompress import recompress
 from moldau.records.record import Record
-from moldau.records.scan import has_null_key, record_spans
+from moldau.records.scan import record_spans
 from moldau.records.varint import encode_varint
+from moldau.records.walk import RecordWalk
 
 OURS = (CorruptRecordError, InvalidRecordError)
 
 
-def scan_keys(batch: bytes | bytearray) -> bool:
+def walk(batch: bytes | bytearray) -> None:
     header = read_batch_header(batch, check_crc=False)
-    return has_null_key(read_payload(batch, 0, header, limit=10**6), header.records_count)
+    payload = read_payload(batch, 0, header, limit=10**6)
+    RecordWalk(header.records_count).over(memoryview(payload))
 
 
 def scan_spans(batch: bytes | bytearray) -> object:
@@ -52,7 +54,7 @@ READERS: list[Callable[[bytes | bytearray], Any]] = [
     lambda batch: read_columns(batch, check_crc=False, limit=10**6),
     lambda batch: recompress(batch, 1, limit=10**6),
     lambda batch: list(iter_headers(batch)),
-    scan_keys,
+    walk,
     scan_spans,
 ]
 
@@ -142,7 +144,7 @@ def test_a_wrong_record_count_is_invalid(change: int, error: str) -> None:
     batch = build_batch(records)
     struct.pack_into(">i", batch, RECORDS_COUNT_OFFSET, 3 + change)
     write_crc(batch, 0, len(batch))
-    for reader in (*READERS[:2], scan_keys, scan_spans):
+    for reader in (*READERS[:2], walk, scan_spans):
         with pytest.raises(InvalidRecordError, match=error):
             reader(batch)
 
@@ -237,9 +239,10 @@ def test_lies_within_a_record_are_invalid(payload: bytes, error: str) -> None:
     ],
 )
 def test_scans_notice_sizes_that_do_not_fit(payload: bytes) -> None:
-    for scan in (has_null_key, record_spans):
-        with pytest.raises(InvalidRecordError):
-            scan(payload, 1)
+    with pytest.raises(InvalidRecordError):
+        record_spans(payload, 1)
+    with pytest.raises(InvalidRecordError):
+        RecordWalk(1).over(memoryview(payload))
 
 
 def test_a_header_name_that_is_no_utf8_is_read_with_replacements() -> None:

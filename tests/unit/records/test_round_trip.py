@@ -19,7 +19,7 @@ from moldau.records.reader import (
     read_records,
 )
 from moldau.records.record import Record
-from moldau.records.scan import has_null_key, null_key_indexes, record_spans
+from moldau.records.scan import record_spans
 
 
 def expected_timestamps(records: list[Record], timestamp_type: int) -> list[int]:
@@ -87,10 +87,7 @@ def test_columns_are_the_records_field_by_field(records: list[Record], codec: Co
 def test_scans_agree_with_the_records(records: list[Record], codec: Compression) -> None:
     batch = build_batch(records, compression=codec, keep_offsets=True)
     payload = read_payload(batch, 0, read_batch_header(batch))
-    without_key = [index for index, record in enumerate(records) if record.key is None]
     for buffer in (payload, bytearray(payload), memoryview(payload)):
-        assert null_key_indexes(buffer, len(records)) == without_key
-        assert has_null_key(buffer, len(records)) is bool(without_key)
         spans = record_spans(buffer, len(records))
         assert [(span.offset_delta, span.key, span.has_value) for span in spans] == [
             (record.offset, record.key, record.value is not None) for record in records

@@ -13,7 +13,7 @@ one; Kafka answers -1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import (
@@ -23,9 +23,10 @@ from kio.schema.list_offsets.v11.response import (
 )
 
 from moldau.broker.broker import Broker
+from moldau.broker.large_requests import others_turn
 from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import TimestampedOffset
+from moldau.log import LongSearchError, TimeLookup, TimestampedOffset
 from moldau.replication import Partition
 from moldau.wire.make import make
 
@@ -43,7 +44,9 @@ READ_COMMITTED = 1
 NOTHING = TimestampedOffset(-1, -1, -1)
 
 
-def handle(request: Request[ListOffsetsRequest]) -> ListOffsetsResponse:
+def handle(
+    request: Request[ListOffsetsRequest],
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     body = request.body
     times_asked: Counter[tuple[str, int]] = Counter(
         (topic.name, partition.partition_index)
@@ -51,19 +54,54 @@ def handle(request: Request[ListOffsetsRequest]) -> ListOffsetsResponse:
         for partition in topic.partitions
     )
 
-    def look_up(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    def look_up(
+        topic: str, partition: ListOffsetsPartition, lookup: TimeLookup | None = None
+    ) -> ListOffsetsPartitionResponse:
         timestamp = partition.timestamp
         try:
             if times_asked[topic, partition.partition_index] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
             if timestamp < 0 and not _is_known(timestamp, request.version):
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            offset = _find(request.broker, body, topic, partition)
+            offset = _find(request.broker, body, topic, partition, lookup)
         except KafkaError as error:
             return _answer(partition, NOTHING, error.code)
         return _answer(partition, offset, ErrorCode.NONE)
 
+    if any(_is_search(p.timestamp) for topic in body.topics for p in topic.partitions):
+        return _search(request, look_up)
     return _response(body, look_up)
+
+
+async def _search(
+    request: Request[ListOffsetsRequest],
+    look_up: Callable[[str, ListOffsetsPartition, TimeLookup], ListOffsetsPartitionResponse],
+) -> ListOffsetsResponse:
+    """Look into batches, with everybody else's turn after each partition; into those that hold much
+    in a thread.
+    """
+    answers: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
+
+    async def answer(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        lookup = TimeLookup()
+        while True:
+            try:
+                return look_up(topic, partition, lookup)
+            except LongSearchError as error:
+                long_search = error.search
+            try:
+                await request.broker.long_checks.run(lookup.finish, long_search)
+            except KafkaError as error:
+                return _answer(partition, NOTHING, error.code)
+
+    for topic in request.body.topics:
+        for partition in topic.partitions:
+            if _is_search(partition.timestamp):
+                await others_turn()
+            answers[topic.name, partition.partition_index] = await answer(topic.name, partition)
+    return _response(
+        request.body, lambda topic, partition: answers[topic, partition.partition_index]
+    )
 
 
 def error_answer(request: Request[ListOffsetsRequest], error: KafkaError) -> ListOffsetsResponse:
@@ -102,13 +140,21 @@ def _response(
     )
 
 
+def _is_search(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
 def _is_known(special_timestamp: int, version: int) -> bool:
     first = FIRST_VERSION_OF.get(special_timestamp)
     return first is not None and first <= version
 
 
 def _find(
-    broker: Broker, body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    broker: Broker,
+    body: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    lookup: TimeLookup | None,
 ) -> TimestampedOffset:
     partition = broker.partition(topic, wanted.partition_index)
     partition.check_leader(wanted.current_leader_epoch)
@@ -122,9 +168,9 @@ def _find(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp == MAX_TIMESTAMP:
-        match = log.max_timestamp_offset()
+        match = log.max_timestamp_offset(lookup)
     else:
-        match = log.offset_for_timestamp(timestamp)
+        match = log.offset_for_timestamp(timestamp, lookup)
     return match if match is not None and match.offset < end else NOTHING
 
 

@@ -1,16 +1,21 @@
 """Produce (key 0, versions 3-13): append batches.
 
-Behaviour: batches pass through; only their headers are read and patched, in the connection's own
-buffer. Each partition succeeds or fails alone. acks=0 is not answered (a failure closes the
-connection, which is how such a producer learns to refresh its metadata), acks=1 is answered after
-the append, acks=all once the high watermark has passed, without holding up the requests behind it.
-Where ``flush.messages`` is reached the answer waits for the disk as well. From version 13 on topics
-are named by id.
+Behaviour: batches pass through; they are checked, and their headers patched, in the connection's
+own buffer. What decompresses to much is checked in a thread, and the connection waits for it. Each
+partition succeeds or fails alone; one that is named twice fails. acks=0 is not answered (a failure
+closes the connection, which is how such a producer learns to refresh its metadata), acks=1 is
+answered after the append, acks=all once the high watermark has passed, without holding up the
+requests behind it. Where ``flush.messages`` is reached the answer waits for the disk as well. From
+version 13 on topics are named by id.
 Known deviations: transactions are not served yet; a transactional batch is refused with
 INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no transactional id).
 A batch of an idempotent producer that was stored before a restart, and whose place nobody
 remembers, is DUPLICATE_SEQUENCE_NUMBER, which producers take for success; Kafka calls it out of
-order, and the producer stores it again.
+order, and the producer stores it again. A partition that is named twice is INVALID_REQUEST; Kafka
+appends the last batch for it. Batches are refused that decompress to more than ``log`` allows
+(``log/partition/budget.py``), and INVALID_RECORD are those whose offset deltas are not 0, 1, 2 and
+so on, or whose compressed records have wrong sizes; Kafka stores the latter, and the former if they
+are not compressed. What cannot be decompressed is INVALID_RECORD, in Kafka UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -22,12 +27,19 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
+from moldau.broker.large_requests import settled
+from moldau.broker.named_once import REPEATED, named_once
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
 from moldau.broker.turns import ITEMS_PER_TURN, others_turn
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import RecordValidationError
+from moldau.log import (
+    CheckedBatch,
+    DecompressionBudget,
+    LongCheckError,
+    RecordValidationError,
+)
 from moldau.machine import Part
 from moldau.model import TopicPartition
 from moldau.net import Pending
@@ -59,6 +71,15 @@ Results: TypeAlias = list[tuple[str | None, UUID | None, list[PartitionProduceRe
 decode = decode_produce_request
 
 
+class LongCheck(NamedTuple):
+    """A batch that waits to be looked at, and where its result belongs."""
+
+    results: list[PartitionProduceResult]
+    place: int
+    partition: Partition
+    records: bytearray
+
+
 class Waits(NamedTuple):
     """What an answer has to wait for."""
 
@@ -66,31 +87,42 @@ class Waits(NamedTuple):
     """The high watermark of these partitions must reach the offset (acks=all)."""
     disks: list[Partition]
     """These logs must be flushed first (``flush.messages``)."""
+    checks: list[LongCheck]
+    """These batches are appended later: the event loop has no time to look at them."""
+    budget: DecompressionBudget
 
 
 def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     body = request.body
-    waits = Waits([], [])
+    topics = body.topics
+    if len(topics) > 1 or (topics and len(topics[0].partitions) > 1):
+        topics = named_once(topics)
+    waits = Waits([], [], [], DecompressionBudget())
     results: Results = []
-    for topic in body.topics:
+    for topic in topics:
         partitions = _append_topic(request.broker, request.version, topic, body, waits)
         results.append((topic.name, topic.topic_id, partitions))
+    if waits.checks:
+        return _check_later(request, results, waits)
     return _conclude(request, results, waits)
 
 
 async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | None:
     """As ``handle``, with everybody else's turn after some partitions."""
     body = request.body
-    waits = Waits([], [])
+    waits = Waits([], [], [], DecompressionBudget())
     results: Results = []
-    for topic in body.topics:
+    for topic in await request.broker.run_in_thread(named_once, body.topics):
         partitions: list[PartitionProduceResult] = []
         for start in range(0, len(topic.partitions), ITEMS_PER_TURN):
             await others_turn()
+            waits.budget.next_turn()
             piece = ProduceTopic(
                 topic.name, topic.topic_id, topic.partitions[start : start + ITEMS_PER_TURN]
             )
-            partitions += _append_topic(request.broker, request.version, piece, body, waits)
+            appended = _append_topic(request.broker, request.version, piece, body, waits)
+            await _append_checked(request, waits)
+            partitions += appended
         results.append((topic.name, topic.topic_id, partitions))
     return _conclude(request, results, waits)
 
@@ -140,9 +172,8 @@ def _append_topic(
     internal = name in INTERNAL_TOPICS
     acks = body.acks
     now_ms = broker.clock.now_ms()
-    traffic = broker.traffic
-    traffic.produced_partitions += len(topic.partitions)
-    results = []
+    broker.traffic.produced_partitions += len(topic.partitions)
+    results: list[PartitionProduceResult] = []
     for index, records in topic.partitions:
         try:
             partition = partitions.get(index) if partitions is not None else None
@@ -150,33 +181,111 @@ def _append_topic(
                 raise KafkaError(broker.missing_partition_error(name, index))
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "the request carries no records")
+            if records is REPEATED:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
             if not -1 <= acks <= 1:
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
             if internal:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
             _check_attributes(version, body, records)
-            info = partition.append(records, acks, now_ms)
+            results.append(_append(broker, partition, index, records, acks, now_ms, waits))
+        except LongCheckError:
+            assert partition is not None
+            assert records is not None
+            waits.checks.append(LongCheck(results, len(results), partition, bytearray(records)))
+            results.append(PartitionProduceResult(index))
         except KafkaError as error:
-            results.append(_failure(index, error))
-            if error.code not in EXPECTED_OF_PRODUCERS:
-                traffic.failed_produces += 1
-            continue
-        traffic.bytes_in += info.size
-        traffic.messages_in += info.last_offset - info.first_offset + 1
-        results.append(
-            PartitionProduceResult(
-                index,
-                0,
-                info.first_offset,
-                info.log_append_time_ms,
-                info.log_start_offset,
-            )
-        )
-        if acks == ACKS_ALL and partition.high_watermark <= info.last_offset:
-            waits.replicas.append((partition, info.last_offset + 1))
-        if info.flush_due:
-            waits.disks.append(partition)
+            results.append(_refuse(broker, index, error))
     return results
+
+
+def _append(
+    broker: Broker,
+    partition: Partition,
+    index: int,
+    records: memoryview | CheckedBatch,
+    acks: int,
+    now_ms: int,
+    waits: Waits,
+) -> PartitionProduceResult:
+    info = partition.append(records, acks, now_ms, budget=waits.budget)
+    traffic = broker.traffic
+    traffic.bytes_in += info.size
+    traffic.messages_in += info.last_offset - info.first_offset + 1
+    if acks == ACKS_ALL and partition.high_watermark <= info.last_offset:
+        waits.replicas.append((partition, info.last_offset + 1))
+    if info.flush_due:
+        waits.disks.append(partition)
+    return PartitionProduceResult(
+        index,
+        0,
+        info.first_offset,
+        info.log_append_time_ms,
+        info.log_start_offset,
+    )
+
+
+def _refuse(broker: Broker, index: int, error: KafkaError) -> PartitionProduceResult:
+    if error.code not in EXPECTED_OF_PRODUCERS:
+        broker.traffic.failed_produces += 1
+    return _failure(index, error)
+
+
+def _check_later(request: Request[ProduceRequest], results: Results, waits: Waits) -> Pending:
+    """Answer when the batches that take long are looked at, too; the connection waits so long."""
+    pending = Pending()
+    body = request.body
+    # The records in it are views of memory that others read into from now on.
+    request.body = ProduceRequest(
+        body.transactional_id,
+        body.acks,
+        body.timeout_ms,
+        [
+            ProduceTopic(
+                topic.name, topic.topic_id, [(index, None) for index, _ in topic.partitions]
+            )
+            for topic in body.topics
+        ],
+    )
+
+    async def answer() -> None:
+        parts: Sequence[Part] | None
+        try:
+            await _append_checked(request, waits)
+            response = _conclude(request, results, waits)
+            if isinstance(response, Pending):
+                pending.on_abandoned = response.on_abandoned
+                parts = await settled(response)
+            elif response is None:
+                request.unanswered()
+                parts = None
+            else:
+                parts = request.encode(response)
+        except Exception as error:
+            parts = request.fail(error)
+        pending.complete(parts)
+
+    request.broker.tasks.spawn(answer())
+    return pending
+
+
+async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> None:
+    """Append what waits to be looked at; each result goes to its place."""
+    broker, acks = request.broker, request.body.acks
+    for check in waits.checks:
+        index = check.results[check.place].index
+        now_ms = broker.clock.now_ms()
+        waits.budget.in_thread()
+        try:
+            checked = await broker.long_checks.run(
+                check.partition.log.check, memoryview(check.records), now_ms, waits.budget
+            )
+            result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
+        except KafkaError as error:
+            result = _refuse(broker, index, error)
+        check.results[check.place] = result
+    waits.checks.clear()
+    waits.budget.next_turn()
 
 
 def _check_attributes(version: int, body: ProduceRequest, records: memoryview) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.log.cleaner.messages import CleanStats, LastRecord
-from moldau.log.cleaner.payloads import Payloads
 from moldau.log.cleaner.transactions import CleanedTransactions
 from moldau.records.batch import (
     COMPRESSION_MASK,
@@ -29,6 +28,7 @@ from moldau.records.batch import (
 )
 from moldau.records.compaction import KeptRecords, KeyMap, keep_records, shift_timestamps
 from moldau.records.compression import Compression, compress
+from moldau.records.reader import read_payload
 
 _KEPT_IN_EMPTY: Final = ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)
 
@@ -52,7 +52,6 @@ class BatchFilter:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
         self._stats = stats
-        self._payloads = Payloads()
 
     def filter(self, header: BatchHeader, batch: memoryview) -> tuple[Buffer, int] | None:
         """Returns what stays of the batch, with its largest timestamp; None if nothing does."""
@@ -64,7 +63,7 @@ class BatchFilter:
         stats = self._stats
         stats.records_read += header.records_count
         if not discard and header.records_count:
-            payload = self._payloads.read(header, batch)
+            payload = read_payload(batch, 0, header)
             if is_control:
                 kept = _keep_marker(payload, header)
             else:

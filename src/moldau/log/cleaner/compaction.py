@@ -14,7 +14,6 @@ from moldau.log.cleaner.batch_filter import BatchFilter
 from moldau.log.cleaner.cleaned_segment import CleanedSegment
 from moldau.log.cleaner.grouping import SegmentSize, group_segments
 from moldau.log.cleaner.messages import CleanStats, CleanTask, GroupCleaned, SourceSegment
-from moldau.log.cleaner.payloads import Payloads
 from moldau.log.cleaner.transactions import CleanedTransactions
 from moldau.log.files.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from moldau.log.segment.batches import iter_file_batches
@@ -23,6 +22,7 @@ from moldau.machine.disk import Disk
 from moldau.records.batch import CONTROL_FLAG, BatchHeader
 from moldau.records.compaction import BYTES_PER_KEY, KeyMap
 from moldau.records.errors import CorruptRecordError
+from moldau.records.reader import read_payload
 
 _MAX_MAP_BYTES: Final = 2**31 - 1
 _SPARE_SLOTS: Final = 16
@@ -35,7 +35,6 @@ class Compaction:
         self._disk = disk
         self._task = task
         self._aborted = [AbortedTransaction(*fields) for fields in task.aborted]
-        self._payloads = Payloads()
         self.stats = CleanStats()
         self.end_offset = task.first_dirty_offset
 
@@ -98,7 +97,7 @@ class Compaction:
                 continue
             obsolete = transactions.can_discard(header, batch)
             if not obsolete and not header.attributes & CONTROL_FLAG and header.records_count:
-                payload = self._payloads.read(header, batch)
+                payload = read_payload(batch, 0, header)
                 if not keys.put_all(payload, header.records_count, header.base_offset, start):
                     return False
             keys.latest_offset = header.last_offset

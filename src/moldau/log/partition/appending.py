@@ -12,6 +12,7 @@ from typing import Final
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import StorageError, UnexpectedOffsetError
+from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.health import LogHealth
 from moldau.log.partition.leader_epochs import LeaderEpochs
 from moldau.log.partition.offsets import LogOffsets
@@ -24,7 +25,7 @@ from moldau.log.partition.producer_state import (
 from moldau.log.partition.results import AppendInfo
 from moldau.log.partition.rolling import SegmentRoller
 from moldau.log.partition.segments import LogSegments
-from moldau.log.partition.validation import BatchRules, check_batches
+from moldau.log.partition.validation import BatchRules, CheckedBatch, check_batches
 from moldau.log.segment.segment import Segment
 from moldau.records.batch import LEADER_EPOCH_OFFSET, BatchHeader, iter_headers
 
@@ -75,15 +76,27 @@ class Appender:
         self._segment_bytes = config.segment_bytes
         self._flush_messages = config.flush_messages
 
+    @property
+    def rules(self) -> BatchRules:
+        return self._rules
+
     def append_as_leader(
-        self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin
+        self,
+        records: memoryview | CheckedBatch,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        budget: DecompressionBudget | None,
     ) -> AppendInfo:
         """See ``PartitionLog``."""
         if self._health.failure is not None:
             self._health.check()
-        if origin is not _CLIENT:
-            return self._append_own(records, leader_epoch, now_ms, origin)
-        fields, records, max_timestamp, append_time = self._rules.check(records, now_ms)
+        if isinstance(records, memoryview):
+            if origin is not _CLIENT:
+                return self._append_own(records, leader_epoch, now_ms, origin)
+            fields, records, max_timestamp, append_time = self._rules.check(records, now_ms, budget)
+        else:
+            fields, records, max_timestamp, append_time = records
         header = None
         if fields[9] >= 0:
             header = _make_header(fields)

@@ -24,6 +24,7 @@ from uuid import UUID
 from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import OffsetOutOfRangeError
 from moldau.log.partition.appending import Appender
+from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.closed_segments import ClosedSegments
 from moldau.log.partition.durability import Durability
 from moldau.log.partition.events import LogEvents, LogObserver
@@ -36,8 +37,9 @@ from moldau.log.partition.results import ActiveProducer, AppendInfo, Timestamped
 from moldau.log.partition.retention import count_deletable
 from moldau.log.partition.rolling import SegmentRoller
 from moldau.log.partition.segments import LogSegments
-from moldau.log.partition.time_lookup import find_largest_timestamp, find_timestamp
+from moldau.log.partition.time_lookup import TimeLookup
 from moldau.log.partition.truncation import Truncation
+from moldau.log.partition.validation import CheckedBatch
 from moldau.log.segment.segment import Segment
 from moldau.log.segment.transaction_index import AbortedTransaction
 from moldau.machine import FileSlice
@@ -191,21 +193,29 @@ class PartitionLog:
 
     # Appending ---------------------------------------------------------------------------------
 
+    def check(
+        self, records: memoryview, now_ms: int, budget: DecompressionBudget | None = None
+    ) -> CheckedBatch:
+        """Check what a produce request holds for this partition; in a thread, if need be."""
+        return self._appender.rules.check(records, now_ms, budget)
+
     def append_as_leader(
         self,
-        records: memoryview,
+        records: memoryview | CheckedBatch,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        budget: DecompressionBudget | None = None,
     ) -> AppendInfo:
-        """Append what a produce request holds for this partition, giving it offsets.
+        """Append what a produce request holds for this partition, giving it offsets. It is checked
+        here, within ``budget``, unless it was by ``check``.
 
         ``records`` is written to: offset and epoch (and timestamps, if the topic says so) are
         patched in place. Raises KafkaError with Kafka's codes; after an IO error
         KAFKA_STORAGE_ERROR, and nothing of the failed append can ever be read.
         """
-        return self._appender.append_as_leader(records, leader_epoch, now_ms, origin)
+        return self._appender.append_as_leader(records, leader_epoch, now_ms, origin, budget)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
         """Append the leader's batches as they are, offsets and epochs included."""
@@ -265,17 +275,25 @@ class PartitionLog:
                 break
         return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Returns the first record at or after ``timestamp``."""
-        self.health.check()
-        with self.health.storage_errors("read"):
-            return find_timestamp(self._segments.all, timestamp, self.log_start_offset)
+    def offset_for_timestamp(
+        self, timestamp: int, lookup: TimeLookup | None = None
+    ) -> TimestampedOffset | None:
+        """Returns the first record at or after ``timestamp``.
 
-    def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """Returns the first record with the largest timestamp in the log."""
+        LongSearchError if a batch has to be searched in a thread; ``lookup`` keeps what comes of
+        that for the next try.
+        """
         self.health.check()
         with self.health.storage_errors("read"):
-            return find_largest_timestamp(self._segments.all)
+            return (lookup or TimeLookup()).find_timestamp(
+                self._segments.all, timestamp, self.log_start_offset
+            )
+
+    def max_timestamp_offset(self, lookup: TimeLookup | None = None) -> TimestampedOffset | None:
+        """Returns the first record with the largest timestamp in the log; as above."""
+        self.health.check()
+        with self.health.storage_errors("read"):
+            return (lookup or TimeLookup()).find_largest_timestamp(self._segments.all)
 
     def earliest(self) -> tuple[int, int]:
         """Returns the log start offset and the epoch in force there (-1 if unknown)."""

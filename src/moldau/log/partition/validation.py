@@ -1,8 +1,8 @@
 """Whether a batch may enter the log, and what has to change in it before.
 
-The checks and their order are Kafka's, but they stop at the batch's header: the records of a client
-are looked at only where a setting asks for it (keys on a compacted topic, a lower bound on
-timestamps) or where the header does not add up. So a batch costs one unpack and one CRC.
+The checks and their order are Kafka's: the header with one unpack, the CRC, then one pass over all
+records, compressed or not (docs/adr/0017-records-are-checked.md says what it costs). Nothing is
+made of the records, and of what compressed ones come to there is a window in memory at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from crc32c import crc32c
 
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.errors import RecordValidationError
+from moldau.log.errors import LongCheckError, RecordValidationError
+from moldau.log.partition.budget import (
+    COMPRESSION_WEIGHT,
+    RATIO,
+    DecompressionBudget,
+    batch_limit,
+)
 from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
     COMPRESSION_MASK,
@@ -32,11 +38,14 @@ from moldau.records.batch import (
     patch_max_timestamp,
     read_header,
 )
-from moldau.records.compression import Compression
-from moldau.records.errors import CorruptRecordError, InvalidRecordError
-from moldau.records.reader import read_columns, read_payload
+from moldau.records.compression import Compression, open_stream
+from moldau.records.errors import (
+    CorruptRecordError,
+    DecompressionLimitError,
+    InvalidRecordError,
+)
 from moldau.records.recompress import recompress
-from moldau.records.scan import null_key_indexes
+from moldau.records.walk import MAX_LISTED, MAX_LONG, MIN_LONG, RecordWalk
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 CheckedBatch: TypeAlias = tuple[HeaderFields, memoryview, int, int]
@@ -44,8 +53,8 @@ CheckedBatch: TypeAlias = tuple[HeaderFields, memoryview, int, int]
 RecordErrors: TypeAlias = list[tuple[int, str]]
 """Which records of a batch are refused, by their number, and why."""
 
-_MAX_LONG: Final = 2**63 - 1
 _NO_TIMESTAMP: Final = -1
+_NO_KEY: Final = "Compacted topic cannot accept message without key"
 _REFUSED_ATTRIBUTES: Final = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
 _LAST_CODEC: Final = max(Compression)
 _OVERHEAD_AND_MAGIC: Final = MAGIC_OFFSET + 1
@@ -59,13 +68,15 @@ class BatchRules:
 
     __slots__ = (
         "_after_max",
+        "_as_it_is",
         "_before_max",
+        "_changes",
         "_codec",
         "_compact",
         "_level",
         "_log_append_time",
         "_max_bytes",
-        "_plain",
+        "_max_decompressed",
     )
 
     def __init__(self, config: TopicConfig) -> None:
@@ -76,15 +87,21 @@ class BatchRules:
         self._compact = config.compact
         self._codec = _target_codec(config.compression_type)
         self._level = _level(config, self._codec)
-        self._plain = (
-            not self._log_append_time
-            and not self._compact
-            and self._codec is None
-            and self._before_max == _MAX_LONG
-        )
+        self._as_it_is = Compression.NONE if self._codec in (None, Compression.NONE) else -1
+        """The codec whose payloads can be walked over as they are, and stored so."""
+        self._changes = self._log_append_time or self._codec is not None
+        """Whether a proper batch may have to be changed, too."""
+        self._max_decompressed = batch_limit(self._max_bytes)
+        if self._codec is Compression.NONE:
+            self._max_decompressed = self._max_bytes
 
-    def check(self, records: memoryview, now_ms: int) -> CheckedBatch:
-        """Check what one produce request holds for one partition: exactly one batch."""
+    def check(
+        self, records: memoryview, now_ms: int, budget: DecompressionBudget | None = None
+    ) -> CheckedBatch:
+        """Check what one produce request holds for one partition: exactly one batch.
+
+        LongCheckError if the budget has not enough left for the event loop.
+        """
         if len(records) < HEADER_SIZE:
             _refuse_fragment(records)
         fields: HeaderFields = _unpack_header(records)
@@ -115,13 +132,25 @@ class BatchRules:
             or attributes & _REFUSED_ATTRIBUTES
             or (attributes & COMPRESSION_MASK) > _LAST_CODEC
             or (pid >= 0 and seq < 0)
-            or largest < first
         ):
             records = self._examine(records)
-            return self._finish(records, now_ms)
-        if self._plain and largest - now_ms <= self._after_max:
+        if self._log_append_time or attributes & TIMESTAMP_TYPE_FLAG:
+            walk = RecordWalk(count, self._compact)
+        else:
+            earliest, latest = self._time_bounds(first, now_ms)
+            walk = RecordWalk(count, self._compact, earliest, latest, _NO_TIMESTAMP - first)
+        codec = attributes & COMPRESSION_MASK
+        if codec == self._as_it_is:
+            walk.over(records[HEADER_SIZE:])
+        else:
+            self._walk_long(walk, records, codec, budget)
+        if walk.keyless_count or walk.untimely_count:
+            raise self._refusal(walk, first, now_ms)
+        if first + walk.max_time == largest and not (
+            self._changes or attributes & TIMESTAMP_TYPE_FLAG
+        ):
             return fields, records, largest, _NO_TIMESTAMP
-        return self._finish(records, now_ms)
+        return self._finish(records, first + walk.max_time, now_ms)
 
     def check_own(self, records: memoryview) -> None:
         """Check batches that a coordinator of this broker wrote."""
@@ -139,6 +168,81 @@ class BatchRules:
     @property
     def log_append_time(self) -> bool:
         return self._log_append_time
+
+    # The records ---------------------------------------------------------------------------------
+
+    def _time_bounds(self, base_timestamp: int, now_ms: int) -> tuple[int, int]:
+        """Returns the timestamp deltas that may be, smallest and largest, within 64 bits."""
+        latest = now_ms + self._after_max - base_timestamp
+        if self._before_max == MAX_LONG and 0 <= base_timestamp <= MAX_LONG - latest:
+            return MIN_LONG, latest
+        earliest = now_ms - self._before_max - base_timestamp
+        if latest > MAX_LONG - base_timestamp or not MIN_LONG <= earliest <= latest <= MAX_LONG:
+            latest = min(latest, MAX_LONG - base_timestamp, MAX_LONG)
+            earliest = max(earliest, MIN_LONG - base_timestamp, MIN_LONG)
+            if earliest > MAX_LONG or latest < MIN_LONG:
+                return 1, 0
+        return earliest, latest
+
+    def _walk_long(
+        self,
+        walk: RecordWalk,
+        records: memoryview,
+        codec: int,
+        budget: DecompressionBudget | None,
+    ) -> None:
+        """Walk over records that have to be decompressed, or will have to be compressed: within the
+        budget.
+        """
+        payload = records[HEADER_SIZE:]
+        if budget is None:
+            budget = DecompressionBudget()
+            budget.in_thread()
+        stays = self._codec in (None, Compression.NONE, codec)
+        weight = 1 if stays else COMPRESSION_WEIGHT
+        here = budget.at_once // weight
+        if codec == Compression.NONE:
+            if len(payload) > here:
+                raise LongCheckError
+            walk.over(payload)
+            budget.at_once -= weight * len(payload)
+            return
+        allowed = budget.left + RATIO * len(records)
+        limit = max(min(self._max_decompressed, allowed), 0)
+        limit_here = min(limit, here)
+        if limit_here <= 0 < limit:
+            raise LongCheckError
+        budget.left = allowed
+        stream = open_stream(codec, payload, limit_here)
+        try:
+            walk.over_stream(stream)
+        except DecompressionLimitError:
+            if limit_here < limit:
+                budget.left -= RATIO * len(records)  # it will be looked at again
+                raise LongCheckError from None
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"the records decompress to more than {limit} bytes"
+            ) from None
+        finally:
+            budget.left -= stream.bytes_read
+            budget.at_once -= weight * stream.bytes_read
+
+    def _refusal(self, walk: RecordWalk, base_timestamp: int, now_ms: int) -> RecordValidationError:
+        """Returns why the topic does not want the batch: a wrong time counts more than the lack of
+        a key.
+        """
+        errors = [(index, _NO_KEY) for index in walk.keyless]
+        if not walk.untimely_count:
+            return RecordValidationError(
+                ErrorCode.INVALID_RECORD,
+                f"{walk.keyless_count} records have no key, on a compacted topic each needs one",
+                errors,
+            )
+        errors += [
+            (index, self._out_of_range(index, base_timestamp + delta, now_ms))
+            for index, delta in walk.untimely
+        ]
+        return _timestamp_error(sorted(errors)[:MAX_LISTED])
 
     # The slow path: something is unusual ---------------------------------------------------------
 
@@ -175,53 +279,38 @@ class BatchRules:
             f"the record batch has {size} bytes, max.message.bytes allows {self._max_bytes}",
         )
 
-    def _finish(self, records: memoryview, now_ms: int) -> CheckedBatch:
-        """What a plain batch on a plain topic does not need: records, codec, timestamps."""
+    def _finish(self, records: memoryview, largest: int, now_ms: int) -> CheckedBatch:
+        """What a batch does not need that is stored as it came: another codec, other times."""
         header = read_header(records)
-        without_key = _find_missing_keys(records, header) if self._compact else []
-        largest = self._check_timestamps(records, header, now_ms, without_key)
-        if without_key:
-            raise _key_error(without_key)
+        if header.attributes & TIMESTAMP_TYPE_FLAG:
+            largest = self._check_append_time(header, now_ms)
         if self._codec is not None and self._codec != header.compression:
             records = self._recompress(records)
         append_time = _NO_TIMESTAMP
         if self._log_append_time:
             append_time = largest = now_ms
             patch_log_append_time(records, 0, len(records), now_ms)
-        elif largest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_FLAG:
-            patch_max_timestamp(records, 0, len(records), largest)
+        else:
+            largest = max(largest, _NO_TIMESTAMP)
+            if largest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_FLAG:
+                patch_max_timestamp(records, 0, len(records), largest)
         return header, records, largest, append_time
 
-    def _check_timestamps(
-        self, records: memoryview, header: BatchHeader, now_ms: int, refused: RecordErrors
-    ) -> int:
-        """Returns the batch's true largest timestamp, if all its timestamps may be.
-
-        Of those records that are ``refused`` already the time does not matter; but if any other is
-        refused for its time, that is the error of the batch.
-        """
+    def _check_append_time(self, header: BatchHeader, now_ms: int) -> int:
+        """Returns the time that a client has given all records of its batch together."""
         largest = header.max_timestamp
+        numbers = range(min(header.records_count, MAX_LISTED))
         if self._log_append_time:
-            if header.attributes & TIMESTAMP_TYPE_FLAG:
-                wrong = "A producer may not set the timestamp type to LogAppendTime."
-                raise _timestamp_error([(i, wrong) for i in range(header.records_count)])
-            return largest
-        too_late = largest - now_ms > self._after_max
-        if not too_late and self._before_max == _MAX_LONG and largest >= header.base_timestamp:
-            return largest
-        timestamps = read_columns(records, check_crc=False).timestamps
-        errors = [
-            (index, self._out_of_range(index, timestamp, now_ms))
-            for index, timestamp in enumerate(timestamps)
-            if timestamp != _NO_TIMESTAMP
-            and not -self._after_max <= now_ms - timestamp <= self._before_max
-        ]
-        if refused:
-            known = {index for index, _ in refused}
-            errors = [error for error in errors if error[0] not in known]
-        if errors:
-            raise _timestamp_error(sorted(errors + refused))
-        return max(timestamps)
+            wrong = "A producer may not set the timestamp type to LogAppendTime."
+            raise _timestamp_error([(index, wrong) for index in numbers])
+        if (
+            largest != _NO_TIMESTAMP
+            and not -self._after_max <= now_ms - largest <= self._before_max
+        ):
+            raise _timestamp_error(
+                [(index, self._out_of_range(index, largest, now_ms)) for index in numbers]
+            )
+        return largest
 
     def _out_of_range(self, index: int, timestamp: int, now_ms: int) -> str:
         return (
@@ -232,7 +321,7 @@ class BatchRules:
     def _recompress(self, records: memoryview) -> memoryview:
         """Returns the same batch with the topic's codec."""
         assert self._codec is not None
-        batch = recompress(records, self._codec, self._level)
+        batch = recompress(records, self._codec, self._level, limit=self._max_decompressed)
         if len(batch) > self._max_bytes:
             self._refuse_size(len(batch))
         return memoryview(batch)
@@ -311,19 +400,6 @@ def _check_header(header: BatchHeader) -> None:
         raise InvalidRecordError(
             f"sequence {header.base_sequence} in a batch of producer {header.producer_id}"
         )
-
-
-def _find_missing_keys(records: memoryview, header: BatchHeader) -> RecordErrors:
-    indexes = null_key_indexes(read_payload(records, 0, header), header.records_count)
-    return [(index, "Compacted topic cannot accept message without key") for index in indexes]
-
-
-def _key_error(errors: RecordErrors) -> RecordValidationError:
-    return RecordValidationError(
-        ErrorCode.INVALID_RECORD,
-        f"{len(errors)} records have no key, on a compacted topic each needs one",
-        errors,
-    )
 
 
 def _timestamp_error(errors: RecordErrors) -> RecordValidationError:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from tests.support.batches import relabelled
+from tests.support.in_process import eventually
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
+from moldau.records.compression import Compression
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchPartition
 
@@ -160,6 +164,73 @@ async def test_a_flush_that_fails_for_lack_of_room_is_answered_without_waiting_f
 
 
 # Fetch -------------------------------------------------------------------------------------------
+
+# What decompresses to much is looked at in a thread ----------------------------------------------
+
+LARGE = bytes(3 * 1024 * 1024)
+
+
+def compressed(value: bytes, **fields: Any) -> bytearray:
+    return one_batch(value, compression=Compression.ZSTD, **fields)
+
+
+async def test_a_batch_that_takes_long_keeps_its_place(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    sent = [
+        client.send_produce({topic: {0: batch}})
+        for batch in (
+            compressed(b"0", producer_id=5, producer_epoch=0, base_sequence=0),
+            compressed(b"1" + LARGE, producer_id=5, producer_epoch=0, base_sequence=1),
+            one_batch(b"2", producer_id=5, producer_epoch=0, base_sequence=2),
+        )
+    ]
+    other = await broker.connect()
+    assert (await other.produce(topic, one_batch(b"x"), partition=1)).error_code == 0
+    offsets = []
+    for one in sent:
+        ((_, _, (result,)),) = (await client.receive_produce(one)).topics
+        offsets.append((result.error_code, result.base_offset))
+    assert offsets == [(0, 0), (0, 1), (0, 2)]
+    values = values_of(await client.fetch(topic, max_bytes=1 << 25))
+    assert [(value or b"")[:1] for value in values] == [b"0", b"1", b"2"]
+
+
+async def test_its_memory_is_its_own_while_it_waits(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    sent = client.send_produce({topic: {0: compressed(LARGE), 1: one_batch(b"at once")}})
+    other = await broker.connect()
+    for _ in range(3):
+        await other.produce(topic, one_batch(b"x" * 500), partition=1)
+    ((name, _, results),) = (await client.receive_produce(sent)).topics
+    assert name == topic
+    assert [(result.index, result.error_code) for result in results] == [(0, 0), (1, 0)]
+    assert values_of(await client.fetch(topic, max_bytes=1 << 25)) == [LARGE]
+
+
+async def test_without_acks_it_is_stored_and_not_answered(client: WireClient, topic: str) -> None:
+    client.send_produce({topic: {0: compressed(LARGE)}}, acks=0)
+    assert (await client.produce(topic, one_batch(b"loud"))).base_offset == 1
+
+
+async def test_with_acks_of_all_it_waits_for_the_followers_then(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    sent = client.send_produce({"r": {0: compressed(LARGE)}})
+    await eventually(lambda: partition.parked == 1)
+    partition.read(1, 1 << 20, follower_id=ELSEWHERE)
+    ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
+    assert (result.error_code, result.base_offset) == (0, 0)
+
+
+async def test_what_is_wrong_with_it_is_told(client: WireClient, topic: str) -> None:
+    bomb = compressed(bytes(40 * 1024 * 1024))
+    result = await client.produce(topic, bomb)
+    assert result.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    lying = relabelled(compressed(LARGE), 2)
+    assert (await client.produce(topic, lying)).error_code == ErrorCode.INVALID_RECORD
 
 
 async def test_what_is_there_is_answered_at_once(client: WireClient, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -17,9 +18,12 @@ from moldau.log.cleaner.swap import swap_in
 from moldau.log.cleaner.tasks import make_task
 from moldau.log.segment.segment import Segment
 from moldau.records.batch import iter_headers
+from moldau.records.builder import build_batch
+from moldau.records.compression import Compression
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.records.errors import CorruptRecordError
 from moldau.records.reader import read_records
+from moldau.records.record import Record
 from moldau.testing.disk import MemoryDisk
 
 CONFIG = TopicConfig(
@@ -156,3 +160,31 @@ def test_damage_is_not_copied(disk: MemoryDisk) -> None:
     with pytest.raises(CorruptRecordError, match="is damaged"):
         compact(disk, log)
     assert disk.read(path) == data
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_batches_that_hold_far_more_than_they_take_are_compacted(
+    disk: MemoryDisk, codec: Compression
+) -> None:
+    """As large as a produced batch may be; no more than a few times that is in memory."""
+    config = replace(CONFIG, segment_bytes=10_000_000)
+    log = open_log(disk, config)
+    size = 30 * 1024 * 1024
+    many = 50_000
+    for value in (b"a" * size, b"b" * size):
+        batch = build_batch([Record(0, NOW_MS, b"key", value)], compression=codec)
+        log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    tiny = [Record(0, NOW_MS, b"%d" % (number % 10), b"") for number in range(many)]
+    log.append_as_leader(memoryview(build_batch(tiny, compression=codec)), 0, NOW_MS)
+    log.roll(NOW_MS)
+    tracemalloc.start()
+    try:
+        compact(disk, log)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
+    data = read_batches(log)
+    records = [one for at, _ in iter_headers(data) for one in read_records(data, at)]
+    assert [record.offset for record in records] == [1, *range(2 + many - 10, 2 + many)]
+    assert (records[0].value or b"")[:1] == b"b"

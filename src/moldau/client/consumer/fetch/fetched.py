@@ -1,4 +1,5 @@
-"""The records that one Fetch brought for one partition, decoded a batch at a time when wanted.
+"""The records that one Fetch brought for one partition, decoded when wanted: a batch at a time, of
+batches that hold much some thousand records, so that memory is taken for what is wanted only.
 
 A fetch answers whole batches, so the first may begin before the offset that was asked for and the
 last may be cut off. Control batches are not for users; with read_committed, neither are the records
@@ -8,6 +9,7 @@ of aborted transactions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from moldau.client.consumer.fetch.transactions import AbortedTransactions
 from moldau.client.consumer.position import Position
@@ -18,12 +20,13 @@ from moldau.records.consumer_record import ConsumerRecord
 from moldau.records.control import read_control_type
 from moldau.records.errors import CorruptRecordError, InvalidRecordError
 from moldau.records.reader import (
+    BatchDecoder,
     RecordColumns,
     read_batch_header,
-    read_columns,
-    read_consumer_records,
     read_records,
 )
+
+RECORDS_AT_ONCE: Final = 5000
 
 Convert = Callable[[list[ConsumerRecord]], int]
 """Deserializes records in place; how many it managed before one failed. Raises if none."""
@@ -34,6 +37,7 @@ class FetchedRecords:
 
     __slots__ = (
         "_after_batch",
+        "_batch",
         "_batches",
         "_check_crcs",
         "_data",
@@ -65,6 +69,7 @@ class FetchedRecords:
         self._check_crcs = check_crcs
         self._transactions = None if aborted is None else AbortedTransactions(aborted)
         self._batches: Iterator[tuple[int, BatchHeader]] = iter_headers(data)
+        self._batch: tuple[BatchHeader, BatchDecoder] | None = None
         self._decoded: list[ConsumerRecord] = []
         self._index = 0
         self._after_batch = Position(offset)
@@ -88,17 +93,22 @@ class FetchedRecords:
         return records
 
     def take_columns(self) -> RecordColumns | None:
-        """A whole batch, field by field; None when there are no more. Not to be mixed with take."""
-        batch = self._next_visible()
+        """A batch, or as much of it as is decoded at once, field by field; None when there are no
+        more. Not to be mixed with take.
+        """
+        batch = self._current()
         if batch is None:
             return None
-        at, header = batch
-        columns = read_columns(self._data, at, check_crc=False)
+        header, decoder = batch
+        try:
+            columns = decoder.read_columns(RECORDS_AT_ONCE)
+        except (CorruptRecordError, InvalidRecordError) as error:
+            raise self._damaged(error) from error
         first = self.position.offset
         if columns.offsets and columns.offsets[0] < first:
             keep = next((i for i, o in enumerate(columns.offsets) if o >= first), None)
             _drop(columns, len(columns.offsets) if keep is None else keep)
-        self.position = Position(header.next_offset, header.partition_leader_epoch)
+        self.position = self._behind(header, decoder)
         self.timestamp_type = header.timestamp_type
         return columns
 
@@ -120,22 +130,39 @@ class FetchedRecords:
             self.position = Position(upcoming.offset, upcoming.leader_epoch)
 
     def _decode_next(self) -> bool:
-        batch = self._next_visible()
+        batch = self._current()
         if batch is None:
             return False
-        at, header = batch
+        header, decoder = batch
         topic, number = self.partition
         try:
-            self._decoded = read_consumer_records(
-                self._data, at, header, topic, number, self.position.offset
+            self._decoded = decoder.read_consumer_records(
+                topic, number, self.position.offset, RECORDS_AT_ONCE
             )
         except (CorruptRecordError, InvalidRecordError) as error:
             raise self._damaged(error) from error
         self._index = 0
-        self._after_batch = Position(header.next_offset, header.partition_leader_epoch)
+        self._after_batch = self._behind(header, decoder)
         if not self._decoded:
             self.position = self._after_batch
         return True
+
+    def _current(self) -> tuple[BatchHeader, BatchDecoder] | None:
+        """The batch to read from, with records left; None when there are no more."""
+        if self._batch is None or self._batch[1].is_done:
+            self._batch = None
+            visible = self._next_visible()
+            if visible is not None:
+                at, header = visible
+                self._batch = header, BatchDecoder(self._data, at, header)
+        elif self._failure is not None:
+            raise self._failure
+        return self._batch
+
+    def _behind(self, header: BatchHeader, decoder: BatchDecoder) -> Position:
+        """Behind what was decoded; never before the position, where reading may have begun."""
+        offset = max(decoder.next_offset, self.position.offset)
+        return Position(offset, header.partition_leader_epoch)
 
     def _next_visible(self) -> tuple[int, BatchHeader] | None:
         """The next batch with records for the user; passes over all others."""
