@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.errors import StorageError
 from moldau.log.files.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.health import LogHealth
@@ -17,6 +17,7 @@ from moldau.log.partition.offsets import LogOffsets
 from moldau.log.partition.segments import LogSegments
 from moldau.log.segment.segment import Segment
 from moldau.machine.disk import Disk, File
+from moldau.machine.errors import is_full, is_passing
 
 
 class Durability:
