@@ -293,15 +293,7 @@ class EmbeddedStore:
         def write() -> tuple[int, int]:
             return loading.write_snapshot(storage, tree)
 
-        try:
-            self._snapshot_size, self._journal_size = await self._run_in_thread(write)
-        except OSError:
-            # The new journal may be in its place although its name could not be synced.
-            found = await self._run_in_thread(lambda: loading.examine(storage))
-            if found.damage or found.tree.zxid != tree.zxid:
-                raise
-            self._journal_size = found.journal_size
-            raise
+        self._snapshot_size, self._journal_size = await self._run_in_thread(write)
         self._unwritten.clear()
         self._has_leavings = False
 

@@ -9,6 +9,7 @@ from moldau.coordination.errors import StoreLockedError
 from moldau.machine import Disk, File
 from moldau.machine.directories import make_directory
 from moldau.machine.disk import DirectoryLock
+from moldau.machine.errors import is_passing
 
 LOCK: Final = "coordination.lock"
 
@@ -27,7 +28,7 @@ class Storage(Protocol):
     def replace(self, name: str, data: bytes, *, keep: str | None = None, room: int = 0) -> None:
         """Put a new file in the place of the old one, which stays under the name ``keep``.
 
-        Behind the data it has ``room``, zeros. If it raises, either file may be in the place.
+        Behind the data it has ``room``, zeros. If it raises, the old one is in its place.
         """
         ...
 
@@ -87,10 +88,21 @@ class DiskStorage:
             new.close()
         self._forget(name)
         self._names_are_durable = False
-        if keep is not None and disk.exists(path):
+        if keep is None or not disk.exists(path):
+            disk.rename(f"{path}.tmp", path)
+        else:
             disk.rename(path, self._path(keep))
-        disk.rename(f"{path}.tmp", path)
-        self._sync_names()
+            try:
+                disk.rename(f"{path}.tmp", path)
+            except OSError:
+                disk.rename(self._path(keep), path)
+                raise
+        try:
+            self._sync_names()
+        except OSError as error:
+            if not is_passing(error):
+                raise
+            # The next change is not acknowledged before they are.
 
     def append(self, name: str, data: bytes, at: int) -> None:
         file = self._open(name)
