@@ -103,8 +103,16 @@ class Sender:
 
     def _update(self, metadata: MetadataUpdate, **settings: Unpack[Settings]) -> BrokerUpdate:
         """Returns what is the same for every broker."""
+        versions = self._context.topic_config_versions
         return BrokerUpdate(
-            self._controller_id, self._context.epoch, NO_BROKER, metadata=metadata, **settings
+            self._controller_id,
+            self._context.epoch,
+            NO_BROKER,
+            metadata=metadata,
+            topic_config_versions={
+                topic: versions[topic] for topic in settings.get("topic_configs", ())
+            },
+            **settings,
         )
 
     async def _deliver(

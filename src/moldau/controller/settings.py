@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.config.options.coordination import CoordinationOptions
 from moldau.config.options.quotas import QuotaOptions
@@ -36,6 +36,9 @@ class ControllerSettings:
     """``controller.quota.window.num`` and ``controller.quota.window.size.seconds``"""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
+    stray_topics: Mapping[str, str] = field(default_factory=dict)
+    """Names that are reserved, and why: log directories hold partitions of topics that the store
+    does not know."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
     validate_broker_config: Callable[[str, Mapping[str, str]], None] = _accept

@@ -83,7 +83,7 @@ class TopicAdmin:
                 continue
             self._active.raise_errors(results[mine])
             configs[plan.name] = plan.configs
-            context.topic_configs[plan.name] = plan.configs
+            context.put_topic_config(plan.name, plan.configs)
             context.add_topic(topic)
             self._new_replicas(topic, list(plan.assignment))
             online += states

@@ -6,6 +6,7 @@ from moldau.log.manager.manager import LogManager
 from moldau.log.partition.log import PartitionLog
 from moldau.log.partition.producer_state import AppendOrigin
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
+from moldau.log.upkeep.topic_configs import TopicSettings
 
 __all__ = [
     "ActiveProducer",
@@ -18,4 +19,5 @@ __all__ = [
     "ReplicaInfo",
     "StorageError",
     "TimestampedOffset",
+    "TopicSettings",
 ]
