@@ -40,6 +40,7 @@ from moldau.log.upkeep.removal import DelayedRemoval
 from moldau.log.upkeep.retention_check import RetentionCheck
 from moldau.log.upkeep.topic_configs import TopicConfigCopies
 from moldau.machine import Machine
+from moldau.machine.clock_watch import ClockWatch
 from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
 
@@ -69,6 +70,7 @@ class LogManager:
         """Called with a log that has taken another's place, in another directory."""
         self._background = Background(clock)
         self._unsynced_deletions: set[str] = set()
+        self._producers_watch = ClockWatch(clock)
         self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
         self._cordon()
         self._placement = Placement(self._directories)
@@ -204,6 +206,8 @@ class LogManager:
         self._background.spawn(self.topic_configs.partition_moved(log.topic_partition.topic))
 
     async def _expire_producers(self) -> None:
+        if self._producers_watch.jump_ms() > 0:
+            return  # see RetentionCheck
         oldest_ms = self._machine.clock.now_ms() - self._config.producer_id_expiration_ms
         for log in self.logs.values():
             log.producers.expire(oldest_ms)
