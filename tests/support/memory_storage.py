@@ -58,6 +58,8 @@ class MemoryStorage:
             raise OSError(self.fail_blank, os.strerror(self.fail_blank))
         self.files[name] = self.files[name][:size]
 
+    def prepare(self, name: str) -> None: ...
+
     def reserve(self, name: str, size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

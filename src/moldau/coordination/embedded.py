@@ -120,7 +120,7 @@ class EmbeddedStore:
             storage.lock()
             try:
                 loaded = loading.load(storage)
-                # Opened while there are descriptors; and with room, while there is some.
+                storage.prepare(journal.JOURNAL)
                 _reserve(storage, loaded.journal_size, loaded.snapshot_size)
                 return loaded
             except BaseException:

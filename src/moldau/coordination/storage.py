@@ -40,6 +40,10 @@ class Storage(Protocol):
         """Leave nothing but zeros behind the first ``size`` bytes. Needs no room."""
         ...
 
+    def prepare(self, name: str) -> None:
+        """Take now what ``append`` needs besides room: there may be no descriptor later."""
+        ...
+
     def reserve(self, name: str, size: int) -> None:
         """Make sure that the file may grow to ``size`` bytes although the disk is full by then."""
         ...
@@ -105,9 +109,8 @@ class DiskStorage:
             # The next change is not acknowledged before they are.
 
     def append(self, name: str, data: bytes, at: int) -> None:
+        self.prepare(name)
         file = self._open(name)
-        if not self._names_are_durable:
-            self._sync_names()
         file.size = at
         file.append(data)
         try:
@@ -121,6 +124,11 @@ class DiskStorage:
         if length > size:
             # Not cut off: the room is wanted, and another file might take it.
             self.append(name, bytes(length - size), size)
+
+    def prepare(self, name: str) -> None:
+        self._open(name)
+        if not self._names_are_durable:
+            self._sync_names()
 
     def reserve(self, name: str, size: int) -> None:
         if self.size(name) < size:
