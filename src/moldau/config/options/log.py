@@ -51,8 +51,10 @@ class LogOptions(CompressionLevels):
         "adopt",
         "What happens to partitions in the log directories that the coordination store does not "
         "know, because it was damaged or lost: `adopt` takes their topics up again, with their ids "
-        "and settings; `refuse` leaves them alone and keeps their names from being used.",
+        "and settings; `refuse` leaves them alone and keeps their names from being used. Apache "
+        "Kafka has no such setting.",
         allowed=OneOf("adopt", "refuse"),
+        listed=False,
     )
     log_segment_bytes = integer(
         1_073_741_824,

@@ -30,6 +30,7 @@ from moldau.log.segment.segment import Segment
 from moldau.log.upkeep.background import Background
 from moldau.machine import Machine
 from moldau.machine.clock_watch import ClockWatch
+from moldau.machine.errors import is_passing
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -231,6 +232,9 @@ class LogCleaner:
         except OSError as error:
             if self._logs.get(log.topic_partition) is not log:
                 return False  # it was deleted: its directory has another name
+            if is_passing(error):
+                log.closed_segments.keep()
+                raise
             # Nobody knows under which names the files are: the next start will sort them.
             raise log.health.fatal_error("swap in a cleaned segment", error) from error
         log.closed_segments.replace(old, new, deleted)

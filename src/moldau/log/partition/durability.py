@@ -105,6 +105,8 @@ class Durability:
         if self._offsets.recovery_point < self._offsets.log_end_offset:
             with self._health.fatal_errors("flush"):
                 segment.file.sync()
+            # Takes a descriptor, which may be lacking for now.
+            with self._health.storage_errors("flush"):
                 self._disk.sync_dir(self._segments.directory)
 
     # The steps of a flush ----------------------------------------------------------------------
