@@ -1,7 +1,7 @@
 """Taking stock at the start: what is in the log directories, held against the coordination store.
 
 A directory that Apache Kafka wrote becomes topics of this cluster, once, when the store does not
-know its cluster yet (ADR 6). Afterwards the store is the truth, except for what it lost (ADR 18).
+know its cluster yet (ADR 6). Afterwards the store is the truth, except for what it lost (ADR 17).
 """
 
 from __future__ import annotations
