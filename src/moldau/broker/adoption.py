@@ -44,7 +44,7 @@ async def take_stock(
     """
     configs = await logs.topic_configs.read()
     if is_new and not configs:
-        await _adopt_directories(store, machine, log_dirs, logs, config.node_id)
+        await _adopt_directories(store, machine, log_dirs, logs, config)
         return {}
     stored = await load_stored(store)
     comparison = compare(
@@ -81,7 +81,7 @@ async def _adopt_directories(
     machine: Machine,
     log_dirs: Sequence[str],
     logs: LogManager,
-    node_id: int,
+    config: BrokerConfig,
 ) -> None:
     """Make topics of the partitions that are already there."""
     if not logs.logs:
@@ -89,9 +89,10 @@ async def _adopt_directories(
     image = await machine.threads.run(_read_image, machine.disk, log_dirs)
     plan = plan_adoption(
         [_found(partition) for partition in logs.logs.values()],
-        node_id,
+        config.node_id,
         machine.new_uuid,
         image=image,
+        topic_configs={OFFSETS_TOPIC: offsets_topic_configs(config)},
         next_producer_id=_next_producer_id(logs.logs.values()),
     )
     for warning in plan.warnings:

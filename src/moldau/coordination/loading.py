@@ -69,20 +69,18 @@ class Found:
 def examine(storage: Storage) -> Found:
     """Reads the files; changes nothing."""
     found = Found()
-    data = {
-        name: storage.read(name)
-        for name in (SNAPSHOT, JOURNAL, PREVIOUS_SNAPSHOT, PREVIOUS_JOURNAL)
-    }
-    if all(content is None for content in data.values()):
-        found.is_new = True
-        return found
-    journal = _frames(data[JOURNAL], found.damage)
-    previous = _frames(data[PREVIOUS_JOURNAL], found.problems)
-    _choose_snapshot(found, data[SNAPSHOT], data[PREVIOUS_SNAPSHOT], journal, previous)
-    if previous is not None and (journal is None or found.tree.zxid < journal.base_zxid):
-        _replay(found, previous, "the journal before the last snapshot")
+    data = storage.read(JOURNAL)
+    journal = _frames(data, found.damage)
+    problem = _read_snapshot(found, storage)
+    if problem is not None or journal is None or journal.base_zxid > found.tree.zxid:
+        # Only then: what came before the last snapshot is in it otherwise.
+        previous = _frames(storage.read(PREVIOUS_JOURNAL), found.problems)
+        if problem is not None:
+            _do_without_snapshot(found, storage, problem, journal, previous)
+        if previous is not None:
+            _replay(found, previous, "the journal before the last snapshot")
     if journal is None:
-        found.lost_journal = data[JOURNAL] is None
+        found.lost_journal = data is None and not found.is_new
         return found
     if journal.damage is not None:
         found.damage.append(journal.damage)
@@ -107,28 +105,41 @@ def _frames(data: bytes | None, problems: list[str]) -> Frames | None:
         return None
 
 
-def _choose_snapshot(
+def _read_snapshot(found: Found, storage: Storage) -> str | None:
+    """Returns what is wrong with the snapshot."""
+    data = storage.read(SNAPSHOT)
+    if data is None:
+        return "the snapshot is missing"
+    try:
+        found.tree = decode_snapshot(data)
+    except StoreCorruptError as error:
+        return str(error)
+    found.snapshot_size = len(data)
+    return None
+
+
+def _do_without_snapshot(
     found: Found,
-    current: bytes | None,
-    previous: bytes | None,
+    storage: Storage,
+    problem: str,
     journal: Frames | None,
     previous_journal: Frames | None,
 ) -> None:
-    begins = min((j.base_zxid for j in (journal, previous_journal) if j is not None), default=-1)
-    problem = "the snapshot is missing"
-    if current is not None:
-        try:
-            found.tree = decode_snapshot(current)
-            found.snapshot_size = len(current)
+    """Take the snapshot before it, or none if there was none yet."""
+    is_missing = storage.read(SNAPSHOT) is None
+    data = storage.read(PREVIOUS_SNAPSHOT)
+    journals = [one for one in (journal, previous_journal) if one is not None]
+    begins = min((one.base_zxid for one in journals), default=-1)
+    if is_missing and data is None and previous_journal is None:
+        if begins == 0:
             return
-        except StoreCorruptError as error:
-            problem = str(error)
-    elif begins == 0 and previous is None:
-        return  # none was written yet
+        found.is_new = storage.read(JOURNAL) is None
+        if found.is_new:
+            return
     found.used_previous = True
-    if previous is not None:
+    if data is not None:
         try:
-            found.tree = decode_snapshot(previous)
+            found.tree = decode_snapshot(data)
             found.problems.append(problem)
             return
         except StoreCorruptError as error:
