@@ -265,10 +265,13 @@ def partition_is_assigned_to_two_members(patch: pytest.MonkeyPatch) -> None:
 
 @fault(CRASHES, topics.UNTRUE, seeds=5)
 def changed_setting_is_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    """Neither in the store nor with the partitions: from either a start would have it back."""
+
     async def forget(*_: object) -> None:
         return
 
     patch.setattr(ConfigAdmin, "_write", forget)
+    patch.setattr(TopicConfigCopies, "keep", forget)
 
 
 # Damage ------------------------------------------------------------------------------------------
