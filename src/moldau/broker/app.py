@@ -42,7 +42,11 @@ from moldau.controller import (
 )
 from moldau.controller.loading import load_broker_configs, load_topic_configs
 from moldau.coordination import cluster, paths
-from moldau.coordination.errors import CoordinationError, StoreLockedError
+from moldau.coordination.errors import (
+    CoordinationError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
@@ -329,7 +333,12 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
-    except (CoordinationError, BlockingIOError) as error:
+    except StoreUnavailableError as error:
+        raise StorageError(
+            f"{error}. The room that the journal has of its own is used up: make some on the disk "
+            "of the first log directory"
+        ) from error
+    except (CoordinationError, OSError) as error:
         raise StorageError(str(error)) from error
 
 

@@ -209,10 +209,10 @@ def mark_loss(tree: Tree, reason: str, now_ms: int) -> Txn | None:
 
 
 def reserve_for(snapshot_size: int) -> int:
-    """Returns the room that the journal keeps for itself: a start writes as much as a state for
-    every partition, and the way out of a full disk a little more.
+    """Returns the room that the journal keeps for itself: for a few starts, each of which writes a
+    state for every partition, and for the way out of a full disk.
     """
-    return max(SMALLEST_RESERVE, snapshot_size)
+    return max(SMALLEST_RESERVE, 4 * snapshot_size)
 
 
 def write_snapshot(storage: Storage, tree: Tree) -> tuple[int, int]:
