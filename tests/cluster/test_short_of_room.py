@@ -101,9 +101,13 @@ def test_a_broker_killed_on_a_full_disk_starts_on_it_again_and_again(
 def test_a_topic_for_which_there_is_no_room_is_refused(full: tuple[MoldauProcess, int]) -> None:
     broker, _ = full
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        (refused,) = admin.create_topics([NewTopic("new", 1)])
-        assert refused.error is not None
-        assert refused.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        journal = Path(broker.overrides["log.dirs"]) / "coordination.journal"
+        before = journal.read_bytes()
+        for _ in range(3):
+            (refused,) = admin.create_topics([NewTopic("new", 1)])
+            assert refused.error is not None
+            assert refused.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert journal.read_bytes() == before, "whoever tries again uses up the journal's room"
         assert "new" not in {topic.name for topic in admin.list_topics()}
         (grown,) = admin.create_partitions({"small": 2})
         assert grown.error is not None

@@ -317,6 +317,7 @@ def _controller_settings(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
+        has_room=logs.has_room,
         stray_topics=strays,
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,

@@ -55,13 +55,21 @@ class TopicAdmin:
             quota.charge,
         )
         plans = [answer for answer in answers if isinstance(answer, TopicPlan)]
-        failed = {} if validate_only else await self._create(plans)
+        failed: dict[str, KafkaError] = {}
+        if plans and not validate_only:
+            failed = await self._create_if_room(plans)
         results: dict[str, CreateTopicResult] = {}
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, TopicPlan):
                 answer = failed.get(answer.name, answer)
             results[request.name] = _create_result(request.name, answer)
         return quota.stamp(list(results.values()))
+
+    async def _create_if_room(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
+        wanted = sum(len(plan.assignment) for plan in plans)
+        if await self._active.settings.has_room(wanted):
+            return await self._create(plans)
+        return {plan.name: _no_room(f"Topic '{plan.name}' was not created") for plan in plans}
 
     async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
         """Write and announce; returns what could not be written, or made on any disk."""
@@ -141,6 +149,8 @@ class TopicAdmin:
                 )
                 quota.charge(len(assignment))
                 if not validate_only:
+                    if not await self._active.settings.has_room(len(assignment)):
+                        raise _no_room(f"No partition was added to topic '{request.topic}'")
                     await self._add_partitions(self._context.topics[request.topic], assignment)
                 results[request.topic] = TopicResult(name=request.topic)
             except KafkaError as error:
@@ -183,6 +193,10 @@ def _unmade(states: Sequence[LeaderAndIsr], delivery: Delivery) -> dict[str, int
         if all((name, number) in delivery.failed.get(broker, ()) for broker in state.isr):
             unmade.setdefault(name, number)
     return unmade
+
+
+def _no_room(so: str) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{so}: the disks are full.")
 
 
 def _no_replica(name: str, number: int, so: str) -> KafkaError:

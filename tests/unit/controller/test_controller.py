@@ -528,6 +528,27 @@ async def test_a_topic_that_no_broker_has_room_for_is_not_created(
     assert broker.metadata["a", 1].leader == 1
 
 
+async def test_nothing_is_written_for_topics_that_there_is_no_room_for(
+    cluster: Cluster, controller: Controller
+) -> None:
+    await controller.create_topics([NewTopic(name="a")])
+    asked: list[int] = []
+
+    async def has_room(partitions: int) -> bool:
+        asked.append(partitions)
+        return False
+
+    cluster.settings.has_room = has_room
+    written = cluster.disk.appends
+    (created,) = await controller.create_topics([NewTopic(name="b", num_partitions=2)])
+    (grown,) = await controller.create_partitions([NewPartitions(topic="a", count=4)])
+    assert created.error is grown.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert asked == [2, 3]
+    assert cluster.disk.appends == written
+    (valid,) = await controller.create_topics([NewTopic(name="b")], validate_only=True)
+    assert valid.error is ErrorCode.NONE
+
+
 async def test_the_name_of_what_is_left_of_a_topic_is_reserved(
     cluster: Cluster, controller: Controller
 ) -> None:

@@ -45,6 +45,9 @@ from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
 
 _FLUSH_CHECK_MS: Final = 1000
+_ROOM: Final = 64 * 1024
+_ROOM_PER_PARTITION: Final = 8 * 1024
+"""A directory and a small file, each in a block of the disk; the log itself begins empty."""
 
 
 def _ignore(_: object) -> None: ...
@@ -402,6 +405,13 @@ class LogManager:
             }
 
         return await self._machine.threads.run(ask)
+
+    async def has_room(self, partitions: int) -> bool:
+        """Returns whether a disk can take so many more partitions; one that cannot be asked may."""
+        usage = await self.disk_usage()
+        open_to_new = [path for path in self.online_dirs if not self._directories[path].cordoned]
+        needed = _ROOM + partitions * _ROOM_PER_PARTITION
+        return any(path not in usage or usage[path].free >= needed for path in open_to_new)
 
     def describe_dirs(self) -> list[LogDirInfo]:
         replicas = {
