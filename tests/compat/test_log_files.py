@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.support import java
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import ALL_CODECS, Sample
 from tests.support.clients.confluent import ConfluentKafka
 from tests.support.drain import drain
 from tests.support.samples import incompressible
 from tests.support.segments import stored_batches
 from tests.support.target import Target
+
+from moldau.log.files.names import TOPIC_CONFIG
+from moldau.log.files.topic_config import StoredTopicConfig, encode_topic_config
 
 TOPIC = "dumped"
 # The smallest that Kafka allows.
@@ -99,3 +104,24 @@ def test_the_files_after_a_crash_and_a_restart(
     written += load(target, 1)
     target.stop()
     check_directory(target.data_dir / f"{TOPIC}-0", written)
+
+
+@pytest.mark.compat("topic.config", "Apache Kafka")
+def test_apache_kafka_overlooks_what_moldau_keeps_beside_its_files(tmp_path: Path) -> None:
+    with ApacheKafka(tmp_path) as kafka:
+        client = ConfluentKafka(kafka.bootstrap)
+        client.create_topic(TOPIC, 1)
+        client.write(TOPIC, [Sample(b"key", b"value")], "none")
+        kafka.stop()
+        stored = StoredTopicConfig(uuid4(), 3, {"cleanup.policy": "compact"})
+        added = [kafka.data_dir / f"{TOPIC}-0" / TOPIC_CONFIG]
+        added += [
+            kafka.data_dir / f"coordination.{name}"
+            for name in ("journal", "snapshot", "journal.previous", "snapshot.previous")
+        ]
+        for path in added:
+            path.write_bytes(encode_topic_config(stored))
+        kafka.start()
+        assert len(drain(kafka.bootstrap, TOPIC)) == 1
+        client.write(TOPIC, [Sample(b"key", b"another")], "none")
+        assert all(path.read_bytes() == encode_topic_config(stored) for path in added)

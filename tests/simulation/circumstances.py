@@ -103,6 +103,60 @@ def _groups(plan: Plan) -> Plan:
     )
 
 
+def _damages(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        seconds=20,
+        topic_settings=_segments(plan),
+        administrates=True,
+        remote_coordination=False,
+        troubles=["damaged store", "kill", "clean restart"],
+    )
+
+
+_KEEPING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1"}
+
+
+def _kept_for_ever(plan: Plan) -> Plan:
+    """The broker's defaults would delete what the topic's own settings keep."""
+    defaults = {"log.retention.bytes": 3000}
+    return replace(
+        plan,
+        seconds=20,
+        broker_settings={**plan.broker_settings, **defaults},
+        topic_settings=_segments(plan) | _KEEPING,
+        administrates=False,
+        tuned=[],
+        remote_coordination=False,
+        compacted=False,
+        retention=False,
+        deletes=False,
+        troubles=["damaged store"],
+    )
+
+
+def _clock_jumps(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        topic_settings=_segments(plan) | _KEEPING,
+        tuned=[],
+        retention=False,
+        deletes=False,
+        compacted=False,
+        troubles=["clock jump", "kill"],
+    )
+
+
+def _full_at_the_end(plan: Plan) -> Plan:
+    return replace(
+        plan,
+        seconds=15,
+        administrates=True,
+        remote_coordination=False,
+        troubles=["killed on a full disk", "full disk"],
+    )
+
+
 ANY: Final = Circumstances("any", lambda plan: plan)
 """As they are drawn."""
 CRASHES: Final = Circumstances("crashes", _crashes)
@@ -121,3 +175,11 @@ FULL_DISKS: Final = Circumstances(
 """Appends that fail while later ones are under way."""
 GROUPS: Final = Circumstances("groups", _groups)
 """Members that come and go."""
+DAMAGES: Final = Circumstances("damages", _damages)
+"""Damage to the coordination store."""
+KEPT: Final = Circumstances("kept", _kept_for_ever)
+"""Damage to the store of a broker that deletes whatever is not told to be kept."""
+CLOCK_JUMPS: Final = Circumstances("clock jumps", _clock_jumps)
+"""A clock that is years ahead, for less than a second."""
+FULL_AT_THE_END: Final = Circumstances("full at the end", _full_at_the_end)
+"""Kills on a full disk, on which the broker has to start."""

@@ -13,9 +13,13 @@ from typing import Any, Final
 
 import pytest
 from tests.simulation.circumstances import (
+    CLOCK_JUMPS,
     CRASHES,
+    DAMAGES,
+    FULL_AT_THE_END,
     FULL_DISKS,
     GROUPS,
+    KEPT,
     KILLS,
     LOSSES,
     RESTARTS,
@@ -23,6 +27,7 @@ from tests.simulation.circumstances import (
     Circumstances,
 )
 
+from moldau.broker import adoption
 from moldau.client.consumer.assignors.base import Layout, MemberSubscription
 from moldau.client.consumer.assignors.base import Plan as Assignment
 from moldau.client.consumer.assignors.range import RangeAssignor
@@ -30,7 +35,10 @@ from moldau.client.consumer.handover import Handover
 from moldau.client.consumer.partition_state import PartitionState
 from moldau.client.consumer.position import Position
 from moldau.client.listener.acks import AckTracker
+from moldau.controller import stray_topics
 from moldau.controller.config_admin import ConfigAdmin
+from moldau.controller.stray_topics import Comparison
+from moldau.coordination import loading
 from moldau.coordination.storage import DiskStorage
 from moldau.coordinators import host
 from moldau.coordinators.commit_queue import CommitQueue
@@ -45,9 +53,12 @@ from moldau.log.recovery import crash
 from moldau.log.recovery.crash import CrashRecovery
 from moldau.log.segment.offset_index import OffsetIndex
 from moldau.log.segment.segment import Segment
+from moldau.log.upkeep.topic_configs import TopicConfigCopies
+from moldau.machine.clock_watch import ClockWatch
 from moldau.records.batch import BatchHeader
 from moldau.replication.partition import Partition
 from moldau.testing.simulation.checker import offsets, ownership, records, topics
+from moldau.testing.simulation.checker.check import UNEXPECTED
 from moldau.testing.simulation.lives.one_broker import STUCK
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -103,7 +114,12 @@ def records_are_visible_before_their_flush(patch: pytest.MonkeyPatch) -> None:
 
 @fault(SYNCED, records.UNREAD, topics.UNTRUE, STUCK, seeds=5)
 def coordination_store_acknowledges_before_its_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DiskStorage, "append", lambda self, name, data: self._open(name).append(data))
+    def append(self: DiskStorage, name: str, data: bytes, at: int) -> None:
+        file = self._open(name)
+        file.size = at
+        file.append(data)
+
+    patch.setattr(DiskStorage, "append", append)
 
 
 @fault(SYNCED, offsets.WENT_BACK, seeds=10)
@@ -249,7 +265,41 @@ def partition_is_assigned_to_two_members(patch: pytest.MonkeyPatch) -> None:
 
 @fault(CRASHES, topics.UNTRUE, seeds=5)
 def changed_setting_is_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    """Neither in the store nor with the partitions: from either a start would have it back."""
+
     async def forget(*_: object) -> None:
         return
 
     patch.setattr(ConfigAdmin, "_write", forget)
+    patch.setattr(TopicConfigCopies, "keep", forget)
+
+
+# Damage ------------------------------------------------------------------------------------------
+
+
+@fault(DAMAGES, topics.UNTRUE, records.UNREAD, STUCK, seeds=5)
+def what_the_store_has_lost_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(adoption, "compare", lambda *_, **__: Comparison())
+
+
+@fault(DAMAGES, topics.UNTRUE, seeds=5)
+def settings_are_not_kept_with_the_partitions(patch: pytest.MonkeyPatch) -> None:
+    async def keep(*_: object) -> None:
+        return
+
+    patch.setattr(TopicConfigCopies, "keep", keep)
+
+
+@fault(KEPT, records.LOST, records.HOLE, records.GONE, seeds=5)
+def topics_are_adopted_with_default_settings(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stray_topics._Comparing, "_config_of", lambda *_: ({}, True))
+
+
+@fault(CLOCK_JUMPS, records.LOST, records.HOLE, records.GONE, seeds=5)
+def a_clock_jump_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClockWatch, "jump_ms", lambda _: 0)
+
+
+@fault(FULL_AT_THE_END, UNEXPECTED, seeds=5)
+def the_journal_has_no_room_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loading, "reserve_for", lambda _: 0)

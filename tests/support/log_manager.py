@@ -37,9 +37,11 @@ class ManualClock:
     def __init__(self) -> None:
         self._now = 0.0
         self._timers: list[ManualTimer] = []
+        self.ahead_ms = 0
+        """By how much the wall clock is wrong."""
 
     def now_ms(self) -> int:
-        return NOW_MS + int(self._now * 1000)
+        return NOW_MS + int(self._now * 1000) + self.ahead_ms
 
     def monotonic(self) -> float:
         return self._now

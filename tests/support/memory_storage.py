@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from moldau.machine.real.disk import OsDisk
 
 
 class MemoryStorage:
-    """``fail_append`` and ``fail_truncate`` hold the errno of the next call's failure.
+    """``fail_append``, ``fail_blank`` and ``fail_replace`` hold the errno of a failure
+    to come.
 
     A failing append leaves ``torn`` bytes of what it was given, as a real disk may.
     """
@@ -24,7 +26,8 @@ class MemoryStorage:
         self.appends = 0
         self.replaced: list[str] = []
         self.fail_append = 0
-        self.fail_truncate = 0
+        self.fail_blank = 0
+        self.fail_replace = 0
         self.torn = 0
         self.closed = False
 
@@ -33,22 +36,35 @@ class MemoryStorage:
     def read(self, name: str) -> bytes | None:
         return self.files.get(name)
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, keep: str | None = None, room: int = 0) -> None:
+        if self.fail_replace:
+            error, self.fail_replace = self.fail_replace, 0
+            raise OSError(error, os.strerror(error))
         self.replaced.append(name)
+        if keep is not None and name in self.files:
+            self.files[keep] = self.files[name]
         self.files[name] = data
 
-    def append(self, name: str, data: bytes) -> None:
+    def append(self, name: str, data: bytes, at: int) -> None:
         if self.fail_append:
             error, self.fail_append = self.fail_append, 0
-            self.files[name] += data[: self.torn]
+            self.files[name] = self.files[name][:at] + data[: self.torn]
             raise OSError(error, os.strerror(error))
         self.appends += 1
-        self.files[name] += data
+        self.files[name] = self.files[name][:at] + data + self.files[name][at + len(data) :]
 
-    def truncate(self, name: str, size: int) -> None:
-        if self.fail_truncate:
-            raise OSError(self.fail_truncate, os.strerror(self.fail_truncate))
+    def blank(self, name: str, size: int) -> None:
+        if self.fail_blank:
+            raise OSError(self.fail_blank, os.strerror(self.fail_blank))
         self.files[name] = self.files[name][:size]
+
+    def prepare(self, name: str) -> None: ...
+
+    def reserve(self, name: str, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def size(self, name: str) -> int:
+        return len(self.files[name])
 
     def close(self) -> None:
         self.closed = True

@@ -1,35 +1,87 @@
-"""Serving a data directory that Apache Kafka wrote: what is on disk becomes topics of this cluster.
+"""Taking stock at the start: what is in the log directories, held against the coordination store.
 
-Due once, when the store does not know its cluster yet. Afterwards the store is the truth.
+A directory that Apache Kafka wrote becomes topics of this cluster, once, when the store does not
+know its cluster yet (ADR 6). Afterwards the store is the truth, except for what it lost (ADR 18).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from moldau.broker.group_coordinator import OFFSETS_TOPIC, offsets_topic_configs
+from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
-from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
+from moldau.controller.adoption import FoundPartition, plan_adoption, write_batches
 from moldau.controller.kraft_image import MetadataImage
+from moldau.controller.loading import load_stored
+from moldau.controller.stray_topics import Comparison, FoundOnDisk, KeptConfig, compare
 from moldau.coordination.store import CoordinationStore
 from moldau.log import LogManager, PartitionLog
 from moldau.log.files.names import CLUSTER_METADATA_TOPIC
 from moldau.machine import Disk, Machine
-from moldau.model import NO_TOPIC_ID
+from moldau.model import NO_TOPIC_ID, TopicPartition
 
 log = logging.getLogger(__name__)
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 SEGMENT_SUFFIX = ".log"
+_MOST_LINES = 100
 
 
-async def adopt_directories(
+async def take_stock(
     store: CoordinationStore,
     machine: Machine,
     log_dirs: Sequence[str],
     logs: LogManager,
-    node_id: int,
+    config: BrokerConfig,
+    *,
+    is_new: bool,
+) -> dict[str, str]:
+    """Bring the store up to what is in the directories; returns names that must not be used for
+    new topics, and why.
+    """
+    configs = await logs.topic_configs.read()
+    if is_new and not configs:
+        await _adopt_directories(store, machine, log_dirs, logs, config)
+        return {}
+    stored = await load_stored(store)
+    comparison = compare(
+        stored,
+        FoundOnDisk(
+            partitions=[_found(partition) for partition in logs.logs.values()],
+            configs={topic: KeptConfig(*kept) for topic, kept in configs.items()},
+            deleted=logs.deleted,
+            next_producer_id=_next_producer_id(logs.logs.values()),
+            unopened=logs.offline,
+            complete=not logs.offline and len(logs.online_dirs) == len(log_dirs),
+        ),
+        config.node_id,
+        machine.new_uuid,
+        adopts=config.stray_topics_policy == "adopt",
+        known_configs={OFFSETS_TOPIC: offsets_topic_configs(config)},
+    )
+    _report(comparison)
+    for partition in comparison.set_aside:
+        logs.set_aside(TopicPartition(partition.topic, partition.partition))
+    await write_batches(store, comparison.batches)
+    return comparison.strays
+
+
+def _report(comparison: Comparison) -> None:
+    for sentence in comparison.news[:_MOST_LINES]:
+        log.warning("the coordination store has lost something: %s", sentence)
+    if len(comparison.news) > _MOST_LINES:
+        log.warning("the coordination store has lost %d things in all", len(comparison.news))
+
+
+async def _adopt_directories(
+    store: CoordinationStore,
+    machine: Machine,
+    log_dirs: Sequence[str],
+    logs: LogManager,
+    config: BrokerConfig,
 ) -> None:
     """Make topics of the partitions that are already there."""
     if not logs.logs:
@@ -37,24 +89,41 @@ async def adopt_directories(
     image = await machine.threads.run(_read_image, machine.disk, log_dirs)
     plan = plan_adoption(
         [_found(partition) for partition in logs.logs.values()],
-        node_id,
+        config.node_id,
         machine.new_uuid,
         image=image,
+        topic_configs={OFFSETS_TOPIC: offsets_topic_configs(config)},
         next_producer_id=_next_producer_id(logs.logs.values()),
     )
     for warning in plan.warnings:
         log.warning("%s", warning)
-    await adopt(store, plan)
+    if plan.without_settings:
+        log.warning(
+            "nobody knows the settings of %d topics, among them %s: nothing of them is deleted or "
+            "compacted until somebody sets their cleanup.policy ('moldau config alter topic %s "
+            "cleanup.policy=delete', or compact)",
+            len(plan.without_settings),
+            ", ".join(plan.without_settings[:10]),
+            plan.without_settings[0],
+        )
+    await write_batches(store, plan.batches)
     log.info("adopted %d topics from %s", len(plan.topics), ", ".join(log_dirs))
 
 
-def while_unknown(topic_config: Callable[[str], TopicConfig]) -> Callable[[str], TopicConfig]:
-    """Settings to open logs with before anybody knows whose they are.
+def while_unknown(
+    topic_config: Callable[[str], TopicConfig], known: Collection[str]
+) -> Callable[[str], TopicConfig]:
+    """Settings to open logs with before anybody knows whose those are that the store does not know.
 
     Any of them may have been compacted, so a gap in the offsets must not be taken for lost data.
     """
     policy = frozenset({"compact", "delete"})
-    return lambda topic: replace(topic_config(topic), cleanup_policy=policy)
+
+    def of(topic: str) -> TopicConfig:
+        config = topic_config(topic)
+        return config if topic in known else replace(config, cleanup_policy=policy)
+
+    return of
 
 
 def _found(partition: PartitionLog) -> FoundPartition:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 
+from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
@@ -36,7 +37,6 @@ from moldau.config.altering.validation import (
 )
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint
-from moldau.config.values.topic import TopicConfig
 from moldau.controller import (
     Controller,
     ControllerSettings,
@@ -45,8 +45,12 @@ from moldau.controller import (
     ProducerIdBlock,
 )
 from moldau.controller.loading import load_broker_configs, load_topic_configs
-from moldau.coordination import cluster
-from moldau.coordination.errors import CoordinationError, StoreLockedError
+from moldau.coordination import cluster, paths
+from moldau.coordination.errors import (
+    CoordinationError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
@@ -55,6 +59,7 @@ from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine.clock import steady_ms
+from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
@@ -152,28 +157,26 @@ class BrokerServer:
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
         logs.on_all_offline = self._lost_all_directories
-        topic_config: Callable[[str], TopicConfig] = configs.topic
-        if is_new:
-            # Adoption is for the first start of a store; no other start pays for its import.
-            from moldau.broker.adoption import adopt_directories, while_unknown
-
-            topic_config = while_unknown(configs.topic)
+        known = await store.children(paths.TOPICS)
         with _in_plain_words():
-            await logs.start(topic_config)
+            await logs.start(while_unknown(configs.topic, set(known)))
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
-        if is_new:
-            await adopt_directories(store, machine, log_dirs, logs, config.node_id)
-        known = await run_in_thread(known_cluster_id, disk, logs.online_dirs)
-        cluster_id = await cluster.ensure_cluster_id(
-            store, known or encode_uuid(machine.new_uuid())
-        )
+        with _in_plain_words():
+            strays = await take_stock(store, machine, log_dirs, logs, config, is_new=is_new)
+            known_id = await run_in_thread(known_cluster_id, disk, logs.online_dirs)
+            cluster_id = await cluster.ensure_cluster_id(
+                store, known_id or encode_uuid(machine.new_uuid())
+            )
         for path in logs.online_dirs:
             try:
                 await run_in_thread(claim_directories, machine, [path], cluster_id, config.node_id)
             except OSError as error:
-                logs.fail_dir(path, str(error))
+                if is_full(error) or is_passing(error):
+                    log.warning("%s cannot be claimed for now: %s", path, error)
+                else:
+                    logs.fail_dir(path, str(error))
 
         # What was set at run time holds over the file: also where to listen.
         configs.update({}, await load_broker_configs(store))
@@ -193,7 +196,7 @@ class BrokerServer:
                 broker.coordinators,
                 broker.groups,
             ),
-            _controller_settings(configs, logs),
+            _controller_settings(configs, logs, strays),
             now_ms=machine.clock.now_ms,
             steady_ms=partial(steady_ms, machine.clock),
             random=machine.random,
@@ -203,7 +206,8 @@ class BrokerServer:
         broker.replicas.on_offline = partial(_report_offline, broker)
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
-        await controller.start()
+        with _in_plain_words():
+            await controller.start()
         self._undo.push_async_callback(self._close_listeners, broker)
         broker.listeners.start()
         metrics = config.metrics_endpoint
@@ -308,7 +312,9 @@ class BrokerServer:
         await closing
 
 
-def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettings:
+def _controller_settings(
+    configs: Configs, logs: LogManager, strays: Mapping[str, str]
+) -> ControllerSettings:
     config = configs.broker
 
     def validate_topic(overrides: Mapping[str, str]) -> None:
@@ -330,6 +336,8 @@ def _controller_settings(configs: Configs, logs: LogManager) -> ControllerSettin
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
+        has_room=logs.has_room,
+        stray_topics=strays,
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,
         validate_group_config=validate_group,
@@ -345,7 +353,12 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
-    except (CoordinationError, BlockingIOError) as error:
+    except StoreUnavailableError as error:
+        raise StorageError(
+            f"{error}. The room that the journal has of its own is used up: make some on the disk "
+            "of the first log directory"
+        ) from error
+    except (CoordinationError, OSError) as error:
         raise StorageError(str(error)) from error
 
 

@@ -54,9 +54,14 @@ def _offsets_topic(config: BrokerConfig, live_brokers: int) -> NewTopic:
         name=OFFSETS_TOPIC,
         num_partitions=config.offsets_topic_num_partitions,
         replication_factor=factor,
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        },
+        configs=offsets_topic_configs(config),
     )
+
+
+def offsets_topic_configs(config: BrokerConfig) -> dict[str, str]:
+    """Returns the settings that the topic is created with."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }

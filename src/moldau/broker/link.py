@@ -16,6 +16,7 @@ from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
 from moldau.controller import BrokerUpdate, ControllerFence, MetadataUpdate, ReplicaError
 from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode
+from moldau.log import TopicSettings
 from moldau.model import TopicPartition
 from moldau.replication import ReplicaManager
 
@@ -43,8 +44,9 @@ class LocalLink:
     async def update(self, _broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
         self._fence.admit(update)
         self._configure(update)
-        await self._stop(update)
-        failed = await self._replicas.apply(update.leader_and_isr)
+        failed = await self._stop(update)
+        failed += await self._replicas.apply(update.leader_and_isr)
+        await self._replicas.keep_topic_configs(self._topic_settings(update))
         self._metadata.set_controller(update.controller_id)
         touched = self._touched(update.metadata)
         before = self._sizes(touched)
@@ -98,7 +100,16 @@ class LocalLink:
         for topic in self._replicas.topics if changed is None else changed:
             self._replicas.reconfigure(topic)
 
-    async def _stop(self, update: BrokerUpdate) -> None:
+    def _topic_settings(self, update: BrokerUpdate) -> dict[str, TopicSettings]:
+        """Returns what is to be kept with the partitions."""
+        new = {state.topic for state in update.leader_and_isr if state.is_new}
+        return {
+            topic: TopicSettings(version, update.topic_configs[topic], topic in new)
+            for topic, version in update.topic_config_versions.items()
+        }
+
+    async def _stop(self, update: BrokerUpdate) -> list[TopicPartition]:
+        failed: list[TopicPartition] = []
         for delete in (False, True):
             stopped = [
                 TopicPartition(stop.topic, stop.partition)
@@ -106,7 +117,8 @@ class LocalLink:
                 if stop.delete is delete
             ]
             if stopped:
-                await self._replicas.stop(stopped, delete=delete)
+                failed += await self._replicas.stop(stopped, delete=delete)
+        return failed
 
     def _describe(self, update: MetadataUpdate) -> None:
         metadata = self._metadata

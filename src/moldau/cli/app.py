@@ -30,6 +30,7 @@ COMMANDS = {
     "dlq": ("dlq", "app"),
     "claim-check": ("claim_check", "app"),
     "log": ("log", "app"),
+    "coordination": ("coordination", "app"),
     "cluster": ("cluster", "app"),
     "mailalert": ("mailalert", "app"),
     "pipeline": ("pipeline", "app"),

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from moldau.controller.kraft_image import KraftTopic, MetadataImage
 from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC
-from moldau.controller.writes import PARTITIONS_PER_BATCH, batched
+from moldau.controller.writes import PARTITIONS_PER_BATCH, batched, put_config
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import CoordinationStore, Create, Op, SetData
@@ -28,6 +28,9 @@ from moldau.quotas.entity import ClientQuotaEntity, canonical_entity
 from moldau.quotas.validation import check_entity, check_quota
 
 _BLOCK = 1000
+
+KEEP_EVERYTHING: Mapping[str, str] = {"cleanup.policy": ""}
+"""The settings of topics whose own are not known: nothing is deleted until somebody sets some."""
 
 
 class FoundPartition(NamedTuple):
@@ -47,6 +50,8 @@ class AdoptionPlan:
     topics: dict[str, TopicNode] = field(default_factory=dict)
     strays: list[FoundPartition] = field(default_factory=list)
     """Directories of topics that were deleted or recreated: not served, and safe to remove."""
+    without_settings: list[str] = field(default_factory=list)
+    """Topics whose settings nobody knows: they keep everything until somebody sets some."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -61,7 +66,8 @@ def plan_adoption(
 ) -> AdoptionPlan:
     """Every topic gets this broker as its only replica, leading above the newest epoch on disk.
 
-    ``topic_configs`` are settings known from elsewhere; the image's come on top.
+    ``topic_configs`` are settings known from elsewhere; the image's come on top. A topic of which
+    neither tells anything keeps all it has until somebody says otherwise.
     ``next_producer_id`` is above every producer id seen in the logs: directories without a metadata
     log do not say which were given out.
     """
@@ -87,7 +93,11 @@ def plan_adoption(
             plan.strays += there
             plan.warnings.append(f"Topic {name} was deleted; its directories are not served")
             continue
-        _plan_topic(plan, name, there, known.get(name), broker, new_topic_id, configs.get(name, {}))
+        settings: Mapping[str, str] = configs.get(name, {})
+        if image is None and name not in configs:
+            settings = KEEP_EVERYTHING
+            plan.without_settings.append(name)
+        _plan_topic(plan, name, there, known.get(name), broker, new_topic_id, settings)
     if next_producer_id > 0:
         start = max(0, next_producer_id - _BLOCK)
         block = ProducerIdBlock(broker, start, next_producer_id - 1)
@@ -137,7 +147,7 @@ def _plan_topic(
     new_topic_id: Callable[[], UUID],
     config: Mapping[str, str],
 ) -> None:
-    topic_id = known.topic_id if known is not None else _common_id(there) or new_topic_id()
+    topic_id = known.topic_id if known is not None else common_id(there) or new_topic_id()
     epochs: dict[int, int] = {}
     for partition in there:
         if partition.topic_id not in (None, topic_id):
@@ -155,41 +165,55 @@ def _plan_topic(
     missing = [number for number in range(count) if number not in epochs]
     if missing:
         plan.warnings.append(
-            f"Topic {name} has {count} partitions, but {_some(missing)} not in the log "
+            f"Topic {name} has {count} partitions, but {some(missing)} not in the log "
             "directories: they begin empty"
         )
     replicas: tuple[int, ...] = (broker,)
     assignment = dict.fromkeys(range(count), replicas)
     plan.topics[name] = TopicNode(assignment, topic_id)
-    ops: list[Op] = [
-        Create(paths.topic_config(name), znodes.encode_config(config)),
-        Create(paths.topic(name), znodes.encode_topic(plan.topics[name])),
-        Create(paths.partitions(name)),
-    ]
-    states: list[Op] = []
+    states: dict[int, StateNode] = {}
     for number in assignment:
         epoch = epochs.get(number, -1)
         if number in expected:
             epoch = max(epoch, expected[number].leader_epoch)
+        states[number] = StateNode(0, broker, epoch, (broker,))
+    plan.batches += create_topic_nodes(name, plan.topics[name], config, states)
+
+
+def create_topic_nodes(
+    name: str,
+    node: TopicNode,
+    config: Mapping[str, str],
+    states: Mapping[int, StateNode],
+    *,
+    config_exists: bool = False,
+) -> list[list[Op]]:
+    """Returns the writes, in batches, that make a topic with these states of its partitions."""
+    ops: list[Op] = [
+        put_config(paths.topic_config(name), config, exists=config_exists),
+        Create(paths.topic(name), znodes.encode_topic(node)),
+        Create(paths.partitions(name)),
+    ]
+    nodes: list[Op] = []
+    for number, state in states.items():
         path = paths.partition(name, number)
-        state = StateNode(0, broker, epoch, (broker,))
-        states += [Create(path), Create(f"{path}/state", znodes.encode_state(state))]
-    plan.batches += [ops, *batched(states, 2 * PARTITIONS_PER_BATCH)]
+        nodes += [Create(path), Create(f"{path}/state", znodes.encode_state(state))]
+    return [ops, *batched(nodes, 2 * PARTITIONS_PER_BATCH)]
 
 
-def _common_id(there: Sequence[FoundPartition]) -> UUID | None:
+def common_id(there: Sequence[FoundPartition]) -> UUID | None:
     """Returns the id most of the directories agree on."""
     ids = Counter(partition.topic_id for partition in there if partition.topic_id is not None)
     return ids.most_common(1)[0][0] if ids else None
 
 
-def _some(numbers: Sequence[int]) -> str:
+def some(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
     return f"{shown} {'is' if len(numbers) == 1 else 'are'}"
 
 
-async def adopt(store: CoordinationStore, plan: AdoptionPlan) -> None:
-    """Write the plan. The store must be prepared (``cluster.prepare``)."""
-    for result in await store.multi_many(plan.batches):
+async def write_batches(store: CoordinationStore, batches: Sequence[Sequence[Op]]) -> None:
+    """Write a plan; what is there already stays. The store must be prepared."""
+    for result in await store.multi_many(batches):
         if isinstance(result, Exception) and not isinstance(result, NodeExistsError):
             raise result

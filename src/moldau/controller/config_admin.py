@@ -76,7 +76,7 @@ class ConfigAdmin:
             paths.topic_config(name), config, exists=name in context.topic_configs
         )
         await self._write(put)
-        context.topic_configs[name] = config
+        context.put_topic_config(name, config)
         await active.settle(await active.sender.send(topic_configs={name: config}))
         if active.allows_unclean_election(name):
             await active.revive(name)

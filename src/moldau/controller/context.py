@@ -45,6 +45,8 @@ class ControllerContext:
         self.names: dict[UUID, str] = {}
         self.deleting: set[str] = set()
         self.topic_configs: dict[str, dict[str, str]] = {}
+        self.topic_config_versions: dict[str, int] = {}
+        """How often each topic's settings have changed: the version of their node."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics_configs: dict[str, dict[str, str]] = {}
@@ -61,10 +63,16 @@ class ControllerContext:
         if has_collision_chars(topic.name):
             self._collisions.setdefault(collision_key(topic.name), set()).add(topic.name)
 
+    def put_topic_config(self, name: str, config: dict[str, str]) -> None:
+        """The topic's settings were written to the store."""
+        self.topic_configs[name] = config
+        self.topic_config_versions[name] = self.topic_config_versions.get(name, -1) + 1
+
     def remove_topic(self, name: str) -> None:
         topic = self.topics.pop(name)
         self.names.pop(topic.topic_id, None)
         self.topic_configs.pop(name, None)
+        self.topic_config_versions.pop(name, None)
         self.deleting.discard(name)
         for failed in self.offline_dirs.values():
             failed.difference_update([replica for replica in failed if replica[0] == name])

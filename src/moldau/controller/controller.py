@@ -235,10 +235,11 @@ class Controller:
             self._steady_ms,
         )
         self.controller_id = self._registration.id
+        deletion = TopicDeletion(active)
         office = self._office = _Office(
             active,
-            TopicAdmin(active),
-            TopicDeletion(active),
+            TopicAdmin(active, deletion),
+            deletion,
             ConfigAdmin(active, self._now_ms),
             LeaderElections(active),
             Reassignments(active),

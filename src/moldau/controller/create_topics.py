@@ -61,6 +61,7 @@ def plan_topics(
                 raise _too_many_partitions()
             key = collision_key(request.name)
             _check_topic(context, request, planned.get(key))
+            _check_stray(request.name, settings)
             configs = _checked_configs(request.configs, settings)
             assignment = _place(context, request, settings, random)
             charge(len(assignment))
@@ -107,6 +108,15 @@ def _check_topic(context: ControllerContext, request: NewTopic, planned: str | N
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def _check_stray(name: str, settings: ControllerSettings) -> None:
+    """A new topic would take the place of what is left of another one of its name."""
+    reason = settings.stray_topics.get(name)
+    if reason is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"The name of topic '{name}' is reserved: {reason}"
         )
 
 

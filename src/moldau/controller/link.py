@@ -85,6 +85,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     all its overrides, ``broker_configs`` a broker id (empty: every broker) to all of its,
     ``group_configs`` a group id, ``client_metrics_configs`` the name of a subscription;
     ``client_quotas`` are all those of the entities named.
+    ``topic_config_versions`` tell how often the settings of each of ``topic_configs`` have changed.
     ``broker_epoch`` says for which life of the broker the message is meant.
     """
 
@@ -92,6 +93,7 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     controller_epoch: int
     broker_epoch: int
     topic_configs: dict[str, dict[str, str]] = {}
+    topic_config_versions: dict[str, int] = {}
     broker_configs: dict[str, dict[str, str]] = {}
     group_configs: dict[str, dict[str, str]] = {}
     client_metrics_configs: dict[str, dict[str, str]] = {}

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.link import LeaderAndIsr
+from moldau.controller.stray_topics import Stored, StoredTopic
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import StoreCorruptError
-from moldau.coordination.store import CoordinationStore, Watch
+from moldau.coordination.store import CoordinationStore, Stat, Watch
 from moldau.errors import KafkaError
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
 from moldau.quotas.validation import QUOTA_KEYS, check_quota
@@ -41,32 +42,66 @@ async def load_context(
     """Fill the context. Returns the transaction that last wrote each partition's state."""
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
-    context.topic_configs = await load_topic_configs(store)
+    for name, (config, version) in (await load_versioned_topic_configs(store)).items():
+        context.topic_configs[name] = config
+        context.topic_config_versions[name] = version
     context.broker_configs = await load_broker_configs(store)
     context.group_configs = await _load_escaped_configs(store, paths.GROUP_CONFIGS)
     context.client_metrics_configs = await _load_escaped_configs(
         store, paths.CLIENT_METRICS_CONFIGS
     )
     context.client_quotas = await _load_client_quotas(store)
-    names = await store.children(paths.TOPICS)
-    for name, node in zip(
-        names, await store.get_many([paths.topic(name) for name in names]), strict=True
-    ):
-        if node is not None:
-            stored = znodes.decode_topic(name, node[0])
-            assignment = dict(sorted(stored.partitions.items()))
-            # Topics written before ids existed (Kafka 2.7) get one when they are next written.
-            topic_id = stored.topic_id or new_topic_id()
-            context.add_topic(
-                Topic(name, topic_id, assignment, node[1].version, stored.adding, stored.removing)
-            )
+    for name, (data, stat) in await _load_nodes(store, paths.TOPICS):
+        stored = znodes.decode_topic(name, data)
+        assignment = dict(sorted(stored.partitions.items()))
+        # Topics written before ids existed (Kafka 2.7) get one when they are next written.
+        topic_id = stored.topic_id or new_topic_id()
+        context.add_topic(
+            Topic(name, topic_id, assignment, stat.version, stored.adding, stored.removing)
+        )
     # A marker without a topic is what is left of a deletion that was all but done.
     return await _load_states(store, context)
 
 
+async def load_stored(store: CoordinationStore) -> Stored:
+    """Returns what is compared with the log directories at the start of a broker."""
+    configs = await load_versioned_topic_configs(store)
+    block, loss = await store.get_many([paths.PRODUCER_ID_BLOCK, paths.SUSPECTED_LOSS])
+    topics: dict[str, StoredTopic] = {}
+    for name, (data, stat) in await _load_nodes(store, paths.TOPICS):
+        config, config_version = configs.get(name, ({}, -1))
+        node = znodes.decode_topic(name, data)
+        topics[name] = StoredTopic(node, stat.version, {}, config, config_version)
+    wanted = [(name, number) for name in topics for number in sorted(topics[name].node.partitions)]
+    states = await store.get_many([paths.partition_state(*partition) for partition in wanted])
+    for (name, number), state in zip(wanted, states, strict=True):
+        if state is not None:
+            decoded = znodes.decode_state(state[0], name, number)
+            topics[name].states[number] = decoded, state[1].version
+    return Stored(
+        topics,
+        deleting=set(await store.children(paths.DELETE_TOPICS)),
+        left_configs=configs.keys() - topics.keys(),
+        producer_ids=znodes.decode_producer_id_block(block[0]) if block and block[0] else None,
+        has_lost=loss is not None,
+    )
+
+
 async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
     """Returns the settings of all topics that have any of their own."""
-    return await _load_configs(store, paths.TOPIC_CONFIGS)
+    found = await load_versioned_topic_configs(store)
+    return {name: config for name, (config, _) in found.items()}
+
+
+async def load_versioned_topic_configs(
+    store: CoordinationStore,
+) -> dict[str, tuple[dict[str, str], int]]:
+    """Returns the same, with how often each has changed."""
+    parent = paths.TOPIC_CONFIGS
+    return {
+        name: (znodes.decode_config(data, f"{parent}/{name}"), stat.version)
+        for name, (data, stat) in await _load_nodes(store, parent)
+    }
 
 
 async def load_broker_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:
@@ -87,14 +122,17 @@ async def _load_escaped_configs(store: CoordinationStore, parent: str) -> dict[s
 async def _load_configs(store: CoordinationStore, parent: str) -> dict[str, dict[str, str]]:
     return {
         name: znodes.decode_config(data, f"{parent}/{name}")
-        for name, data in await _load_children(store, parent)
+        for name, (data, _) in await _load_nodes(store, parent)
     }
 
 
-async def _load_children(store: CoordinationStore, parent: str) -> list[tuple[str, bytes]]:
+async def _load_nodes(
+    store: CoordinationStore, parent: str
+) -> list[tuple[str, tuple[bytes, Stat]]]:
+    """Returns the children of a node, by name."""
     names = await store.children(parent)
     nodes = await store.get_many([f"{parent}/{name}" for name in names])
-    return [(name, node[0]) for name, node in zip(names, nodes, strict=True) if node is not None]
+    return [(name, node) for name, node in zip(names, nodes, strict=True) if node is not None]
 
 
 async def _load_client_quotas(
@@ -103,8 +141,8 @@ async def _load_client_quotas(
     loaded: dict[ClientQuotaEntity, dict[str, float]] = {}
 
     async def load(parent: str, kind: str, of: dict[str, str | None]) -> list[str]:
-        children = await _load_children(store, parent)
-        for node, data in children:
+        children = await _load_nodes(store, parent)
+        for node, (data, _) in children:
             entity = ClientQuotaEntity.of({**of, kind: paths.quota_name(node)})
             if quotas := _decode_quotas(entity, data, f"{parent}/{node}"):
                 loaded[entity] = quotas

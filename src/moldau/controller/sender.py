@@ -47,6 +47,13 @@ class Delivery:
     def has_failed(self, broker: int, topic: str, partition: int) -> bool:
         return broker in self.unreachable or (topic, partition) in self.failed.get(broker, ())
 
+    def forget_topics(self, names: Collection[str]) -> None:
+        """What failed of these topics is dealt with already."""
+        for broker, replicas in self.failed.items():
+            self.failed[broker] = {
+                replica: error for replica, error in replicas.items() if replica[0] not in names
+            }
+
 
 class Sender:
     def __init__(self, controller_id: int, link: BrokerLink, context: ControllerContext) -> None:
@@ -103,8 +110,16 @@ class Sender:
 
     def _update(self, metadata: MetadataUpdate, **settings: Unpack[Settings]) -> BrokerUpdate:
         """Returns what is the same for every broker."""
+        versions = self._context.topic_config_versions
         return BrokerUpdate(
-            self._controller_id, self._context.epoch, NO_BROKER, metadata=metadata, **settings
+            self._controller_id,
+            self._context.epoch,
+            NO_BROKER,
+            metadata=metadata,
+            topic_config_versions={
+                topic: versions[topic] for topic in settings.get("topic_configs", ())
+            },
+            **settings,
         )
 
     async def _deliver(

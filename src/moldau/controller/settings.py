@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from moldau.config.options.coordination import CoordinationOptions
 from moldau.config.options.quotas import QuotaOptions
@@ -15,6 +15,10 @@ DEFAULT_WINDOW = Window(
     QuotaOptions.controller_quota_window_num.default,
     QuotaOptions.controller_quota_window_size_seconds.default * 1000,
 )
+
+
+async def _has_room(_partitions: int) -> bool:
+    return True
 
 
 def _accept(*_config: str | Mapping[str, str]) -> None:
@@ -36,6 +40,12 @@ class ControllerSettings:
     """``controller.quota.window.num`` and ``controller.quota.window.size.seconds``"""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
+    has_room: Callable[[int], Awaitable[bool]] = _has_room
+    """Whether so many partitions more can be made: each attempt that fails takes from the room
+    that the store has of its own on a full disk."""
+    stray_topics: Mapping[str, str] = field(default_factory=dict)
+    """Names that are reserved, and why: log directories hold partitions of topics that the store
+    does not know."""
     validate_topic_config: Callable[[Mapping[str, str]], None] = _accept
     """Raises KafkaError(INVALID_CONFIG, sentence) for overrides that no topic may have."""
     validate_broker_config: Callable[[str, Mapping[str, str]], None] = _accept

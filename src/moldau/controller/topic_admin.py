@@ -23,7 +23,9 @@ from moldau.controller.requests import (
     NewTopic,
     TopicResult,
 )
+from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
+from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination.errors import NodeExistsError
 from moldau.coordination.store import Op
 from moldau.errors import ErrorCode, KafkaError
@@ -32,8 +34,9 @@ logger = logging.getLogger(__name__)
 
 
 class TopicAdmin:
-    def __init__(self, active: ActiveController) -> None:
+    def __init__(self, active: ActiveController, deletion: TopicDeletion) -> None:
         self._active = active
+        self._deletion = deletion
         self._context = active.context
 
     # Creation
@@ -52,7 +55,9 @@ class TopicAdmin:
             quota.charge,
         )
         plans = [answer for answer in answers if isinstance(answer, TopicPlan)]
-        failed = {} if validate_only else await self._create(plans)
+        failed: dict[str, KafkaError] = {}
+        if plans and not validate_only:
+            failed = await self._create_if_room(plans)
         results: dict[str, CreateTopicResult] = {}
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, TopicPlan):
@@ -60,8 +65,14 @@ class TopicAdmin:
             results[request.name] = _create_result(request.name, answer)
         return quota.stamp(list(results.values()))
 
+    async def _create_if_room(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
+        wanted = sum(len(plan.assignment) for plan in plans)
+        if await self._active.settings.has_room(wanted):
+            return await self._create(plans)
+        return {plan.name: _no_room(f"Topic '{plan.name}' was not created") for plan in plans}
+
     async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
-        """Write and announce; returns what could not be written."""
+        """Write and announce; returns what could not be written, or made on any disk."""
         context = self._context
         failed: dict[str, KafkaError] = {}
         batches: list[list[Op]] = []
@@ -83,11 +94,19 @@ class TopicAdmin:
                 continue
             self._active.raise_errors(results[mine])
             configs[plan.name] = plan.configs
-            context.topic_configs[plan.name] = plan.configs
+            context.put_topic_config(plan.name, plan.configs)
             context.add_topic(topic)
             self._new_replicas(topic, list(plan.assignment))
             online += states
-        await self._announce(online, configs)
+        delivery = await self._announce(online, configs)
+        unmade = _unmade(online, delivery)
+        if unmade:
+            # Nobody is told of a topic that nobody can use; the disk may be full.
+            for name, number in unmade.items():
+                failed[name] = _no_replica(name, number, "it was not created")
+            delivery.forget_topics(unmade)
+            await self._deletion.discard(list(unmade))
+        await self._active.settle(delivery)
         return failed
 
     def _new_replicas(self, topic: Topic, numbers: Sequence[int]) -> None:
@@ -110,11 +129,10 @@ class TopicAdmin:
 
     async def _announce(
         self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]
-    ) -> None:
+    ) -> Delivery:
         active = self._active
         active.went_online(states)
-        changed = active.take_changed()
-        await active.settle(await active.sender.send(changed, topic_configs=configs))
+        return await active.sender.send(active.take_changed(), topic_configs=configs)
 
     async def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool, mutator: Mutator | None
@@ -131,6 +149,8 @@ class TopicAdmin:
                 )
                 quota.charge(len(assignment))
                 if not validate_only:
+                    if not await self._active.settings.has_room(len(assignment)):
+                        raise _no_room(f"No partition was added to topic '{request.topic}'")
                     await self._add_partitions(self._context.topics[request.topic], assignment)
                 results[request.topic] = TopicResult(name=request.topic)
             except KafkaError as error:
@@ -158,7 +178,33 @@ class TopicAdmin:
         topic.assignment = grown.assignment
         topic.version += 1
         self._new_replicas(topic, list(added))
-        await self._announce(states, {})
+        delivery = await self._announce(states, {})
+        await active.settle(delivery)
+        for name, number in _unmade(states, delivery).items():
+            raise _no_replica(name, number, "it was added, and is offline until a restart")
+
+
+def _unmade(states: Sequence[LeaderAndIsr], delivery: Delivery) -> dict[str, int]:
+    """Returns topics with a partition that no broker could make, and the first of those."""
+    unmade: dict[str, int] = {}
+    for state in states:
+        name, number = state.topic, state.partition
+        # A broker that could not be reached will be told, and may have room.
+        if all((name, number) in delivery.failed.get(broker, ()) for broker in state.isr):
+            unmade.setdefault(name, number)
+    return unmade
+
+
+def _no_room(so: str) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{so}: the disks are full.")
+
+
+def _no_replica(name: str, number: int, so: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"No broker could make a log for partition {number} of topic '{name}', {so}. Its disk may "
+        "be full: the broker's log says why.",
+    )
 
 
 def _create_result(name: str, answer: TopicPlan | KafkaError) -> CreateTopicResult:

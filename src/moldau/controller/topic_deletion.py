@@ -63,6 +63,11 @@ class TopicDeletion:
         await self.resume()
         return quota.stamp(results)
 
+    async def discard(self, names: Sequence[str]) -> None:
+        """Delete topics that could not be made, whatever the settings say of deletion."""
+        await self._mark(names)
+        await self.resume()
+
     def _resolve(
         self, references: Sequence[TopicReference]
     ) -> list[tuple[TopicReference, Topic | KafkaError]]:

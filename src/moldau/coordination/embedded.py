@@ -4,19 +4,19 @@ Requests of all sessions are executed in the order they came. Those that arrive 
 running form the next group: they are applied to the tree together, their transactions are written
 as one frame and synced once (in a thread: the loop is never blocked), and only then are answers and
 watch events delivered. A read therefore never shows what a crash could still take back.
-If the journal refuses a group (disk full), the tree takes it back and the callers are told.
+If the journal refuses a group (disk full, no descriptor left), the tree takes it back and the
+callers are told.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from moldau.coordination import journal
+from moldau.coordination import journal, loading
 from moldau.coordination.errors import (
     CoordinationError,
     SessionExpiredError,
@@ -35,6 +35,7 @@ from moldau.coordination.store import (
 from moldau.coordination.tree import Committed, Tree, Txn, check_path
 from moldau.coordination.watches import WatchTable
 from moldau.machine import RunInThread
+from moldau.machine.errors import is_full, is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +43,6 @@ T = TypeVar("T")
 
 SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024
 """A journal longer than this, and than twice the last snapshot, is replaced by a new snapshot."""
-
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Request:
@@ -75,7 +74,7 @@ class EmbeddedStore:
     def __init__(
         self,
         storage: Storage,
-        loaded: journal.Loaded,
+        loaded: loading.Found,
         run_in_thread: RunInThread,
         now_ms: Callable[[], int],
         snapshot_after: int,
@@ -83,7 +82,11 @@ class EmbeddedStore:
         self._storage = storage
         self._tree: Tree = loaded.tree
         self._journal_size = loaded.journal_size
-        self._snapshot_size = 0
+        self._snapshot_size = loaded.snapshot_size
+        self._no_snapshot_before = 0
+        """Size of the journal from which on a snapshot that failed is tried again."""
+        self._has_leavings = False
+        """Whether something may stand behind the journal's end that was refused."""
         self._run_in_thread = run_in_thread
         self._now_ms = now_ms
         self._snapshot_after = snapshot_after
@@ -94,11 +97,16 @@ class EmbeddedStore:
         self._committer: asyncio.Task[None] | None = None
         self._group: list[Committed] = []
         self._executing: _Request | None = None
-        self._restart: Txn | None = None
+        self._unwritten: list[Txn] = []
+        """What happened at the start, to be written with the first group."""
         self._failure: StoreUnavailableError | None = None
         self._closed = False
         if self._tree.has_ephemerals:
-            self._restart = self._tree.restart(now_ms())
+            self._unwritten.append(self._tree.restart(now_ms()))
+        if loaded.may_lack_changes:
+            mark = loading.mark_loss(self._tree, "the journal's end is missing", now_ms())
+            if mark is not None:
+                self._unwritten.append(mark)
 
     @classmethod
     async def open(
@@ -108,21 +116,19 @@ class EmbeddedStore:
         now_ms: Callable[[], int],
         snapshot_after: int = SNAPSHOT_AFTER_BYTES,
     ) -> EmbeddedStore:
-        def load() -> journal.Loaded:
+        def load() -> loading.Found:
             storage.lock()
             try:
-                return journal.load(storage)
+                loaded = loading.load(storage)
+                storage.prepare(journal.JOURNAL)
+                _reserve(storage, loaded.journal_size, loaded.snapshot_size)
+                return loaded
             except BaseException:
                 storage.close()
                 raise
 
         loaded = await run_in_thread(load)
-        if loaded.torn_bytes:
-            logger.warning(
-                "Cut %d bytes off the coordination journal: a change was being written when the "
-                "process ended, and was never acknowledged",
-                loaded.torn_bytes,
-            )
+        _report(loaded)
         return cls(storage, loaded, run_in_thread, now_ms, snapshot_after)
 
     def session(self) -> EmbeddedSession:
@@ -208,12 +214,9 @@ class EmbeddedStore:
             self._failure is None
             and self._journal_size > self._snapshot_after
             and self._journal_size > 2 * self._snapshot_size
+            and self._journal_size > self._no_snapshot_before
         ):
-            try:
-                await self._write_snapshot()
-            except OSError as error:
-                # Half of it may have happened: the journal's size is unknown, so stop here.
-                self._fail(f"cannot replace the coordination journal: {error}")
+            await self._try_snapshot()
 
     def _execute(self, request: _Request) -> None:
         if self._failure is not None:
@@ -235,29 +238,36 @@ class EmbeddedStore:
             effect()
 
     async def _write(self, txns: list[Txn]) -> None:
-        if self._restart is not None:
-            txns.insert(0, self._restart)
-        frame = journal.encode_frame(txns)
-        await self._run_in_thread(lambda: self._storage.append(journal.JOURNAL, frame))
+        frame = journal.encode_frame([*self._unwritten, *txns])
+        storage, size, snapshot_size = self._storage, self._journal_size, self._snapshot_size
+        has_leavings = self._has_leavings
+
+        def write() -> None:
+            if has_leavings:
+                storage.blank(journal.JOURNAL, size)
+            storage.append(journal.JOURNAL, frame, size)
+            _reserve(storage, size + len(frame), snapshot_size)
+
+        await self._run_in_thread(write)
         self._journal_size += len(frame)
-        self._restart = None
+        self._unwritten.clear()
+        self._has_leavings = False
 
     async def _recover_from(self, error: OSError, requests: list[_Request]) -> None:
-        """Take the group back. A full disk is survived; after any other error the disk's state is
-        unknown (a failed sync may have dropped pages), so the store stops."""
+        """Take the group back. A full disk, or a process without descriptors, is survived; after
+        any other error the disk's state is unknown (a failed sync may have dropped pages), so the
+        store stops.
+        """
         self._tree.rollback(self._group)
         message = f"cannot write the coordination journal: {error}"
         for request in requests:
             request.effects.clear()
             request.error = StoreUnavailableError(message)
-        if error.errno not in _DISK_FULL:
+        if is_full(error) or is_passing(error):
+            logger.warning("A change was refused: %s", message)
+            self._has_leavings = True
+        else:
             self._fail(message)
-            return
-        try:
-            size = self._journal_size
-            await self._run_in_thread(lambda: self._storage.truncate(journal.JOURNAL, size))
-        except OSError as second:
-            self._fail(f"cannot cut the coordination journal back: {second}")
 
     def _fail(self, message: str) -> None:
         logger.error("The coordination store stops: %s", message)
@@ -266,18 +276,26 @@ class EmbeddedStore:
         for session in list(self._sessions.values()):
             loop.call_soon(session._notify_expired)
 
+    async def _try_snapshot(self) -> None:
+        """Without room for one the journal goes on."""
+        try:
+            await self._write_snapshot()
+        except OSError as error:
+            if not is_full(error) and not is_passing(error):
+                self._fail(f"cannot replace the coordination journal: {error}")
+                return
+            logger.warning("Could not write the coordination snapshot for now: %s", error)
+            self._no_snapshot_before = self._journal_size + loading.SMALLEST_RESERVE // 4
+
     async def _write_snapshot(self) -> None:
-        snapshot = journal.encode_snapshot(self._tree)
-        header = journal.encode_journal_header(self._tree.zxid)
+        storage, tree = self._storage, self._tree
 
-        def write() -> None:
-            self._storage.replace(journal.SNAPSHOT, snapshot)
-            self._storage.replace(journal.JOURNAL, header)
+        def write() -> tuple[int, int]:
+            return loading.write_snapshot(storage, tree)
 
-        await self._run_in_thread(write)
-        self._snapshot_size = len(snapshot)
-        self._journal_size = len(header)
-        self._restart = None
+        self._snapshot_size, self._journal_size = await self._run_in_thread(write)
+        self._unwritten.clear()
+        self._has_leavings = False
 
     # What sessions ask for (runs in turn, on the loop)
 
@@ -416,3 +434,35 @@ class EmbeddedSession(SingleChanges):
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener()
+
+
+def _reserve(storage: Storage, journal_size: int, snapshot_size: int) -> None:
+    """Keep room for the journal; a disk that has none now may have some with the next change."""
+    room = loading.reserve_for(snapshot_size)
+    try:
+        if storage.size(journal.JOURNAL) < journal_size + room // 2:
+            storage.reserve(journal.JOURNAL, journal_size + room)
+    except OSError as error:
+        if not is_full(error) and not is_passing(error):
+            raise
+
+
+def _report(loaded: loading.Found) -> None:
+    for problem in loaded.problems:
+        logger.error(
+            "The coordination store is damaged, and was put together from the previous snapshot "
+            "and the journals, with nothing missing: %s",
+            problem,
+        )
+    if loaded.torn_bytes:
+        logger.warning(
+            "Cut %d bytes off the coordination journal: a change was being written when the "
+            "process ended, or the end of the journal is damaged; the log directories are compared "
+            "with the store",
+            loaded.torn_bytes,
+        )
+    if loaded.lost_journal:
+        logger.error(
+            "The coordination journal is missing: what changed since the last snapshot is taken "
+            "from the log directories, as far as it is there"
+        )

@@ -1,7 +1,9 @@
-"""The journal and the snapshot on disk.
+"""The journal and the snapshot, as bytes.
 
 ``coordination.snapshot`` holds the whole tree as of one transaction, ``coordination.journal`` what
-came after it. They are plain files, which Kafka's own tools overlook in a log directory.
+came after it. They are plain files, which Kafka's own tools overlook in a log directory. When a
+snapshot is written, the one before it and its journal stay, as ``….previous``: together they give
+the same tree, should the snapshot turn out to be damaged.
 
     snapshot:  "MOLDAUS1" zxid:u64 length:u64 crc:u32 msgpack(list of nodes)
     journal:   "MOLDAUJ1" base zxid:u64 crc:u32, then frames
@@ -9,9 +11,9 @@ came after it. They are plain files, which Kafka's own tools overlook in a log d
 
 A frame is what one sync made durable (a group commit). Only the last one can be torn by a crash,
 because the next is written after the sync of the one before. So a bad frame with nothing readable
-behind it is a torn tail: it was never acknowledged, and is cut off. A bad frame with a good one
-behind it is damage to acknowledged data: that is reported, and nothing is served. Snapshot and
-journal header are replaced atomically, so any damage in them is reported too.
+behind it is a torn tail, as far as anybody can tell. A bad frame with a good one behind it is
+damage to acknowledged data. Behind the last frame there are zeros: room that is reserved, so that a
+full disk can still be put in order.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from typing import NamedTuple
 import msgspec
 
 from moldau.coordination.errors import StoreCorruptError
-from moldau.coordination.storage import Storage
 from moldau.coordination.tree import Tree, Txn, ZNode
 
 JOURNAL = "coordination.journal"
 SNAPSHOT = "coordination.snapshot"
+PREVIOUS_JOURNAL = "coordination.journal.previous"
+PREVIOUS_SNAPSHOT = "coordination.snapshot.previous"
 
 _SNAPSHOT_MAGIC = b"MOLDAUS1"
 _JOURNAL_MAGIC = b"MOLDAUJ1"
@@ -38,17 +41,24 @@ _JOURNAL_HEADER = struct.Struct(">8sQI")
 _FRAME_HEADER = struct.Struct(">4sII")
 _LENGTH = struct.Struct(">I")
 
+JOURNAL_HEADER_SIZE = _JOURNAL_HEADER.size
+
 _decode_nodes = msgspec.msgpack.Decoder(list[ZNode]).decode
 _decode_txns = msgspec.msgpack.Decoder(list[Txn]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Loaded(NamedTuple):
-    """What was on disk: the tree, the journal's size, the bytes of a torn tail that were cut."""
+class Frames(NamedTuple):
+    """What can be read of a journal."""
 
-    tree: Tree
-    journal_size: int
+    base_zxid: int
+    txns: list[Txn]
+    size: int
+    """Of the part that is good."""
     torn_bytes: int
+    """Behind it, up to the last one that is not zero."""
+    damage: str | None
+    """What is wrong with the rest, if acknowledged changes are in it."""
 
 
 def encode_snapshot(tree: Tree) -> bytes:
@@ -102,61 +112,39 @@ def _frame_end(data: bytes, position: int) -> int:
     return end if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) == crc else -1
 
 
-def read_frames(data: bytes) -> tuple[int, list[Txn], int]:
-    """Base zxid, transactions and the size of the good part; raises on damage in the middle."""
-    if len(data) < _JOURNAL_HEADER.size:
+def read_frames(data: bytes) -> Frames:
+    """Reads as far as everything is good; StoreCorruptError if not even the header is."""
+    if len(data) < JOURNAL_HEADER_SIZE:
         raise StoreCorruptError(f"the journal ends inside its header, after {len(data)} bytes")
     magic, base_zxid, crc = _JOURNAL_HEADER.unpack_from(data)
     if magic != _JOURNAL_MAGIC or zlib.crc32(base_zxid.to_bytes(8, "big")) != crc:
         raise StoreCorruptError("the journal's header is damaged")
     txns: list[Txn] = []
-    position = _JOURNAL_HEADER.size
-    while position < len(data):
+    position = JOURNAL_HEADER_SIZE
+    written = len(data.rstrip(b"\0"))
+    damage = None
+    while position < written:
         end = _frame_end(data, position)
         if end < 0:
-            _must_be_torn_tail(data, position)
+            damage = _damage_at(data, position)
             break
         try:
             txns += _decode_txns(memoryview(data)[position + _FRAME_HEADER.size : end])
         except msgspec.DecodeError as error:
-            raise StoreCorruptError(
-                f"the journal's frame at byte {position} cannot be decoded: {error}"
-            ) from error
+            damage = f"the journal's frame at byte {position} cannot be decoded: {error}"
+            break
         position = end
-    return base_zxid, txns, position
+    return Frames(base_zxid, txns, position, max(written - position, 0), damage)
 
 
-def _must_be_torn_tail(data: bytes, position: int) -> None:
+def _damage_at(data: bytes, position: int) -> str | None:
+    """Returns what a bad frame means, None for a torn tail."""
     candidate = data.find(_FRAME_MARK, position + 1)
     while candidate >= 0:
         if _frame_end(data, candidate) >= 0:
-            raise StoreCorruptError(
+            return (
                 f"the journal is damaged at byte {position}: acknowledged changes follow at byte "
-                f"{candidate}. Restore the directory from a copy, or remove the journal to fall "
-                f"back to the snapshot before it"
+                f"{candidate}"
             )
         candidate = data.find(_FRAME_MARK, candidate + 1)
-
-
-def load(storage: Storage) -> Loaded:
-    """Read what is on disk; make empty files for a new store; cut a torn tail off."""
-    snapshot = storage.read(SNAPSHOT)
-    tree = decode_snapshot(snapshot) if snapshot is not None else Tree()
-    data = storage.read(JOURNAL)
-    if data is None:
-        header = encode_journal_header(tree.zxid)
-        storage.replace(JOURNAL, header)
-        return Loaded(tree, len(header), 0)
-    base_zxid, txns, size = read_frames(data)
-    if base_zxid > tree.zxid:
-        raise StoreCorruptError(
-            f"the journal continues a snapshot of transaction {base_zxid}, but the snapshot ends "
-            f"at {tree.zxid}"
-        )
-    for txn in txns:
-        # A crash between writing a snapshot and starting a new journal leaves older ones here.
-        if txn.zxid > tree.zxid:
-            tree.replay(txn)
-    if size < len(data):
-        storage.truncate(JOURNAL, size)
-    return Loaded(tree, size, len(data) - size)
+    return None

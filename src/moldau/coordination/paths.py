@@ -20,6 +20,10 @@ USER_CONFIGS = "/config/users"
 CLIENT_CONFIGS = "/config/clients"
 IP_CONFIGS = "/config/ips"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+SUSPECTED_LOSS = "/admin/suspected_loss"
+"""Not Kafka's: there from the moment when changes may have been lost, by damage to the store's
+files, until a broker has compared the store with its log directories.
+"""
 
 DEFAULT_ENTITY = "<default>"
 """Under /config/brokers, /config/users, /config/clients and /config/ips: settings for each that has

@@ -38,6 +38,7 @@ from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
+from moldau.machine.clock_watch import JUMP_MS
 from moldau.outcome import Outcome, Record, Reply, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
@@ -67,6 +68,7 @@ class GroupShard:
         self._settings = settings
         self._topics = topics
         self._timeouts: Timeouts[Any] = Timeouts()
+        self._skips_expiry = False
         self._loading = True
         self._now_ms = 0
         self._classic = ClassicGroups(
@@ -297,8 +299,14 @@ class GroupShard:
         return self._timeouts.next()
 
     def clock_was_set(self, by_ms: int) -> None:
-        """Sessions and rebalances take as long as they take, whatever the wall clock does."""
+        """Sessions and rebalances take as long as they take, whatever the wall clock does.
+
+        After a jump ahead the next check expires no offsets, as retention deletes nothing: by a
+        clock that is wrong all of them may be too old.
+        """
         self._timeouts.shift(by_ms)
+        if abs(by_ms) >= JUMP_MS:
+            self._skips_expiry = by_ms > 0
 
     def on_time(self, now_ms: int) -> Outcome:
         """Everything that is due: sessions, rebalances, the expiry of offsets."""
@@ -312,7 +320,9 @@ class GroupShard:
             outcome.extend(self._consumer.on_time(now_ms, consumer))
         if _EXPIRY in due:
             self._timeouts.set(_EXPIRY, now_ms + self._settings.offsets_retention_check_interval_ms)
-            outcome.records += self._expired(now_ms)
+            if not self._skips_expiry:
+                outcome.records += self._expired(now_ms)
+            self._skips_expiry = False
         patterns = [key for key in due if isinstance(key, PatternResolution)]
         # By themselves: the topics of a pattern may be more than can be written, and nothing else
         # is to fail with them.

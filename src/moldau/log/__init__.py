@@ -9,6 +9,7 @@ from moldau.log.partition.producer_state import AppendOrigin
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
 from moldau.log.partition.time_lookup import LongSearchError, TimeLookup
 from moldau.log.partition.validation import CheckedBatch
+from moldau.log.upkeep.topic_configs import TopicSettings
 
 __all__ = [
     "ActiveProducer",
@@ -26,4 +27,5 @@ __all__ = [
     "StorageError",
     "TimeLookup",
     "TimestampedOffset",
+    "TopicSettings",
 ]

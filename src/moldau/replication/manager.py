@@ -14,7 +14,7 @@ from contextlib import suppress
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
-from moldau.log import LogManager, PartitionLog, StorageError
+from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
 from moldau.replication.partition import Partition
 
@@ -149,8 +149,15 @@ class ReplicaManager:
         self._offline.discard(topic_partition)
         return True
 
-    async def stop(self, topic_partitions: Iterable[TopicPartition], *, delete: bool) -> None:
-        """Stop serving partitions; with ``delete`` their logs go too."""
+    async def stop(
+        self, topic_partitions: Iterable[TopicPartition], *, delete: bool
+    ) -> list[TopicPartition]:
+        """Stop serving partitions; with ``delete`` their logs go too, for good.
+
+        Returns those that could not be deleted.
+        """
+        failed: list[TopicPartition] = []
+        stopped: list[TopicPartition] = []
         for count, topic_partition in enumerate(topic_partitions):
             topic, index = topic_partition
             self._offline.discard(topic_partition)
@@ -160,16 +167,32 @@ class ReplicaManager:
                 partition.resign()
             if not partitions:
                 self.topics.pop(topic, None)
-            if delete:
-                self._delete_log(topic_partition)
+            stopped.append(topic_partition)
+            if delete and not self._delete_log(topic_partition):
+                failed.append(topic_partition)
             if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
+        if delete:
+            try:
+                # Before the store forgets the topic: what comes back would be adopted.
+                await self._logs.sync_deletions()
+            except OSError as error:
+                log.error("deletions may be undone by a power cut: %s", error)
+                return stopped
+        return failed
 
-    def _delete_log(self, topic_partition: TopicPartition) -> None:
+    def _delete_log(self, topic_partition: TopicPartition) -> bool:
         try:
             self._logs.delete(topic_partition)
         except (KafkaError, OSError) as error:
             log.error("could not delete the log of %s: %s", topic_partition, error)
+            return False
+        return True
+
+    async def keep_topic_configs(self, settings: Mapping[str, TopicSettings]) -> None:
+        """Keep copies of these topics' settings with their partitions."""
+        if settings:
+            await self._logs.topic_configs.keep(settings)
 
     def reconfigure(self, topic: str) -> None:
         """A topic's settings changed: its logs use the new ones from the next append on."""

@@ -73,6 +73,8 @@ class Broker:
         self.client_quotas: dict[ClientQuotaEntity, dict[str, float]] = {}
         self.deleted: list[tuple[str, int]] = []
         self.failing: set[tuple[str, int]] = set()
+        self.full = False
+        """Whether no log can be made."""
         self.reachable = True
 
     def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
@@ -96,7 +98,7 @@ class Broker:
                 self.deleted.append(key)
         for state in update.leader_and_isr:
             key = (state.topic, state.partition)
-            if key in self.failing:
+            if key in self.failing or (self.full and key not in self.replicas):
                 errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
             elif (
                 key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.controller.harness import Cluster
 
-from moldau.controller.adoption import FoundPartition, adopt, plan_adoption
+from moldau.controller.adoption import FoundPartition, plan_adoption, write_batches
 from moldau.controller.kraft import metadata_values, replay
 from moldau.controller.kraft_image import KraftPartition, KraftTopic, MetadataImage
 from moldau.controller.requests import ProducerIdBlock
@@ -259,8 +259,8 @@ async def test_an_adopted_directory_is_led_above_every_epoch_it_knew() -> None:
     plan = plan_adoption(on_disk, 1, fresh_id, image=image)
     assert plan.warnings == []
     assert plan.strays == []
-    await adopt(session, plan)
-    await adopt(session, plan)
+    await write_batches(session, plan.batches)
+    await write_batches(session, plan.batches)
     assert await store_cluster.get_cluster_id(session) is None
     assert await store_cluster.ensure_cluster_id(session, "first") == "first"
     assert await store_cluster.ensure_cluster_id(session, "second") == "first"
@@ -281,7 +281,9 @@ async def test_producer_ids_seen_in_the_logs_are_not_given_out_again() -> None:
     await cluster.open()
     session = cluster.store.session()
     await store_cluster.prepare(session)
-    await adopt(session, plan_adoption([found("a", 0)], 1, fresh_id, next_producer_id=4321))
+    await write_batches(
+        session, plan_adoption([found("a", 0)], 1, fresh_id, next_producer_id=4321).batches
+    )
     controller = await cluster.start(1)
     assert await controller.next_producer_id_block(1) == ProducerIdBlock(4321, 1000)
 
@@ -318,8 +320,8 @@ async def test_quotas_are_taken_over() -> None:
     }
     image = MetadataImage(client_quotas=quotas)
     plan = plan_adoption([], 1, fresh_id, image=image)
-    await adopt(session, plan)
-    await adopt(session, plan)
+    await write_batches(session, plan.batches)
+    await write_batches(session, plan.batches)
     await cluster.start(1)
     assert cluster.brokers[1].client_quotas == quotas
 
@@ -331,6 +333,6 @@ async def test_a_large_topic_is_adopted_in_batches() -> None:
     await store_cluster.prepare(session)
     plan = plan_adoption([found("big", number) for number in range(2500)], 1, fresh_id)
     assert max(map(len, plan.batches)) <= 2000
-    await adopt(session, plan)
+    await write_batches(session, plan.batches)
     await cluster.start(1)
     assert len(cluster.brokers[1].replicas) == 2500

@@ -500,11 +500,78 @@ async def test_a_replica_that_cannot_be_brought_up_is_offline(
 ) -> None:
     broker = cluster.brokers[1]
     broker.failing.add(("a", 1))
-    (result,) = await controller.create_topics([NewTopic(name="a", num_partitions=2)])
-    assert result.error is ErrorCode.NONE
+    await controller.create_topics([NewTopic(name="a")])
+    (grown,) = await controller.create_partitions([NewPartitions(topic="a", count=2)])
+    assert grown.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.metadata["a", 0].leader == 1
     state = broker.metadata["a", 1]
     assert (state.leader, state.isr, state.offline_replicas) == (-1, (1,), (1,))
+
+
+async def test_a_topic_that_no_broker_has_room_for_is_not_created(
+    cluster: Cluster, controller: Controller
+) -> None:
+    cluster.settings.delete_topic_enable = False
+    broker = cluster.brokers[1]
+    await controller.create_topics([NewTopic(name="old")])
+    broker.full = True
+    (result,) = await controller.create_topics([NewTopic(name="a", num_partitions=2)])
+    assert result.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "partition 0 of topic 'a'" in (result.message or "")
+    assert set(broker.metadata) == {("old", 0)}
+    session = cluster.store.session()
+    assert await session.children("/brokers/topics") == ["old"]
+    assert await session.children("/admin/delete_topics") == []
+    broker.full = False
+    (result,) = await controller.create_topics([NewTopic(name="a", num_partitions=2)])
+    assert result.error is ErrorCode.NONE
+    assert broker.metadata["a", 1].leader == 1
+
+
+async def test_nothing_is_written_for_topics_that_there_is_no_room_for(
+    cluster: Cluster, controller: Controller
+) -> None:
+    await controller.create_topics([NewTopic(name="a")])
+    asked: list[int] = []
+
+    async def has_room(partitions: int) -> bool:
+        asked.append(partitions)
+        return False
+
+    cluster.settings.has_room = has_room
+    written = cluster.disk.appends
+    (created,) = await controller.create_topics([NewTopic(name="b", num_partitions=2)])
+    (grown,) = await controller.create_partitions([NewPartitions(topic="a", count=4)])
+    assert created.error is grown.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert asked == [2, 3]
+    assert cluster.disk.appends == written
+    (valid,) = await controller.create_topics([NewTopic(name="b")], validate_only=True)
+    assert valid.error is ErrorCode.NONE
+
+
+async def test_the_name_of_what_is_left_of_a_topic_is_reserved(
+    cluster: Cluster, controller: Controller
+) -> None:
+    cluster.settings.stray_topics = {"a": "there is a-0"}
+    results = await controller.create_topics([NewTopic(name="a"), NewTopic(name="b")])
+    assert [result.error for result in results] == [
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NONE,
+    ]
+    assert results[0].message == "The name of topic 'a' is reserved: there is a-0"
+
+
+async def test_brokers_are_told_how_often_settings_have_changed(
+    cluster: Cluster, controller: Controller
+) -> None:
+    await controller.create_topics([NewTopic(name="a")])
+    for value in ("1", "2"):
+        await set_configs(controller, ResourceType.TOPIC, "a", {"retention.ms": value})
+    told = [update.topic_config_versions for update in cluster.brokers[1].updates]
+    assert [versions for versions in told if versions] == [{"a": 0}, {"a": 1}, {"a": 2}]
+    after = await cluster.crash()
+    await after.start(1)
+    assert after.brokers[1].updates[-1].topic_config_versions == {"a": 2}
 
 
 async def test_a_lost_disk_takes_its_partitions_offline_and_a_restart_brings_them_back(

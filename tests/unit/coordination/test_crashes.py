@@ -16,16 +16,20 @@ class RecordingStorage(MemoryStorage):
         self.acknowledged = -1
         self.moments: list[tuple[int, dict[str, bytes]]] = []
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, keep: str | None = None, room: int = 0) -> None:
         self._remember(self.files)
-        super().replace(name, data)
+        if keep is not None and name in self.files:
+            # The old one has its new name, and the new one is not there yet.
+            moved = self.files | {keep: self.files[name]}
+            self._remember({one: content for one, content in moved.items() if one != name})
+        super().replace(name, data, keep=keep, room=room)
         self._remember(self.files)
 
-    def append(self, name: str, data: bytes) -> None:
-        before = self.files[name]
+    def append(self, name: str, data: bytes, at: int) -> None:
+        before = self.files[name][:at]
         for written in range(len(data)):
             self._remember(self.files | {name: before + data[:written]})
-        super().append(name, data)
+        super().append(name, data, at)
         self._remember(self.files)
 
     def _remember(self, files: dict[str, bytes]) -> None:

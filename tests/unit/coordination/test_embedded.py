@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.support.memory_storage import MemoryStorage, open_store
+from tests.support.small_disk import small_disk
 from tests.unit.coordination.contract import CoordinationContract, Watcher
 
-from moldau.coordination import journal
+from moldau.coordination import journal, paths
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.errors import (
     NodeExistsError,
@@ -20,6 +22,7 @@ from moldau.coordination.errors import (
     StoreLockedError,
     StoreUnavailableError,
 )
+from moldau.coordination.storage import DiskStorage
 from moldau.coordination.store import CoordinationStore, Create, SetData
 
 
@@ -135,14 +138,97 @@ async def test_a_crash_between_snapshot_and_new_journal_loses_and_repeats_nothin
     assert await session.create("/q/n", sequence=True) == "/q/n0000000001"
 
 
-async def test_a_lost_snapshot_is_reported() -> None:
+async def test_a_lost_snapshot_is_made_up_for(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryStorage()
     store = await open_store(disk)
     await store.session().create("/a")
     await store.close()
+    store = await open_store(disk)
+    await store.session().create("/b")
+    await store.close()
     del disk.files[journal.SNAPSHOT]
-    with pytest.raises(StoreCorruptError, match="snapshot"):
+    session = (await open_store(MemoryStorage(disk.files))).session()
+    assert await session.children("/") == ["a", "b"]
+    assert "the snapshot is missing" in caplog.text
+
+
+async def test_a_store_without_its_last_snapshots_is_reported() -> None:
+    disk = MemoryStorage()
+    for name in ("/a", "/b", "/c"):
+        store = await open_store(disk)
+        await store.session().create(name)
+        await store.close()
+    del disk.files[journal.SNAPSHOT], disk.files[journal.PREVIOUS_SNAPSHOT]
+    with pytest.raises(StoreCorruptError, match="snapshot is missing"):
         await open_store(MemoryStorage(disk.files))
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+async def test_a_process_without_descriptors_is_no_failed_disk(error: int) -> None:
+    disk = MemoryStorage()
+    store = await open_store(disk)
+    session = store.session()
+    await session.create("/a", b"old")
+    disk.fail_append, disk.torn = error, 7
+    with pytest.raises(StoreUnavailableError):
+        await session.set("/a", b"new")
+    assert (await session.get("/a"))[0] == b"old"
+    # Nor is what the next change, which has to tidy up first, runs into.
+    disk.fail_blank = error
+    with pytest.raises(StoreUnavailableError):
+        await session.set("/a", b"newer")
+    disk.fail_blank = 0
+    await session.set("/a", b"newest")
+    crashed = (await open_store(MemoryStorage(disk.files))).session()
+    assert (await crashed.get("/a"))[0] == b"newest"
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENOSPC])
+async def test_a_snapshot_that_cannot_be_written_for_now_is_tried_again(error: int) -> None:
+    disk = MemoryStorage()
+    store = await open_store(disk, snapshot_after=1000)
+    session = store.session()
+    await session.create("/a")
+    disk.fail_replace = error
+    for number in range(2000):
+        await session.set("/a", b"%d" % number)
+    assert journal.SNAPSHOT in disk.replaced
+    crashed = (await open_store(MemoryStorage(disk.files))).session()
+    assert (await crashed.get("/a"))[0] == b"1999"
+
+
+async def test_the_journal_has_room_although_the_disk_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        data = tmp_path / "disk" / "data"
+        storage = DiskStorage(disk, str(data))
+        store = await EmbeddedStore.open(storage, asyncio.to_thread, lambda: 1)
+        session = store.session()
+        await session.create("/a")
+        filler = disk.open(str(data / "filler"), create=True)
+        with suppress(OSError):
+            while True:
+                filler.append(bytes(512))
+        for number in range(500):
+            await session.set("/a", b"%d" % number)
+        storage.close()
+        again = DiskStorage(disk, str(data))
+        session = (await EmbeddedStore.open(again, asyncio.to_thread, lambda: 1)).session()
+        assert (await session.get("/a"))[0] == b"499"
+        await session.set("/a", b"on a full disk, after a crash")
+        again.close()
+
+
+async def test_what_may_be_missing_is_marked_until_somebody_has_looked() -> None:
+    disk = MemoryStorage()
+    session = (await open_store(disk)).session()
+    await session.create("/a")
+    await session.create("/b")
+    torn = MemoryStorage({journal.JOURNAL: disk.files[journal.JOURNAL][:-1]})
+    session = (await open_store(torn)).session()
+    assert await session.exists(paths.SUSPECTED_LOSS) is not None
+    await session.create("/c")
+    session = (await open_store(MemoryStorage(torn.files))).session()
+    assert await session.exists(paths.SUSPECTED_LOSS) is not None
 
 
 async def test_requests_that_arrive_together_share_one_sync() -> None:
@@ -225,7 +311,7 @@ async def test_a_session_survives_a_full_disk_that_kept_it_from_ending() -> None
     assert await other.exists("/e") is None
 
 
-@pytest.mark.parametrize("how", ["write", "truncate"])
+@pytest.mark.parametrize("how", ["write", "blank"])
 async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: str) -> None:
     disk = MemoryStorage()
     store = await open_store(disk)
@@ -236,7 +322,9 @@ async def test_after_an_io_error_the_store_stops_and_its_sessions_are_told(how: 
     if how == "write":
         disk.fail_append = errno.EIO
     else:
-        disk.fail_append, disk.fail_truncate = errno.ENOSPC, errno.EIO
+        disk.fail_append, disk.fail_blank = errno.ENOSPC, errno.EIO
+        with pytest.raises(StoreUnavailableError):
+            await session.set("/a", b"new")
     with pytest.raises(StoreUnavailableError):
         await session.set("/a", b"new")
     await asyncio.wait_for(lost.wait(), 60)

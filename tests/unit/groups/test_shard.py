@@ -386,6 +386,17 @@ def test_offsets_of_a_simple_group_expire_after_the_commit_and_the_group_with_th
     assert runner.restarted().kinds() == {}
 
 
+def test_a_clock_that_jumps_ahead_expires_nothing_at_once() -> None:
+    runner = Runner()
+    runner.commit("t")
+    runner.shard.clock_was_set(10 * HOUR_MS)
+    runner.now_ms += 10 * HOUR_MS
+    runner.advance(MINUTE_MS)
+    assert runner.offsets() == {("t", 0): 5}
+    runner.advance(MINUTE_MS)  # by the next check nobody has put it right
+    assert runner.offsets() == {}
+
+
 def test_offsets_of_topics_that_are_read_do_not_expire() -> None:
     runner = Runner()
     joined = runner.consumer_join()

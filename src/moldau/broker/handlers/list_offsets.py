@@ -23,8 +23,8 @@ from kio.schema.list_offsets.v11.response import (
 )
 
 from moldau.broker.broker import Broker
-from moldau.broker.large_requests import others_turn
 from moldau.broker.request import Request
+from moldau.broker.turns import others_turn
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LongSearchError, TimeLookup, TimestampedOffset
 from moldau.replication import Partition

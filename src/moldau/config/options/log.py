@@ -47,6 +47,15 @@ class LogOptions(CompressionLevels):
         "no new replicas.",
         update=PER_BROKER,
     )
+    stray_topics_policy = string(
+        "adopt",
+        "What happens to partitions in the log directories that the coordination store does not "
+        "know, because it was damaged or lost: `adopt` takes their topics up again, with their ids "
+        "and settings; `refuse` leaves them alone and keeps their names from being used. Apache "
+        "Kafka has no such setting.",
+        allowed=OneOf("adopt", "refuse"),
+        listed=False,
+    )
     log_segment_bytes = integer(
         1_073_741_824,
         "A segment file that would grow beyond this is closed and a new one begun.",

@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from moldau.log.errors import CorruptCheckpointError, is_full, is_passing
+from moldau.log.errors import CorruptCheckpointError
 from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.log.files.names import CLEANER_OFFSET_CHECKPOINT
 from moldau.machine import RunInThread
 from moldau.machine.disk import Disk
+from moldau.machine.errors import is_full, is_passing
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

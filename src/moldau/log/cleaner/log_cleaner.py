@@ -29,6 +29,8 @@ from moldau.log.partition.log import PartitionLog
 from moldau.log.segment.segment import Segment
 from moldau.log.upkeep.background import Background
 from moldau.machine import Machine
+from moldau.machine.clock_watch import ClockWatch
+from moldau.machine.errors import is_passing
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -81,6 +83,7 @@ class LogCleaner:
         self._failures: Counter[TopicPartition] = Counter()
         self._not_before: dict[TopicPartition, float] = {}
         self._closed = False
+        self._watch = ClockWatch(machine.clock)
         self.config = config
         self.checkpoints = CleanerCheckpoints(machine.disk, machine.threads.run, fail_directory)
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
@@ -103,7 +106,9 @@ class LogCleaner:
 
     async def _run(self) -> None:
         try:
-            await self.clean_all()
+            # Tombstones go by the clock: see RetentionCheck.
+            if self._watch.jump_ms() <= 0:
+                await self.clean_all()
         finally:
             self._schedule()
 
@@ -227,6 +232,9 @@ class LogCleaner:
         except OSError as error:
             if self._logs.get(log.topic_partition) is not log:
                 return False  # it was deleted: its directory has another name
+            if is_passing(error):
+                log.closed_segments.keep()
+                raise
             # Nobody knows under which names the files are: the next start will sort them.
             raise log.health.fatal_error("swap in a cleaned segment", error) from error
         log.closed_segments.replace(old, new, deleted)

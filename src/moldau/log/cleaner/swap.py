@@ -24,19 +24,30 @@ from moldau.log.files.names import (
     parse_file_name,
 )
 from moldau.machine.disk import Disk
+from moldau.machine.errors import is_passing
 
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 def swap_in(disk: Disk, directory: str, group: GroupCleaned) -> list[str]:
-    """Replace the old segments by the new one; returns the files that may be deleted later."""
+    """Replace the old segments by the new one; returns the files that may be deleted later.
+
+    If it fails for lack of a descriptor (``is_passing``), everything is as it was. After any other
+    error nobody knows.
+    """
     # An older unfinished file would make a start after a crash throw this segment away.
     remove_cleaned(disk, directory, below=group.base_offset)
     new = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in _SUFFIXES]
     new = [path for path in new if disk.exists(path + CLEANED_SUFFIX)]
     for path in new:
         disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    disk.sync_dir(directory)
+    try:
+        disk.sync_dir(directory)
+    except OSError as error:
+        if is_passing(error):
+            for path in new:
+                disk.rename(path + SWAP_SUFFIX, path + CLEANED_SUFFIX)
+        raise
     deleted = []
     for path in _old_files(directory, group):
         if disk.exists(path):
@@ -44,7 +55,12 @@ def swap_in(disk: Disk, directory: str, group: GroupCleaned) -> list[str]:
             deleted.append(path + DELETED_SUFFIX)
     for path in new:
         disk.rename(path + SWAP_SUFFIX, path)
-    disk.sync_dir(directory)
+    try:
+        disk.sync_dir(directory)
+    except OSError as error:
+        # A power cut from here on leaves what a start puts in order.
+        if not is_passing(error):
+            raise
     return deleted
 
 

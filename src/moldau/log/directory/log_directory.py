@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import KafkaError
@@ -26,6 +27,7 @@ from moldau.log.files.names import (
     RECOVERY_POINT_CHECKPOINT,
     parse_dir_name,
 )
+from moldau.log.files.partition_metadata import read_partition_metadata
 from moldau.log.files.replaced_logs import read_replaced
 from moldau.log.partition.log import PartitionLog
 from moldau.log.recovery.opening import load_log
@@ -49,6 +51,8 @@ class DirectoryContent(NamedTuple):
     futures: list[str]
     """Copies under way that a move between directories had begun."""
     to_delete: list[str]
+    deleted: set[tuple[UUID, int]]
+    """Topic ids and partitions of those."""
     recovery_points: dict[TopicPartition, int | None] | None
     """None if they were never written down, or are lost."""
     log_start_offsets: dict[TopicPartition, int]
@@ -120,6 +124,7 @@ class LogDirectory:
             partitions,
             futures,
             to_delete,
+            self._ids(to_delete),
             self._read_recovery_points(replaced) if RECOVERY_POINT_CHECKPOINT in names else None,
             self._read(LOG_START_OFFSET_CHECKPOINT) or {},
             self._read(HIGH_WATERMARK_CHECKPOINT) or {},
@@ -142,6 +147,16 @@ class LogDirectory:
             elif topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name)
         return partitions, futures, to_delete
+
+    def _ids(self, names: Iterable[str]) -> set[tuple[UUID, int]]:
+        found: set[tuple[UUID, int]] = set()
+        for name in names:
+            parsed = parse_dir_name(name)
+            assert parsed is not None
+            with suppress(OSError, CorruptCheckpointError):
+                topic_id = read_partition_metadata(self._disk, f"{self.path}/{name}")
+                found.add((topic_id, parsed[0].partition))
+        return found
 
     def _read(self, name: str) -> dict[TopicPartition, int] | None:
         try:

@@ -69,8 +69,13 @@ class ServedLogs:
         return directory
 
     def set_aside(self, log: PartitionLog, suffix: str) -> str:
-        """Forget the log and rename its directory; readers keep the files they have open."""
-        return self._rename_away(log, self.forget(log), suffix)
+        """Rename the log's directory and forget it; readers keep the files they have open.
+
+        StorageError if it cannot be renamed: it is served as before then.
+        """
+        name = self._rename_away(log, self._placement.home(log.topic_partition), suffix)
+        self.forget(log)
+        return name
 
     def _rename_away(self, log: PartitionLog, directory: LogDirectory, suffix: str) -> str:
         name = marked_dir_name(log.topic_partition, self._new_uuid(), suffix)

@@ -32,6 +32,8 @@ CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 REPLACED_LOGS: Final = "replaced-logs.json"
 """Not Kafka's: which logs of other directories were replaced by moves that are not finished."""
+TOPIC_CONFIG: Final = "topic.config"
+"""Not Kafka's: a copy of a topic's settings, in a partition's directory."""
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
 

@@ -12,10 +12,11 @@ from moldau.log.directory.building import CannotCreateError, LogBuilder, WantedL
 from moldau.log.directory.log_directory import PARTITIONS_PER_JOB
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
-from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.errors import StorageError
 from moldau.log.files.names import STRAY_DIR_SUFFIX
 from moldau.log.partition.log import PartitionLog
 from moldau.machine import Clock, RunInThread
+from moldau.machine.errors import is_full, is_passing
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
@@ -45,6 +46,8 @@ class LogLoader:
         """Directories with a partition that could not be opened: it has to be checked again."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """What they were when they were last written down."""
+        self.deleted: set[tuple[UUID, int]] = set()
+        """Topic ids and partitions that were being deleted."""
         self.recovery = RecoveryStats()
         """What had to be checked."""
 
@@ -73,6 +76,7 @@ class LogLoader:
         for path, directory in self._directories.items():
             try:
                 contents[path] = await self._run_in_thread(directory.open)
+                self.deleted |= contents[path].deleted
             except BlockingIOError:
                 raise
             except OSError as error:

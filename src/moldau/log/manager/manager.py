@@ -25,7 +25,7 @@ from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
 from moldau.log.errors import StorageError
-from moldau.log.files.names import DELETE_DIR_SUFFIX
+from moldau.log.files.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX
 from moldau.log.manager.closing import close_logs
 from moldau.log.manager.creation import LogCreator
 from moldau.log.manager.loading import LogLoader
@@ -38,11 +38,16 @@ from moldau.log.upkeep.checkpointer import Checkpointer
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
 from moldau.log.upkeep.removal import DelayedRemoval
 from moldau.log.upkeep.retention_check import RetentionCheck
+from moldau.log.upkeep.topic_configs import TopicConfigCopies
 from moldau.machine import Machine
+from moldau.machine.clock_watch import ClockWatch
 from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
 
 _FLUSH_CHECK_MS: Final = 1000
+_ROOM: Final = 64 * 1024
+_ROOM_PER_PARTITION: Final = 8 * 1024
+"""A directory and a small file, each in a block of the disk; the log itself begins empty."""
 
 
 def _ignore(_: object) -> None: ...
@@ -67,6 +72,8 @@ class LogManager:
         self.on_replaced: Callable[[PartitionLog], None] = _ignore
         """Called with a log that has taken another's place, in another directory."""
         self._background = Background(clock)
+        self._unsynced_deletions: set[str] = set()
+        self._producers_watch = ClockWatch(clock)
         self._directories = {path: LogDirectory(disk, path) for path in log_dirs}
         self._cordon()
         self._placement = Placement(self._directories)
@@ -90,6 +97,7 @@ class LogManager:
             run_in_thread,
             clock,
         )
+        self.topic_configs = TopicConfigCopies(disk, run_in_thread, self.logs, self._failures.fail)
         self._retention = RetentionCheck(self.logs, clock)
         self.cleaner = LogCleaner(
             machine,
@@ -113,11 +121,13 @@ class LogManager:
             self.cleaner,
             at_once=config.num_replica_alter_log_dirs_threads or len(log_dirs),
             rate=config.replica_alter_log_dirs_io_max_bytes_per_second,
-            on_replaced=lambda log: self.on_replaced(log),
+            on_replaced=self._replaced,
         )
         self._loader = LogLoader(
             machine, self._directories, self._placement, self._served, self._failures
         )
+        self.deleted = self._loader.deleted
+        """Topic ids and partitions that were being deleted before the start."""
         self.recovery = self._loader.recovery
         """What the start had to check."""
         self.checkpointed_high_watermarks = self._loader.high_watermarks
@@ -186,6 +196,7 @@ class LogManager:
             config.replica_high_watermark_checkpoint_interval_ms / 1000,
             self._checkpointer.write_high_watermarks,
         )
+        every(config.log_flush_offset_checkpoint_interval_ms / 1000, self.topic_configs.write_due)
         every(config.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
         every(
             config.log_retention_check_interval_ms / 1000,
@@ -193,7 +204,13 @@ class LogManager:
             first=config.log_initial_task_delay_ms / 1000,
         )
 
+    def _replaced(self, log: PartitionLog) -> None:
+        self.on_replaced(log)
+        self._background.spawn(self.topic_configs.partition_moved(log.topic_partition.topic))
+
     async def _expire_producers(self) -> None:
+        if self._producers_watch.jump_ms() > 0:
+            return  # see RetentionCheck
         oldest_ms = self._machine.clock.now_ms() - self._config.producer_id_expiration_ms
         for log in self.logs.values():
             log.producers.expire(oldest_ms)
@@ -276,9 +293,24 @@ class LogManager:
             directory.unopened.pop(topic_partition, None)
         log = self.logs.get(topic_partition)
         if log is not None:
+            self.topic_configs.forget(log)
             directory = self._placement.home(topic_partition)
             name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
+            self._unsynced_deletions.add(directory.path)
             self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
+
+    async def sync_deletions(self) -> None:
+        """Return once no power cut brings back what was deleted; OSError if that cannot be had."""
+        for path in sorted(self._unsynced_deletions):
+            if self._directories[path].is_online:
+                await self._machine.threads.run(self._machine.disk.sync_dir, path)
+            self._unsynced_deletions.discard(path)
+
+    def set_aside(self, topic_partition: TopicPartition) -> str:
+        """Serve a partition no more and keep its files, in a directory of another name."""
+        log = self.logs[topic_partition]
+        home = log.directory.rpartition("/")[0]
+        return f"{home}/{self._served.set_aside(log, STRAY_DIR_SUFFIX)}"
 
     async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
         """Move a replica to another directory, or take that back; returns when it has begun.
@@ -373,6 +405,13 @@ class LogManager:
             }
 
         return await self._machine.threads.run(ask)
+
+    async def has_room(self, partitions: int) -> bool:
+        """Returns whether a disk can take so many more partitions; one that cannot be asked may."""
+        usage = await self.disk_usage()
+        open_to_new = [path for path in self.online_dirs if not self._directories[path].cordoned]
+        needed = _ROOM + partitions * _ROOM_PER_PARTITION
+        return any(path not in usage or usage[path].free >= needed for path in open_to_new)
 
     def describe_dirs(self) -> list[LogDirInfo]:
         replicas = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from moldau.log.directory.failures import DirectoryFailures
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
-from moldau.log.errors import is_full
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
 from moldau.log.upkeep.removal import DelayedRemoval
 from moldau.machine import Clock
+from moldau.machine.errors import is_full
 from moldau.model import TopicPartition
 
 

@@ -21,7 +21,7 @@ from moldau.log.directory.failures import DirectoryFailures
 from moldau.log.directory.log_directory import DirectoryContent, LogDirectory
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
-from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.errors import StorageError
 from moldau.log.files.names import DELETE_DIR_SUFFIX, future_dir_name, marked_dir_name
 from moldau.log.moving.at_start import FutureLogs
 from moldau.log.moving.copying import while_copied
@@ -36,6 +36,7 @@ from moldau.log.upkeep.checkpointer import Checkpointer
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
 from moldau.log.upkeep.removal import DelayedRemoval
 from moldau.machine import Machine
+from moldau.machine.errors import is_full, is_passing
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

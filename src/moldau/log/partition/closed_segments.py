@@ -65,6 +65,11 @@ class ClosedSegments:
                 segment.open_all()
         self.being_replaced = True
 
+    def keep(self) -> None:
+        """Nothing was renamed: the old ones stay."""
+        self.being_replaced = False
+        self.remove_before(self._offsets.log_start_offset)
+
     def replace(self, old: Sequence[Segment], new: Segment, deleted: Sequence[str]) -> None:
         """One segment has taken the place of ``old`` ones, whose files are now ``deleted``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.errors import StorageError
 from moldau.log.files.names import LEADER_EPOCH_CHECKPOINT
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.health import LogHealth
@@ -17,6 +17,7 @@ from moldau.log.partition.offsets import LogOffsets
 from moldau.log.partition.segments import LogSegments
 from moldau.log.segment.segment import Segment
 from moldau.machine.disk import Disk, File
+from moldau.machine.errors import is_full, is_passing
 
 
 class Durability:
@@ -104,6 +105,8 @@ class Durability:
         if self._offsets.recovery_point < self._offsets.log_end_offset:
             with self._health.fatal_errors("flush"):
                 segment.file.sync()
+            # Takes a descriptor, which may be lacking for now.
+            with self._health.storage_errors("flush"):
                 self._disk.sync_dir(self._segments.directory)
 
     # The steps of a flush ----------------------------------------------------------------------

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.log.errors import is_passing
 from moldau.machine.disk import Disk, File
+from moldau.machine.errors import is_passing
 
 _ATOMIC_BYTES: Final = 512
 """So much a disk writes all or not at all: a small file may be overwritten where it is, which is

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from moldau.log.errors import StorageError, is_full, is_passing
+from moldau.log.errors import StorageError
 from moldau.log.partition.events import LogEvents
+from moldau.machine.errors import is_full, is_passing
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from zlib import crc32
 
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.errors import is_full
 from moldau.log.partition.durability import Durability
 from moldau.log.partition.events import LogEvents
 from moldau.log.partition.health import LogHealth
@@ -17,6 +16,7 @@ from moldau.log.partition.producer_snapshots import ProducerSnapshots
 from moldau.log.partition.producer_state import ProducerState
 from moldau.log.partition.segments import LogSegments
 from moldau.log.segment.segment import Segment
+from moldau.machine.errors import is_full
 
 _CHEAP_TO_REPLAY_BYTES: Final = 16_384
 """Reading so much at the next start costs no more than a file that says that there is no producer.

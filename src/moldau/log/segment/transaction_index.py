@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from moldau.log.errors import CorruptIndexError, is_full
+from moldau.log.errors import CorruptIndexError
 from moldau.machine.disk import Disk, File
+from moldau.machine.errors import is_full
 
 ENTRY: Final = struct.Struct(">hqqqq")
 ENTRY_SIZE: Final = ENTRY.size

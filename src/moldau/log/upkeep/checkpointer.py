@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from moldau.log.directory.log_directory import LogDirectory
-from moldau.log.errors import is_full, is_passing
 from moldau.log.files.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -21,6 +20,7 @@ from moldau.log.files.names import (
 from moldau.log.partition.log import PartitionLog
 from moldau.machine import RunInThread
 from moldau.machine.clock import Clock
+from moldau.machine.errors import is_full, is_passing
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from typing import Final
 from moldau.errors import KafkaError
 from moldau.log.partition.log import PartitionLog
 from moldau.machine.clock import Clock
+from moldau.machine.clock_watch import ClockWatch
 from moldau.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -28,11 +29,26 @@ class RetentionCheck:
     def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
         self._logs = logs
         self._clock = clock
+        self._watch = ClockWatch(clock)
         self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
         """How far a partition is committed; None if it is not served (yet). Replication sets it."""
 
     async def run(self) -> None:
-        """Look at every log once."""
+        """Look at every log once, unless the clock has just jumped ahead.
+
+        By a clock that is wrong everything may be too old. The next check goes by the new time if
+        it still holds then; until there is one, somebody may put it right.
+        """
+        jump_ms = self._watch.jump_ms()
+        if jump_ms:
+            _log.warning(
+                "the clock jumped %s by %.0f s%s",
+                "ahead" if jump_ms > 0 else "back",
+                abs(jump_ms) / 1000,
+                ": nothing is deleted for its age before the next check" if jump_ms > 0 else "",
+            )
+        if jump_ms > 0:
+            return
         done = 0
         for log in tuple(self._logs.values()):
             deleted = _SEGMENTS_PER_TURN

@@ -6,14 +6,20 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from moldau.coordination import journal, loading
+from moldau.coordination.storage import DiskStorage
+from moldau.testing.disk import MemoryDisk
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.history import Crash, History
 from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.load.actor import Actor
 from moldau.testing.simulation.simulation import Simulation
+
+_DATA: Final = "/data"
+_DAY_MS: Final = 86_400_000
 
 
 class Nemesis:
@@ -43,6 +49,8 @@ class Nemesis:
     """All that may be done, by name."""
     COORDINATION_TROUBLES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
     """What may be done besides where the coordination store is elsewhere."""
+    DAMAGES: ClassVar[dict[str, Callable[[Nemesis], Awaitable[None]]]] = {}
+    """What is drawn besides, in some lives: damage to what only the broker itself should touch."""
     CONDITIONS: ClassVar[frozenset[str]] = frozenset({"slow disk", "cut", "slow network"})
     """Those that last for a while, so that others may come on top of them."""
 
@@ -53,7 +61,7 @@ class Nemesis:
             await asyncio.sleep(self._random.random() * 3)
             name = self._random.choice(names)
             self._simulation.recorder.record("nemesis", "does", name)
-            work = (self.TROUBLES | self.COORDINATION_TROUBLES)[name](self)
+            work = (self.TROUBLES | self.COORDINATION_TROUBLES | self.DAMAGES)[name](self)
             if name in self.CONDITIONS and self._random.random() < 0.7:
                 self._tasks.append(asyncio.ensure_future(work))
             else:
@@ -98,12 +106,12 @@ class Nemesis:
     def _crashed(self, power: bool) -> None:
         self._history.crashes.append(Crash(self._simulation.time, self._broker.node.name, power))
 
-    async def _start_broker(self) -> None:
-        """Start the broker until it runs."""
+    async def _start_broker(self) -> bool:
+        """Start the broker until it runs; returns whether it does."""
         broker = self._broker
         for _ in range(20):
             if broker.is_running:
-                return
+                return True
             try:
                 await broker.start()
             except ProcessEnded:
@@ -111,6 +119,7 @@ class Nemesis:
             except Exception as error:
                 broker.node.tell("cannot start", repr(error))
             await asyncio.sleep(0.5)
+        return broker.is_running
 
     async def kill(self) -> None:
         self._broker.kill()
@@ -201,6 +210,66 @@ class Nemesis:
         self._heal_disk()
         await self._start_broker()
 
+    async def killed_on_full_disk(self) -> None:
+        """The broker has to start although nothing more fits."""
+        disk, broker = self._broker.node.disk, self._broker
+        if not broker.is_running:
+            return
+        disk.capacity = disk.used + self._random.randrange(200)
+        await asyncio.sleep(self._random.random() * 2)
+        broker.kill()
+        disk.capacity = disk.used
+        if not await self._start_broker():
+            self._history.errors.append(
+                (self._simulation.time, broker.node.name, "does not start on a full disk")
+            )
+        await asyncio.sleep(self._random.random() * 2)
+        self._heal_disk()
+        # What had no room to be opened is offline until the next start.
+        await self.restart()
+
+    async def damage_store(self) -> None:
+        """Kill the broker and damage its coordination store; do what it then asks for."""
+        broker, disk = self._broker, self._broker.node.disk
+        if self._ensemble is not None or not broker.is_running:
+            return
+        broker.kill()
+        name = self._damage(disk)
+        self._history.damages.append(self._simulation.time)
+        broker.node.tell("damaged", name)
+        await asyncio.sleep(self._random.random())
+        try:
+            await broker.start()
+        except ProcessEnded:
+            pass
+        except Exception as error:
+            broker.node.tell("cannot start", repr(error))
+            if "moldau coordination restore" in str(error):
+                loading.restore(DiskStorage(disk, _DATA), broker.node.clock.now_ms())
+        await self._start_broker()
+
+    def _damage(self, disk: MemoryDisk) -> str:
+        """Returns what was damaged, and how."""
+        random = self._random
+        snapshot, path = f"{_DATA}/{journal.SNAPSHOT}", f"{_DATA}/{journal.JOURNAL}"
+        if disk.exists(snapshot) and random.random() < 0.3:
+            disk.flip_bit(snapshot, random.randrange(disk.size(snapshot)), random.randrange(8))
+            return "a bit of the snapshot"
+        size = len(disk.read(path).rstrip(b"\0"))
+        kind = random.choice(["bit", "last bit", "cut", "gone"])
+        tail = random.randrange(min(size, 400))
+        if kind == "bit":
+            disk.flip_bit(path, random.randrange(size), random.randrange(8))
+        elif kind == "last bit":
+            disk.flip_bit(path, size - 1 - tail, random.randrange(8))
+        elif kind == "cut":
+            disk.truncate(path, size - tail)
+            disk.sync(path)
+        else:
+            disk.remove(path)
+            disk.sync_dir(_DATA)
+        return f"{kind} of the journal"
+
     async def failing_disk(self) -> None:
         random = self._random
         kinds = random.choice([(), ("append",), ("sync",), ("append", "sync"), ("rename",)])
@@ -248,6 +317,13 @@ class Nemesis:
     async def set_clock(self) -> None:
         self._broker.node.clock.ahead_ms += self._random.randrange(-5_000, 5_000)
 
+    async def jump_clock(self) -> None:
+        """For less time than passes between two checks of retention the clock is far ahead."""
+        clock, days = self._broker.node.clock, self._random.randrange(8, 1000)
+        clock.ahead_ms += days * _DAY_MS
+        await asyncio.sleep(self._random.random() * 0.95)
+        clock.ahead_ms -= days * _DAY_MS
+
 
 Nemesis.TROUBLES.update(
     {
@@ -266,6 +342,13 @@ Nemesis.TROUBLES.update(
         "kill a client": Nemesis.kill_client,
         "pause a client": Nemesis.pause_client,
         "clock": Nemesis.set_clock,
+    }
+)
+Nemesis.DAMAGES.update(
+    {
+        "damaged store": Nemesis.damage_store,
+        "killed on a full disk": Nemesis.killed_on_full_disk,
+        "clock jump": Nemesis.jump_clock,
     }
 )
 Nemesis.COORDINATION_TROUBLES.update(

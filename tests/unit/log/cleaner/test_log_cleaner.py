@@ -285,6 +285,19 @@ async def test_a_full_disk_puts_cleaning_off(broker: Broker) -> None:
     assert broker.checkpoint() == {A: log.segments[-1].base_offset}
 
 
+async def test_a_lack_of_descriptors_puts_cleaning_off(broker: Broker) -> None:
+    log = broker.fill(A)
+    await broker.manager.flush(log)
+    await broker.manager.checkpoint()
+    broker.disk.fail(errno.EMFILE, operations=frozenset({"sync_dir"}))
+    await broker.cleaner.clean_all()
+    broker.disk.heal()
+    assert (log.failure, broker.cleaner.uncleanable) == (None, {})
+    assert count(log) == 60
+    await broker.advance(2.2)
+    assert count(log) < 60
+
+
 async def test_room_on_a_disk_that_was_full_for_long_is_noticed_soon(broker: Broker) -> None:
     log = broker.fill(A)
     await broker.manager.flush(log)

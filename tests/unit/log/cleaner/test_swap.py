@@ -151,3 +151,24 @@ def test_a_start_finishes_or_undoes_and_may_be_interrupted_anywhere(
         if not met:
             return
     pytest.fail("it never came to an end")
+
+
+@pytest.mark.parametrize("operation", ["listdir", "sync_dir"])
+def test_without_a_descriptor_everything_stays_as_it_was(operation: str) -> None:
+    disk = new_disk(plain=OLD_FILES | OTHERS, cleaned=NEW_FILES)
+    before = files(disk)
+    disk.fail(errno.EMFILE, operations=frozenset({operation}))
+    with pytest.raises(OSError, match="Too many open files"):
+        swap_in(disk, DIRECTORY, GROUP)
+    disk.heal()
+    assert files(disk) == before
+    swap_in(disk, DIRECTORY, GROUP)
+    assert files(disk).items() >= NEW_FILES.items()
+
+
+def test_a_swap_that_is_done_may_be_synced_later() -> None:
+    disk = new_disk(plain=OLD_FILES | OTHERS, cleaned=NEW_FILES)
+    disk.fail(errno.EMFILE, after=1, operations=frozenset({"sync_dir"}))
+    assert swap_in(disk, DIRECTORY, GROUP)
+    disk.heal()
+    assert files(disk).items() >= NEW_FILES.items()

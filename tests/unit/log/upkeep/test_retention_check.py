@@ -158,3 +158,37 @@ async def test_a_topic_deleted_amid_a_check_is_no_error(
     await work
     assert all(log.log_start_offset == 3 for log in logs[:25])
     assert not records_of(caplog, "moldau.log")
+
+
+DAY_MS = 86_400_000
+
+
+async def test_one_check_is_skipped_when_the_clock_jumps_ahead(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = create(broker)
+    fill(log, 30)
+    await broker.clock.advance(2)
+    broker.clock.ahead_ms = 10 * DAY_MS
+    await broker.clock.advance(5)  # the check at 6 s
+    assert log.log_start_offset == 0
+    assert "jumped ahead by 864000 s" in caplog.text
+    await broker.clock.advance(5)  # by the one at 11 s nobody has put the clock right
+    assert log.log_start_offset == 30
+
+
+async def test_a_clock_that_is_put_right_before_the_next_check_costs_nothing(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = create(broker)
+    fill(log, 30)
+    await broker.clock.advance(2)
+    broker.clock.ahead_ms = 10 * DAY_MS
+    await broker.clock.advance(5)
+    broker.clock.ahead_ms = 0
+    await broker.clock.advance(3)
+    assert log.log_start_offset == 0
+    assert "jumped back by 864000 s" not in caplog.text
+    await broker.clock.advance(2)  # at 11 s the records, of time 0, are too old by any clock
+    assert "jumped back by 864000 s" in caplog.text
+    assert log.log_start_offset == 30

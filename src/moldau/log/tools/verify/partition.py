@@ -15,11 +15,13 @@ from moldau.log.files.names import (
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TOPIC_CONFIG,
     TXN_INDEX_SUFFIX,
     file_name,
     parse_file_name,
 )
 from moldau.log.files.partition_metadata import read_partition_metadata
+from moldau.log.files.topic_config import read_topic_config
 from moldau.log.tools.files import DISK, list_files
 from moldau.log.tools.verify.batches import Walked
 from moldau.log.tools.verify.findings import Expectation, Finding, Level, Totals
@@ -109,7 +111,21 @@ class PartitionCheck:
             except CorruptCheckpointError as error:
                 path = str(self._directory / PARTITION_METADATA)
                 yield Finding(path, str(error), "written again, with the id the cluster knows")
+        yield from self._config(topic_id)
         self.result = Checked(start, end, topic_id)
+
+    def _config(self, topic_id: UUID | None) -> Iterator[Finding]:
+        """Look at the copy of the topic's settings."""
+        if TOPIC_CONFIG not in self._names:
+            return
+        path, at_start = str(self._directory / TOPIC_CONFIG), "written again, from the store"
+        try:
+            kept = read_topic_config(DISK, str(self._directory))
+        except CorruptCheckpointError as error:
+            yield Finding(path, str(error), at_start)
+        else:
+            if topic_id not in (None, kept.topic_id):
+                yield Finding(path, "is of a topic with another id", at_start)
 
     def _sort(self) -> Iterator[Finding]:
         """Find the segments; files that belong to none are told."""

@@ -197,6 +197,8 @@ class History:
     topic_changes: list[TopicChange] = field(default_factory=list)
     topic_sights: list[TopicSight] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
+    damages: list[float] = field(default_factory=list)
+    """When the coordination store was damaged."""
     final_logs: dict[TopicPartition, FinalLog] = field(default_factory=dict)
     errors: list[tuple[float, str, str]] = field(default_factory=list)
     """Time, node and text of what a program logged as an error that it did not expect."""

@@ -24,11 +24,34 @@ def check_topics(history: History) -> Iterator[Violation]:
         changes[change.topic].append(change)
     for sight in history.topic_sights:
         relevant = changes[sight.topic]
+        if _may_be_back(sight, relevant, history.damages):
+            continue
         yield from _existence(sight, relevant)
         if sight.exists:
             yield from _value(sight, "partitions", sight.partitions, relevant, _size)
             if sight.setting is not None:
                 yield from _value(sight, "a setting", sight.setting, relevant, _setting)
+
+
+def _may_be_back(sight: TopicSight, changes: list[TopicChange], damages: list[float]) -> bool:
+    """Whether the topic may be one that was deleted: a store that is damaged may have lost that.
+
+    It is empty then, and everything else about it as old. What was created anew is not.
+    """
+    created = [
+        c.at
+        for c in changes
+        if c.action is TopicAction.CREATE
+        and c.fate is Fate.DONE
+        and not c.may_come_again
+        and c.settled_at <= sight.asked_at
+    ]
+    deleted = [c.at for c in changes if c.action is TopicAction.DELETE]
+    return any(
+        deletion <= damage <= sight.told_at and not any(at > damage for at in created)
+        for deletion in deleted
+        for damage in damages
+    )
 
 
 def _size(change: TopicChange) -> int | None:

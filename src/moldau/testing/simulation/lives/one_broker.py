@@ -70,6 +70,7 @@ class OneBrokerLife:
             self.simulation.new_random("plan"),
             list(Nemesis.TROUBLES),
             list(Nemesis.COORDINATION_TROUBLES),
+            list(Nemesis.DAMAGES),
         )
         self.plan = adjust(plan)
         self.simulation.network.quality.longest = self.plan.delay

@@ -64,7 +64,9 @@ class Plan:
     """The settings of the topic that are changed while it is in use."""
 
 
-def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) -> Plan:
+def draw(
+    random: Random, troubles: list[str], coordination_troubles: list[str], damages: list[str]
+) -> Plan:
     """Returns the plan of a life."""
     plan = _draw(random, troubles)
     if random.random() < 0.3:
@@ -86,6 +88,8 @@ def draw(random: Random, troubles: list[str], coordination_troubles: list[str]) 
         # A topic that is synced by the broker's setting stays so.
         names = [name for name in TUNED if name != "flush.messages" or not plan.synced]
         plan = replace(plan, tuned=random.sample(names, 2))
+    if random.random() < 0.25:
+        plan = replace(plan, troubles=[*plan.troubles, random.choice(damages)])
     return plan
 
 
