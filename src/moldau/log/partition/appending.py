@@ -107,7 +107,7 @@ class Appender:
             segment = self._roller.segment_for(size, first, last, max_timestamp, now_ms)
             position = segment.size
         try:
-            segment.append(records, last, max_timestamp, last)
+            segment.append(records, last, max_timestamp, last, first)
         except Exception as error:
             raise self._append_failed(segment, position, error) from error
         offsets.log_end_offset = end = last + 1
