@@ -71,11 +71,11 @@ def run(
     with TemporaryDirectory(prefix="moldau-bench-") as directory, ExitStack() as stack:
         targets: list[Target] = []
         for number, tree in enumerate(trees):
-            target = TreeMoldau(Path(directory, str(number)), tree)
-            stack.callback(target.stop)
-            targets.append(target)
-            runs.add("start", target, time_to_first_record(target))
-            fill(target, batches)
+            broker = TreeMoldau(Path(directory, str(number)), tree)
+            stack.callback(broker.stop)
+            targets.append(broker)
+            runs.add("start", broker, time_to_first_record(broker))
+            fill(broker, batches)
         for number in range(-1, rounds):
             for work in chosen:
                 for target in in_turns(targets, number):
