@@ -138,7 +138,9 @@ class Fetch:
         total = unknown = 0
         settled = self._context.error != 0
         for wanted in self._context.partitions:
-            answer = self._read_partition(wanted, room - total, first=total == 0)
+            answer = wanted.last_answer() or self._read_partition(
+                wanted, room - total, first=total == 0
+            )
             reads.append((wanted, answer))
             if isinstance(answer.records, FileSlice):
                 total += answer.records.size
@@ -168,7 +170,7 @@ class Fetch:
             if error.code not in EXPECTED_OF_CONSUMERS:
                 self._broker.traffic.failed_fetches += 1
             return _failed(want.partition, error)
-        return FetchedPartition(
+        answer = FetchedPartition(
             want.partition,
             0,
             read.high_watermark,
@@ -179,6 +181,12 @@ class Fetch:
             read.records or NO_RECORDS,
             read.diverging_epoch,
         )
+        if want.fetch_offset >= read.high_watermark == read.last_stable_offset and (
+            want.last_fetched_epoch < 0 and self._body.replica_id < 0
+        ):
+            # Until the high watermark moves there is nothing, committed or not.
+            wanted.remember(partition, answer)
+        return answer
 
     def _partition(self, wanted: SessionPartition) -> Partition:
         name, topic_id, index = wanted.key
