@@ -192,19 +192,22 @@ class SocketTransport:
         if self._outgoing.size:
             self._enqueue(parts)
             return
-        size = size_of(parts)
-        if size > READ_LIMIT:
-            self._write_much(parts)
-            return
         sent = 0
         try:
-            buffers = in_memory(parts)
-            if len(buffers) == 1:
-                sent = self._send(buffers[0])
-            elif size <= JOIN_LIMIT or len(buffers) > MAX_BUFFERS:
-                sent = self._send(b"".join(buffers))
+            first = parts[0] if len(parts) == 1 else None
+            if isinstance(first, bytes):
+                size = len(first)
+                sent = self._send(first)
             else:
-                sent = self._sendmsg(buffers)
+                size = size_of(parts)
+                if size > READ_LIMIT:
+                    self._write_much(parts)
+                    return
+                buffers = in_memory(parts)
+                if size <= JOIN_LIMIT or len(buffers) > MAX_BUFFERS:
+                    sent = self._send(b"".join(buffers))
+                else:
+                    sent = self._sendmsg(buffers)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
