@@ -25,7 +25,7 @@ from bench.old_data import fill
 from bench.processes import resident_mb
 from bench.report import Table
 from bench.targets import Moldau, Target, in_turns, time_to_first_record
-from moldau.records.source import VARIABLE as PLAIN_PYTHON
+from moldau.source import VARIABLE as PLAIN_PYTHON
 
 PLAIN_SUFFIX = ":plain"
 

@@ -159,8 +159,8 @@ def torn_tail_is_not_cut_off(patch: pytest.MonkeyPatch) -> None:
 
 @fault(CRASHES, records.HOLE, records.SKIPPED, seeds=5)
 def index_points_behind_what_is_looked_for(patch: pytest.MonkeyPatch) -> None:
-    lookup = OffsetIndex.lookup
-    patch.setattr(OffsetIndex, "lookup", lambda self, offset: lookup(self, offset + 5))
+    locate = OffsetIndex.locate
+    patch.setattr(OffsetIndex, "locate", lambda self, offset: locate(self, offset + 5))
 
 
 @fault(KILLS, records.DOUBLED, seeds=5)

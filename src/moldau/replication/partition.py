@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
@@ -48,15 +49,32 @@ class AppendWaiter(Protocol):
         ...
 
 
-class PartitionRead(NamedTuple):
+@dataclass(init=False)
+class PartitionRead:
     """What a fetch finds in one partition; ``records`` is a place in a file, not data."""
 
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     records: FileSlice | None
-    aborted: list[tuple[int, int]] | None = None
-    diverging_epoch: tuple[int, int] | None = None
+    aborted: list[tuple[int, int]] | None
+    diverging_epoch: tuple[int, int] | None
+
+    def __init__(
+        self,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        records: FileSlice | None,
+        aborted: list[tuple[int, int]] | None = None,
+        diverging_epoch: tuple[int, int] | None = None,
+    ) -> None:
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.aborted = aborted
+        self.diverging_epoch = diverging_epoch
 
 
 class Partition:

@@ -126,7 +126,8 @@ def _read_topic(version: int, buf: memoryview, pos: int, budget: int) -> tuple[F
     unpack = PARTITION.unpack_from
     partitions = []
     for _ in range(count - 1):
-        partitions.append(FetchPartition(*unpack(buf, pos)))
+        index, epoch, offset, last_epoch, log_start, max_bytes = unpack(buf, pos)
+        partitions.append(FetchPartition(index, epoch, offset, last_epoch, log_start, max_bytes))
         pos += 32
         pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
     pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)

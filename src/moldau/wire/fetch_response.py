@@ -65,6 +65,10 @@ _HEAD_4: Final = Struct(">iii")
 _BODY_7: Final = Struct(">ihi")
 # the fixed fields of a partition, a null or empty list of aborted transactions, preferred replica
 _PLAIN: Final = Struct(RESULT.format + "Bi")
+# empty tag sections of the partition, the topic and the answer
+_END: Final = b"\0\0\0"
+# All of an answer for one partition without its size, topic, records and their length.
+_ONE_PARTITION: Final = _HEAD_ONE.size - 4 + 1 + _PLAIN.size + len(_END)
 _DIVERGING: Final = Struct(">iqB")
 _SNAPSHOT: Final = Struct(">qiB")
 _EPOCH_AND_OFFSET: Final = Struct(">iq")
@@ -86,8 +90,9 @@ def encode_fetch_response(
         if len(partitions) == 1 and _is_plain(partitions[0]):
             check_version(version)
             prefix = topic_bytes(version, name, topic_id)
-            head = (correlation_id, 0, throttle_ms, error_code, session_id, 2)
-            return _one_partition(head, prefix, partitions[0])
+            return _one_partition(
+                correlation_id, throttle_ms, error_code, session_id, prefix, partitions[0]
+            )
     head_bytes = _head(version, correlation_id, throttle_ms, error_code, session_id)
     return _any_partitions(version, head_bytes, topics, node_endpoints)
 
@@ -147,13 +152,21 @@ def _is_plain(partition: FetchedPartition) -> bool:
 
 
 def _one_partition(
-    head: tuple[int, int, int, int, int, int], topic: bytes, partition: FetchedPartition
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topic: bytes,
+    partition: FetchedPartition,
 ) -> list[Part]:
     """The answer for a single plain partition in a flexible version, in few steps."""
     records = partition.records
     length = -1 if records is None else _size(records)
-    body = b"".join(
+    prefix = uvarint(length + 1)
+    size = _ONE_PARTITION + len(topic) + len(prefix) + max(length, 0)
+    start = b"".join(
         (
+            _HEAD_ONE.pack(size, correlation_id, 0, throttle_ms, error_code, session_id, 2),
             topic,
             b"\x02",
             _PLAIN.pack(
@@ -165,15 +178,14 @@ def _one_partition(
                 0 if partition.aborted is None else 1,
                 partition.preferred_read_replica,
             ),
-            uvarint(length + 1),
+            prefix,
         )
     )
     if records is None or length == 0:
-        return [b"".join((_HEAD_ONE.pack(19 + len(body), *head), body, b"\0\0\0"))]
-    start = _HEAD_ONE.pack(19 + len(body) + length, *head) + body
+        return [start + _END]
     if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
-        return [b"".join((start, records, b"\0\0\0"))]
-    return [start, records, b"\0\0\0"]
+        return [b"".join((start, records, _END))]
+    return [start, records, _END]
 
 
 def _head(

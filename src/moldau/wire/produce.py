@@ -10,11 +10,12 @@ flexible, 10 adds leader hints (KIP-951), 13 knows topics by id instead of by na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from moldau.errors import ErrorCode
 from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import (
@@ -73,7 +74,7 @@ _SMALLEST_PARTITION: Final = 6
 _NAME_CACHE_SIZE: Final = 8192
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class ProduceTopic:
     """Batches for one topic: by name to version 12, by id from 13; the other is None."""
 
@@ -82,40 +83,92 @@ class ProduceTopic:
     partitions: list[tuple[int, memoryview | None]]
     """(partition index, its record batches as a view of the frame)"""
 
+    def __init__(
+        self,
+        name: str | None,
+        topic_id: UUID | None,
+        partitions: list[tuple[int, memoryview | None]],
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
 
-@dataclass(slots=True)
+
+@dataclass(init=False)
 class ProduceRequest:
     transactional_id: str | None
     acks: int
     timeout_ms: int
     topics: list[ProduceTopic]
 
+    def __init__(
+        self,
+        transactional_id: str | None,
+        acks: int,
+        timeout_ms: int,
+        topics: list[ProduceTopic],
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topics = topics
 
-@dataclass(slots=True)
+
+@dataclass(init=False)
 class PartitionProduceResult:
     """What became of one partition's batches."""
 
     index: int
-    error_code: int = 0
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: Sequence[tuple[int, str | None]] = ()
+    error_code: ErrorCode | int
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    record_errors: Sequence[tuple[int, str | None]]
     """(index of the record in the batch, message) of each record that caused the refusal"""
-    error_message: str | None = None
-    current_leader: tuple[int, int] | None = None
+    error_message: str | None
+    current_leader: tuple[int, int] | None
     """(leader id, leader epoch), told with NOT_LEADER_OR_FOLLOWER"""
+
+    def __init__(
+        self,
+        index: int,
+        error_code: ErrorCode | int = 0,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        record_errors: Sequence[tuple[int, str | None]] = (),
+        error_message: str | None = None,
+        current_leader: tuple[int, int] | None = None,
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.record_errors = record_errors
+        self.error_message = error_message
+        self.current_leader = current_leader
 
 
 ProduceResultTopic = tuple[str | None, UUID | None, Sequence[PartitionProduceResult]]
 """(name, topic id, results); the one that the version does not send may be None."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class ProduceResponse:
     topics: list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
-    throttle_ms: int = 0
-    node_endpoints: list[Node] = field(default_factory=list)
+    throttle_ms: int
+    node_endpoints: list[Node]
+
+    def __init__(
+        self,
+        topics: list[tuple[str | None, UUID | None, list[PartitionProduceResult]]],
+        throttle_ms: int = 0,
+        node_endpoints: list[Node] | None = None,
+    ) -> None:
+        self.topics = topics
+        self.throttle_ms = throttle_ms
+        self.node_endpoints = [] if node_endpoints is None else node_endpoints
 
 
 def decode_produce_request(

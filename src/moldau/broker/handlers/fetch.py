@@ -15,7 +15,7 @@ Known deviations: there are no remote segments and no preferred read replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from moldau.broker.broker import Broker
 from moldau.broker.fetch_sessions import SessionPartition
@@ -45,10 +45,13 @@ Reads: TypeAlias = list[tuple[SessionPartition, FetchedPartition]]
 decode = decode_fetch_request
 
 
-class Response(NamedTuple):
-    error_code: int
-    session_id: int
-    topics: list[FetchedTopic]
+class Response:
+    __slots__ = ("error_code", "session_id", "topics")
+
+    def __init__(self, error_code: int, session_id: int, topics: list[FetchedTopic]) -> None:
+        self.error_code = error_code
+        self.session_id = session_id
+        self.topics = topics
 
     @property
     def size(self) -> int:
@@ -106,7 +109,14 @@ def encode(
     version: int, correlation_id: int, answer: Fetch | Response, throttle_ms: int
 ) -> Sequence[Part]:
     response = answer.told(throttle_ms)
-    return encode_fetch_response(version, correlation_id, throttle_ms, *response)
+    return encode_fetch_response(
+        version,
+        correlation_id,
+        throttle_ms,
+        response.error_code,
+        response.session_id,
+        response.topics,
+    )
 
 
 def _failed(index: int, error: KafkaError) -> FetchedPartition:
