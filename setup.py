@@ -46,6 +46,7 @@ COMPILED_MODULES = [
     "src/moldau/log/segment/segment.py",
     "src/moldau/log/segment/time_index.py",
     "src/moldau/machine/outgoing.py",
+    "src/moldau/machine/real/clock.py",
     "src/moldau/machine/real/disk.py",
     "src/moldau/machine/real/sockets/transport.py",
     "src/moldau/net/connection.py",

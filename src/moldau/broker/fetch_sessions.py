@@ -12,16 +12,17 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 
-NO_SESSION = 0
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-MAX_EPOCH = 2**31 - 1
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+MAX_EPOCH: Final = 2**31 - 1
 
 PartitionKey = tuple[str | None, UUID | None, int]
 """Topic name (up to Fetch v12) or id (from v13 on), and partition."""

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
@@ -22,11 +22,11 @@ from moldau.log import AppendInfo, AppendOrigin, PartitionLog
 from moldau.machine import FileSlice
 from moldau.model import TopicPartition
 
-UNKNOWN_OFFSET = -1
-UNDEFINED_EPOCH = -1
-NO_FOLLOWER = -1
+UNKNOWN_OFFSET: Final = -1
+UNDEFINED_EPOCH: Final = -1
+NO_FOLLOWER: Final = -1
 
-_BASE = attrgetter("base_offset")
+_BASE: Final = attrgetter("base_offset")
 
 
 class FetchWaiter(Protocol):

@@ -15,7 +15,7 @@ Known deviations: there are no remote segments and no preferred read replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.broker.broker import Broker
 from moldau.broker.fetch_sessions import SessionPartition
@@ -33,12 +33,12 @@ from moldau.wire.fetch import (
     encode_fetch_response,
 )
 
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-READ_COMMITTED = 1
-NO_RECORDS = b""
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+READ_COMMITTED: Final = 1
+NO_RECORDS: Final = b""
 # A partition that does not exist ends no wait for the others: whoever keeps asking for it would
 # never wait again.
-UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 Reads: TypeAlias = list[tuple[SessionPartition, FetchedPartition]]
 

@@ -30,9 +30,9 @@ from moldau.records.batch import LEADER_EPOCH_OFFSET, BatchHeader, iter_headers
 
 _log = logging.getLogger(__name__)
 
-_pack_offset = Struct(">q").pack_into
-_pack_epoch = Struct(">i").pack_into
-_make_header = BatchHeader._make
+_pack_offset: Final = Struct(">q").pack_into
+_pack_epoch: Final = Struct(">i").pack_into
+_make_header: Final = BatchHeader._make
 
 _CLIENT: Final = AppendOrigin.CLIENT
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from moldau.machine.disk import Buffer, DiskUsage
 
-_pwrite = os.pwrite
+_pwrite: Final = os.pwrite
 _READ_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
