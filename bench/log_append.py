@@ -76,7 +76,7 @@ def main() -> None:
 def one_round(size: int, count: int, *, idempotent: bool, write: bool) -> float:
     """Microseconds per append."""
     with tempfile.TemporaryDirectory() as directory:
-        log = open_log(directory, OsDisk() if write else cast(Disk, NullDisk()))
+        log = open_log(directory, OsDisk() if write else cast("Disk", NullDisk()))
         batches = make_batches(size, count, idempotent=idempotent)
         append = log.append_as_leader
         start = time.process_time()

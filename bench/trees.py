@@ -26,8 +26,19 @@ from bench.processes import resident_mb
 from bench.report import Table
 from bench.targets import Moldau, Target, in_turns, time_to_first_record
 from moldau.source import VARIABLE as PLAIN_PYTHON
+from moldau.wire.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    decode_fetch_response,
+    encode_fetch_request,
+)
 
 PLAIN_SUFFIX = ":plain"
+QUIET_PARTITIONS = 100
+QUIET_STEPS = 1000
+QUIET_LIMIT_S = 60
+LATEST_OFFSET_OF_A_NEW_TOPIC = 1  # each partition has the record that showed it to be ready
 
 
 class TreeMoldau(Moldau):
@@ -62,11 +73,39 @@ def head(seconds: float) -> Work:
     return Work("head", "1 record, one at a time, and a consumer at the head", run)
 
 
+def quiet() -> Work:
+    """Steps of a fetch session in whose partitions nothing happens."""
+    latest = LATEST_OFFSET_OF_A_NEW_TOPIC
+
+    def run(target: Target) -> Measurement:
+        with measuring.new_topic(target, QUIET_PARTITIONS) as topic:
+            wanted = [
+                FetchPartition(n, -1, latest, -1, -1, 1 << 20) for n in range(QUIET_PARTITIONS)
+            ]
+            first = _session_frame(0, 0, [FetchTopic(topic, None, wanted)])
+            with requests.connect(target.address) as connection:
+                connection.sendall(first)
+                answer = requests.read_frame(connection)
+            session_id = decode_fetch_response(requests.FETCH_VERSION, answer)[1].session_id
+            frames = [_session_frame(session_id, epoch, []) for epoch in range(1, QUIET_STEPS + 1)]
+            steps = Load(target.address, frames, in_flight=1, most=QUIET_STEPS)
+            return measuring.measure(target, lambda: loads.run([steps], QUIET_LIMIT_S))
+
+    return Work("quiet", f"a session of {QUIET_PARTITIONS} partitions, nothing new", run)
+
+
+def _session_frame(session_id: int, epoch: int, topics: list[FetchTopic]) -> bytes:
+    request = FetchRequest(-1, -1, 0, 1, requests.ALL_BYTES, 0, session_id, epoch, topics)
+    return encode_fetch_request(requests.FETCH_VERSION, 1, "bench", request)
+
+
 def run(
     trees: Sequence[str], rounds: int, seconds: float, batches: int, only: Sequence[str]
 ) -> Table:
     scale = FULL._replace(seconds=seconds, old_batches=batches)
-    chosen = [work for work in [*works(scale), head(seconds)] if not only or work.key in only]
+    chosen = [
+        work for work in [*works(scale), head(seconds), quiet()] if not only or work.key in only
+    ]
     runs = Runs()
     with TemporaryDirectory(prefix="moldau-bench-") as directory, ExitStack() as stack:
         targets: list[Target] = []

@@ -37,6 +37,7 @@ BY_ID: Final = 13
 WITH_REPLICA_STATE: Final = 15
 WITH_ENDPOINTS: Final = 16
 
+INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
 # Request: max wait, min bytes, max bytes, isolation level; from version 7 session id and epoch.
 LIMITS: Final = Struct(">iiib")

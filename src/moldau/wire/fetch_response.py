@@ -69,6 +69,11 @@ _PLAIN: Final = Struct(RESULT.format + "Bi")
 _END: Final = b"\0\0\0"
 # All of an answer for one partition without its size, topic, records and their length.
 _ONE_PARTITION: Final = _HEAD_ONE.size - 4 + 1 + _PLAIN.size + len(_END)
+_HEAD_ONE_11: Final = Struct(_HEAD_7.format + "i")
+# the number of partitions, fields of the one, no or null aborted transactions, preferred replica,
+# length of the records
+_PLAIN_11: Final = Struct(">i" + RESULT.format[1:] + "iii")
+_ONE_PARTITION_11: Final = _HEAD_ONE_11.size - 4 + _PLAIN_11.size
 _DIVERGING: Final = Struct(">iqB")
 _SNAPSHOT: Final = Struct(">qiB")
 _EPOCH_AND_OFFSET: Final = Struct(">iq")
@@ -85,12 +90,13 @@ def encode_fetch_response(
     node_endpoints: Sequence[Node] = (),
 ) -> list[Part]:
     """A whole response frame in parts; file records are passed on as they are."""
-    if version >= FLEXIBLE and len(topics) == 1 and not node_endpoints:
+    if version >= WITH_RACK and len(topics) == 1 and not node_endpoints:
         name, topic_id, partitions = topics[0]
         if len(partitions) == 1 and _is_plain(partitions[0]):
             check_version(version)
             prefix = topic_bytes(version, name, topic_id)
-            return _one_partition(
+            encode = _one_partition if version >= FLEXIBLE else _one_partition_11
+            return encode(
                 correlation_id, throttle_ms, error_code, session_id, prefix, partitions[0]
             )
     head_bytes = _head(version, correlation_id, throttle_ms, error_code, session_id)
@@ -186,6 +192,42 @@ def _one_partition(
     if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
         return [b"".join((start, records, _END))]
     return [start, records, _END]
+
+
+def _one_partition_11(
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topic: bytes,
+    partition: FetchedPartition,
+) -> list[Part]:
+    """The same in version 11, the last before the flexible ones, which many clients speak."""
+    records = partition.records
+    length = -1 if records is None else _size(records)
+    size = _ONE_PARTITION_11 + len(topic) + max(length, 0)
+    start = b"".join(
+        (
+            _HEAD_ONE_11.pack(size, correlation_id, throttle_ms, error_code, session_id, 1),
+            topic,
+            _PLAIN_11.pack(
+                1,
+                partition.partition,
+                partition.error_code,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                -1 if partition.aborted is None else 0,
+                partition.preferred_read_replica,
+                length,
+            ),
+        )
+    )
+    if records is None or length == 0:
+        return [start]
+    if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
+        return [start + records]
+    return [start, records]
 
 
 def _head(

@@ -21,6 +21,8 @@ from moldau.machine.disk import Disk
 
 ENTRY_SIZE: Final = 8
 ENTRY: Final = struct.Struct(">ii")
+_ENTRY_AND_END: Final = struct.Struct(">ii4xi")
+"""An entry, and the position of the next one."""
 _RELATIVE_OFFSET: Final = struct.Struct(">i")
 NO_NEXT_ENTRY: Final = -1
 
@@ -110,12 +112,12 @@ class OffsetIndex:
         if slot < 0:
             return 0, 0
         buffer = self._file.buffer
-        last, position = ENTRY.unpack_from(buffer, slot * ENTRY_SIZE)
-        if not starts[slot] < last >= relative:
-            return position, 0
         if slot + 1 == self._file.count:
-            return position, NO_NEXT_ENTRY
-        return position, ENTRY.unpack_from(buffer, (slot + 1) * ENTRY_SIZE)[1]
+            last, position = ENTRY.unpack_from(buffer, slot * ENTRY_SIZE)
+            end = NO_NEXT_ENTRY
+        else:
+            last, position, end = _ENTRY_AND_END.unpack_from(buffer, slot * ENTRY_SIZE)
+        return position, end if starts[slot] < last >= relative else 0
 
     def _load_starts(self) -> array[int]:
         fields = array("i", bytes(self._file.buffer[: self._file.count * ENTRY_SIZE]))
