@@ -38,6 +38,7 @@ COMPILED_MODULES = [
     "src/moldau/log/partition/appending.py",
     "src/moldau/log/partition/log.py",
     "src/moldau/log/partition/producer_state.py",
+    "src/moldau/log/partition/results.py",
     "src/moldau/log/partition/segments.py",
     "src/moldau/log/partition/tail.py",
     "src/moldau/log/segment/batches.py",

@@ -91,7 +91,9 @@ def produce_is_acknowledged_before_its_flush(patch: pytest.MonkeyPatch) -> None:
     append = Appender.append_as_leader
 
     def append_carelessly(self: Appender, *args: Any) -> AppendInfo:
-        return append(self, *args)._replace(flush_due=False)
+        info = append(self, *args)
+        info.flush_due = False
+        return info
 
     patch.setattr(Appender, "append_as_leader", append_carelessly)
 

@@ -10,8 +10,8 @@ from moldau.controller import Mutator
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.client_info import ClientInfo
 from moldau.machine import Part
+from moldau.native import mypyc_attr
 from moldau.net import ServerConnection
-from moldau.records.native import mypyc_attr
 from moldau.wire.headers import RequestHeader
 
 if TYPE_CHECKING:

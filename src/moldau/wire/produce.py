@@ -69,6 +69,8 @@ _HEAD_LEGACY: Final = Struct(">iii")
 # index, error, base offset, append time, log start, no record errors, no message, two empty tag
 # sections, throttle time, one more empty tag section
 _TAIL: Final = Struct(">ihqqqBBBBiB")
+# number of partitions, the result as above, no record errors, no message, throttle time
+_TAIL_8: Final = Struct(">iihqqqihi")
 _SMALLEST_TOPIC: Final = 3
 _SMALLEST_PARTITION: Final = 6
 _NAME_CACHE_SIZE: Final = 8192
@@ -292,10 +294,12 @@ def encode_produce_response(
     node_endpoints: Sequence[Node] = (),
 ) -> bytes:
     """A whole response frame, its size included."""
-    if version >= _FLEXIBLE and len(topics) == 1 and not node_endpoints:
+    if version >= _WITH_RECORD_ERRORS and len(topics) == 1 and not node_endpoints:
         name, topic_id, results = topics[0]
         result = results[0] if len(results) == 1 else None
         if result is not None and _is_plain(result):
+            if version < _FLEXIBLE:
+                return _one_result_8(correlation_id, name, result, throttle_ms)
             if version < _BY_ID:
                 assert name is not None
                 prefix = _name_prefixes.get(name) or _name_prefix(name)
@@ -322,6 +326,30 @@ def encode_produce_response(
                 )
             )
     return _encode_response(version, correlation_id, topics, throttle_ms, node_endpoints)
+
+
+def _one_result_8(
+    correlation_id: int, name: str | None, result: PartitionProduceResult, throttle_ms: int
+) -> bytes:
+    """The answer for one partition in version 8, the last before the flexible ones."""
+    topic = _topic(_WITH_RECORD_ERRORS, name, None)
+    return b"".join(
+        (
+            _HEAD_LEGACY.pack(8 + len(topic) + _TAIL_8.size, correlation_id, 1),
+            topic,
+            _TAIL_8.pack(
+                1,
+                result.index,
+                0,
+                result.base_offset,
+                result.log_append_time_ms,
+                result.log_start_offset,
+                0,
+                -1,
+                throttle_ms,
+            ),
+        )
+    )
 
 
 def _is_plain(result: PartitionProduceResult) -> bool:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from moldau.machine.disk import Buffer, DiskUsage
+from moldau.native import mypyc_attr
 
 _pwrite: Final = os.pwrite
 _READ_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OsFile:
     """A file of the operating system; its descriptor lives as long as the object."""
 
@@ -107,6 +109,7 @@ class OsLock:
             self._fd = -1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OsDisk:
     """The machine's file system."""
 
