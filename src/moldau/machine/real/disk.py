@@ -17,7 +17,6 @@ from typing import Final
 from moldau.machine.disk import Buffer, DiskUsage
 from moldau.native import mypyc_attr
 
-_pwrite: Final = os.pwrite
 _READ_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
@@ -34,7 +33,7 @@ class OsFile:
 
     def append(self, data: Buffer) -> None:
         # pwrite at our own idea of the end: what a failed write left behind is overwritten.
-        written = _pwrite(self._fd, data, self.size)
+        written = os.pwrite(self._fd, data, self.size)
         if written != len(data):
             self._append_rest(memoryview(data), written)
         self.size += len(data)
@@ -42,7 +41,7 @@ class OsFile:
     def _append_rest(self, data: memoryview, written: int) -> None:
         # A short write on a full disk says nothing; the next one tells why.
         while written < len(data):
-            count = _pwrite(self._fd, data[written:], self.size + written)
+            count = os.pwrite(self._fd, data[written:], self.size + written)
             if count == 0:
                 raise OSError(errno.EIO, "no bytes could be written", self.path)
             written += count
