@@ -10,16 +10,16 @@ medians of several rounds.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from typing import Any, cast
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log.partition.log import PartitionLog
 from moldau.log.recovery.opening import load_log
-from moldau.machine.disk import Buffer
+from moldau.machine.disk import Buffer, Disk
 from moldau.machine.real.disk import OsDisk, OsFile
 from moldau.model import TopicPartition
 from moldau.records.builder import build_batch
@@ -29,23 +29,30 @@ ROUNDS = 5
 NOW_MS = 1_700_000_000_000
 
 
-class NullDisk(OsDisk):
+class NullDisk:
     """Files that only count what is appended to them."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
-        file = super().open(path, create=create)
-        if not path.endswith(".log"):
-            return file
-        descriptor = file.fileno()
-        assert descriptor is not None
-        return NullFile(path, os.dup(descriptor), 0)
+    def __init__(self) -> None:
+        self._disk = OsDisk()
+
+    def open(self, path: str, *, create: bool = False) -> Any:
+        file = self._disk.open(path, create=create)
+        return NullFile(file) if path.endswith(".log") else file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
 
 
-class NullFile(OsFile):
-    __slots__ = ()
+class NullFile:
+    def __init__(self, file: OsFile) -> None:
+        self._file = file
+        self.size = 0
 
     def append(self, data: Buffer) -> None:
         self.size += len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def main() -> None:
@@ -69,7 +76,7 @@ def main() -> None:
 def one_round(size: int, count: int, *, idempotent: bool, write: bool) -> float:
     """Microseconds per append."""
     with tempfile.TemporaryDirectory() as directory:
-        log = open_log(directory, OsDisk() if write else NullDisk())
+        log = open_log(directory, OsDisk() if write else cast("Disk", NullDisk()))
         batches = make_batches(size, count, idempotent=idempotent)
         append = log.append_as_leader
         start = time.process_time()
@@ -91,7 +98,7 @@ def make_batches(size: int, count: int, *, idempotent: bool) -> list[memoryview]
     ]
 
 
-def open_log(directory: str, disk: OsDisk) -> PartitionLog:
+def open_log(directory: str, disk: Disk) -> PartitionLog:
     return load_log(disk, directory, TopicPartition("t", 0), TopicConfig(), now_ms=NOW_MS)
 
 

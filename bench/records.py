@@ -23,8 +23,8 @@ from moldau.records.native import is_compiled
 from moldau.records.reader import read_batch_header, read_columns, read_payload, read_records
 from moldau.records.record import Record
 from moldau.records.scan import record_spans
-from moldau.records.source import VARIABLE
 from moldau.records.walk import RecordWalk
+from moldau.source import VARIABLE
 
 ROUNDS = 9
 RECORDS_PER_ROUND = 60_000

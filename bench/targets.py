@@ -13,7 +13,7 @@ from tests.support.apache_kafka import ApacheKafka
 
 import moldau
 from bench import requests
-from moldau.records.source import VARIABLE as PLAIN_PYTHON
+from moldau.source import VARIABLE as PLAIN_PYTHON
 from moldau.testing.broker import MoldauProcess
 
 # The heap and collector of Kafka's own start script; anything smaller would be an unfair opponent.

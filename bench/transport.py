@@ -1,6 +1,7 @@
 """What moving bytes costs: our transport and sendfile beside the alternatives.
 
     python -m bench.transport [--rounds 9] [--megabytes 100] [--requests 8000] [--only large]
+    MOLDAU_PURE_PYTHON=1 python -m bench.transport --only threshold
 
 The server runs in this process and its CPU time is measured; the client is a process of its own
 that only sends and discards. Both are pinned, once to one core and once to two, because that alone
@@ -29,7 +30,6 @@ from dataclasses import dataclass
 
 import uvloop
 
-from moldau.machine import outgoing
 from moldau.machine.disk import FileSlice
 from moldau.machine.network import Part
 from moldau.machine.real.clock import SystemClock
@@ -40,9 +40,11 @@ from moldau.net.connection import ConnectionLimits, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.listener import Listener, ListenerSettings
 from moldau.net.log_limiter import LogLimiter
+from moldau.source import VARIABLE as PLAIN_PYTHON
 
 FILE_SIZE = 256 * 1024 * 1024  # far more than the caches of the processor
 KAFKA_BUFFER = 102_400
+UNALIGNED = 717
 HEADER = 60
 REQUEST = struct.pack(">i", 146) + bytes(146)
 RESPONSE = struct.pack(">i", 56) + bytes(56)
@@ -114,7 +116,8 @@ def from_file(how: str, file: File, size: int) -> Handler:
 
     def handler(_connection: ServerConnection, _request: memoryview) -> Sequence[Part]:
         nonlocal position
-        position = (position + size) % (FILE_SIZE - size)
+        # Batches lie anywhere; from the beginning of a page sendfile would cost half as much.
+        position = (position + size + UNALIGNED) % (FILE_SIZE - size)
         if how == "sendfile":
             return [header, FileSlice(file, position, size)]
         if how == "mmap":
@@ -301,8 +304,11 @@ def large_answers(file: File, options: argparse.Namespace) -> None:
 
 def threshold(file: File, options: argparse.Namespace) -> None:
     # Every slice by sendfile, to see from where on that pays.
-    outgoing.SMALL_SLICE = transport.SMALL_SLICE = 0  # type: ignore[attr-defined, misc]
-    for size in (1024, 8192, 16384, 32768, 49152, 65536):
+    if not transport.__file__.endswith(".py"):
+        print(f"\nthreshold: needs {PLAIN_PYTHON}=1, machine code has the limit built in")
+        return
+    transport.READ_LIMIT = 0  # type: ignore[misc]
+    for size in (8192, 16384, 32768, 65536, 131072, 262144):
         count = options.requests // 2
         load = Load(REQUEST, HEADER + size, count, 1)
         handlers = {how: from_file(how, file, size) for how in ("sendfile", "pread")}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import timeit
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +25,8 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
+from moldau.machine.disk import FileSlice
+from moldau.machine.real.disk import open_for_reading
 from moldau.wire.api import ApiKey
 from moldau.wire.api_versions import encode_api_versions_response
 from moldau.wire.fetch import (
@@ -52,11 +53,6 @@ from moldau.wire.produce import (
 TOPIC = "some-topic"
 TOPIC_ID = UUID(int=7)
 Case = tuple[str, Callable[[], object]]
-
-
-@dataclass
-class Slice:
-    size: int
 
 
 def produce(version: int) -> Iterator[Case]:
@@ -87,7 +83,7 @@ def fetch(version: int) -> Iterator[Case]:
         return encode_fetch_response(version, 1, 0, 0, 0, [(TOPIC, TOPIC_ID, [found])])
 
     received = b"".join(answer(b"x" * 200))[4:]
-    file_slice = Slice(1 << 20)
+    file_slice = FileSlice(open_for_reading(__file__), 0, 1 << 20)
     yield f"Fetch {version}: decode request", lambda: decode_fetch_request(version, frame, pos)
     yield f"Fetch {version}: build and encode answer", lambda: answer(file_slice)
     yield (

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from moldau.source import prefer_source_if_asked
+
+prefer_source_if_asked(__name__)
+
 if TYPE_CHECKING:
     from moldau.client.admin import Admin as Admin
     from moldau.client.admin import AsyncAdmin as AsyncAdmin

@@ -102,7 +102,9 @@ def produce_is_acknowledged_before_its_flush(patch: pytest.MonkeyPatch) -> None:
     append = Appender.append_as_leader
 
     def append_carelessly(self: Appender, *args: Any) -> AppendInfo:
-        return append(self, *args)._replace(flush_due=False)
+        info = append(self, *args)
+        info.flush_due = False
+        return info
 
     patch.setattr(Appender, "append_as_leader", append_carelessly)
 
@@ -175,8 +177,8 @@ def torn_tail_is_not_cut_off(patch: pytest.MonkeyPatch) -> None:
 
 @fault(CRASHES, records.HOLE, records.SKIPPED, seeds=5)
 def index_points_behind_what_is_looked_for(patch: pytest.MonkeyPatch) -> None:
-    lookup = OffsetIndex.lookup
-    patch.setattr(OffsetIndex, "lookup", lambda self, offset: lookup(self, offset + 5))
+    locate = OffsetIndex.locate
+    patch.setattr(OffsetIndex, "locate", lambda self, offset: locate(self, offset + 5))
 
 
 @fault(KILLS, records.DOUBLED, seeds=5)

@@ -1,14 +1,37 @@
-"""Every planted fault is found by an invariant that is named for it."""
+"""Every planted fault is found by an invariant that is named for it.
+
+Faults are planted in the sources: machine code does not look up what it calls. Where modules are
+compiled, a process without machine code tests it.
+"""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 from tests.simulation.faults import FAULTS, Fault
 from tests.simulation.living import live
 
+from moldau.records.native import is_compiled
+from moldau.source import VARIABLE
 from moldau.testing.simulation.lives.one_broker import STUCK
 
 
+@pytest.mark.skipif(not is_compiled(), reason="the faults are planted in this process")
+def test_every_fault_is_caught_in_plain_python() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        env={**os.environ, VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+@pytest.mark.skipif(is_compiled(), reason="faults are planted in the sources")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_caught(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)

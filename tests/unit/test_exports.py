@@ -57,4 +57,4 @@ def test_importing_the_package_loads_nothing_else() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=150
     )
-    assert done.stdout == "['moldau']\n"
+    assert done.stdout == "['moldau', 'moldau.source']\n"

@@ -12,30 +12,72 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
+from moldau.replication import Partition
 from moldau.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 
-NO_SESSION = 0
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-MAX_EPOCH = 2**31 - 1
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+MAX_EPOCH: Final = 2**31 - 1
 
 PartitionKey = tuple[str | None, UUID | None, int]
 """Topic name (up to Fetch v12) or id (from v13 on), and partition."""
 
 
 class SessionPartition:
-    """One partition of a fetch: what the client wants, and what it was last told."""
+    """One partition of a fetch: what the client wants, what it was last told, and the last answer
+    if the client was at the end: as long as nothing comes, a look at the partition is enough.
+    """
 
-    __slots__ = ("key", "told_high_watermark", "told_log_start", "want")
+    __slots__ = (
+        "_last",
+        "_leader_epoch",
+        "_partition",
+        "key",
+        "told_high_watermark",
+        "told_log_start",
+        "want",
+    )
 
     def __init__(self, key: PartitionKey, want: FetchPartition) -> None:
         self.key = key
         self.want = want
         self.told_high_watermark = -1
         self.told_log_start = -1
+        self._partition: Partition | None = None
+        self._leader_epoch = -1
+        self._last: FetchedPartition
+
+    def change(self, want: FetchPartition) -> None:
+        """The client wants something else of this partition from now on."""
+        self.want = want
+        self._partition = None
+
+    def remember(self, partition: Partition, answer: FetchedPartition) -> None:
+        """The client is at the end of the partition, and this is all that there is to say."""
+        self._partition, self._leader_epoch = partition, partition.leader_epoch
+        self._last = answer
+
+    def last_answer(self) -> FetchedPartition | None:
+        """Returns the answer that was remembered if the partition is still as it was then."""
+        partition = self._partition
+        if partition is None:
+            return None
+        last = self._last
+        if (
+            partition.high_watermark != last.high_watermark
+            or partition.leader_epoch != self._leader_epoch
+            or partition.leader_id != partition.local_id
+            or partition.log.log_start_offset != last.log_start_offset
+            or partition.log.failure is not None
+        ):
+            self._partition = None
+            return None
+        return last
 
     def is_news(self, answer: FetchedPartition) -> bool:
         """Returns whether an incremental answer must carry this partition; remembers what is
@@ -77,7 +119,7 @@ class FetchSession:
                 if known is None:
                     self.partitions[key] = SessionPartition(key, want)
                 else:
-                    known.want = want
+                    known.change(want)
         for name, topic_id, indexes in request.forgotten:
             for index in indexes:
                 self.partitions.pop((name, topic_id, index), None)

@@ -10,6 +10,7 @@ from moldau.controller import Mutator
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups.client_info import ClientInfo
 from moldau.machine import Part
+from moldau.native import mypyc_attr
 from moldau.net import ServerConnection
 from moldau.wire.headers import RequestHeader
 
@@ -22,9 +23,11 @@ log = logging.getLogger(__name__)
 B = TypeVar("B")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Request(Generic[B]):
     """Made once per frame by the router; ``B`` is the message, in the newest shape of its API."""
 
+    __deletable__ = ("body",)  # for mypyc: what a handler parks must not hold on to the frame
     __slots__ = (
         "body",
         "broker",

@@ -49,7 +49,7 @@ class Router:
         if not route.oldest <= header.api_version <= route.newest:
             return self._other_version(header)
         self._requests[header.api_key] += 1
-        if route.api.is_cached:
+        if route.is_cached:
             return self._route_cached(route, header, connection, frame, position)
         try:
             body = route.decode(header.api_version, frame, position, MOST_ELEMENTS)

@@ -25,6 +25,7 @@ class Route:
         "error_answer",
         "handle",
         "handle_large",
+        "is_cached",
         "is_hot",
         "key",
         "newest",
@@ -36,6 +37,7 @@ class Route:
         self.key = key
         self.api = api = APIS[key]
         self.oldest, self.newest = SERVED[key]
+        self.is_cached = api.is_cached
         self.is_hot = api.codec is not Codec.SCHEMA
         module = import_module(f"moldau.broker.handlers.{api.handler}")
         self.handle: Callable[[Request[Any]], Any] = module.handle

@@ -7,8 +7,3 @@ nothing is loaded before it is asked for, so that administration does not pay fo
 
 # Before anything imports kio: keeps hypothesis, which kio would load, out of the process.
 import moldau.wire.schema  # noqa: F401
-
-# isort: split
-from moldau.records.source import prefer_source_if_asked
-
-prefer_source_if_asked(__name__)

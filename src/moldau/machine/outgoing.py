@@ -10,12 +10,12 @@ from moldau.machine.disk import Buffer, FileSlice, ReadableFile
 from moldau.machine.errors import TruncatedFileError
 from moldau.machine.network import Part
 
-# Up to this a slice is cheaper read and joined with the bytes around it than sent with a system
-# call of its own (figures in docs/adr/0001).
+# Up to this a slice that has to wait is read: it takes little memory, and then one call sends it
+# with the bytes around it.
 SMALL_SLICE: Final = 8 * 1024
 # Bytes up to this total are joined for one send; more than that goes out as several buffers,
 # uncopied.
-JOIN_LIMIT: Final = 64 * 1024
+JOIN_LIMIT: Final = 16 * 1024
 # Linux takes at most 1024 buffers per call; far fewer already fill any socket.
 MAX_BUFFERS: Final = 256
 
@@ -36,6 +36,24 @@ class OutgoingSlice:
     def advance(self, nbytes: int) -> None:
         self.position += nbytes
         self.remaining -= nbytes
+
+
+def size_of(parts: Sequence[Part]) -> int:
+    """Returns how many bytes ``parts`` stand for."""
+    size = 0
+    for part in parts:
+        size += len(part) if isinstance(part, BUFFER_TYPES) else part.size
+    return size
+
+
+def in_memory(parts: Sequence[Part]) -> list[Buffer]:
+    """Returns ``parts`` with the slices read; OSError when that fails."""
+    return [
+        part
+        if isinstance(part, BUFFER_TYPES)
+        else read_exactly(part.file, part.size, part.position)
+        for part in parts
+    ]
 
 
 def read_exactly(file: ReadableFile, size: int, position: int) -> bytes:
@@ -97,19 +115,17 @@ class Outgoing:
         return found, False
 
     def consume(self, nbytes: int) -> None:
-        """``nbytes`` of the head (a slice) or of the leading buffers are sent."""
+        """``nbytes`` from the head on are sent."""
         self.size -= nbytes
         parts = self._parts
         while nbytes:
             first = parts[0]
-            if type(first) is OutgoingSlice:
-                first.advance(nbytes)
-                if not first.remaining:
-                    parts.popleft()
-                return
-            length = len(first)  # type: ignore[arg-type]
+            length = first.remaining if type(first) is OutgoingSlice else len(first)  # type: ignore[arg-type]
             if length > nbytes:
-                parts[0] = memoryview(first)[nbytes:]  # type: ignore[arg-type]
+                if type(first) is OutgoingSlice:
+                    first.advance(nbytes)
+                else:
+                    parts[0] = memoryview(first)[nbytes:]  # type: ignore[arg-type]
                 return
             parts.popleft()
             nbytes -= length

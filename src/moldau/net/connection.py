@@ -137,7 +137,11 @@ class Pending:
 
 def _size_in_memory(parts: Sequence[Part]) -> int:
     """Returns what an answer costs while it waits; a slice of a file is only its description."""
-    return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
+    size = 0
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            size += len(part)
+    return size
 
 
 class ServerConnection:

@@ -35,7 +35,7 @@ GROWTH: Final = 4
 LARGE_STEP: Final = 256 * KIB
 
 _SIZE_PREFIX: Final = 4
-_read_size = Struct(">i").unpack_from
+_read_size: Final = Struct(">i").unpack_from
 
 
 class BufferPool:

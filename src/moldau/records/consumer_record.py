@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
+from moldau.native import mypyc_attr
 from moldau.records.batch import CREATE_TIME
-from moldau.records.native import mypyc_attr
 from moldau.records.record import Headers
 
 NO_LEADER_EPOCH = -1

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["i64", "is_compiled", "mypyc_attr", "vec"]
+__all__ = ["i64", "is_compiled", "vec"]
 
 if TYPE_CHECKING:
     from librt.vecs import vec
-    from mypy_extensions import i64, mypyc_attr
+    from mypy_extensions import i64
 else:
     from array import array
 
@@ -24,9 +24,6 @@ else:
 
         def __class_getitem__(cls, _item):
             return lambda items: array("q", items)
-
-    def mypyc_attr(**_attributes):
-        return lambda decorated: decorated
 
 
 def is_compiled() -> bool:

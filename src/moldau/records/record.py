@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from moldau.records.native import mypyc_attr
+from moldau.native import mypyc_attr
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header names may repeat; their order is kept."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Final, Protocol
 
 from moldau.controller import LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
@@ -27,11 +28,11 @@ from moldau.log import (
 from moldau.machine import FileSlice
 from moldau.model import TopicPartition
 
-UNKNOWN_OFFSET = -1
-UNDEFINED_EPOCH = -1
-NO_FOLLOWER = -1
+UNKNOWN_OFFSET: Final = -1
+UNDEFINED_EPOCH: Final = -1
+NO_FOLLOWER: Final = -1
 
-_BASE = attrgetter("base_offset")
+_BASE: Final = attrgetter("base_offset")
 
 
 class FetchWaiter(Protocol):
@@ -54,15 +55,32 @@ class AppendWaiter(Protocol):
         ...
 
 
-class PartitionRead(NamedTuple):
+@dataclass(init=False)
+class PartitionRead:
     """What a fetch finds in one partition; ``records`` is a place in a file, not data."""
 
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     records: FileSlice | None
-    aborted: list[tuple[int, int]] | None = None
-    diverging_epoch: tuple[int, int] | None = None
+    aborted: list[tuple[int, int]] | None
+    diverging_epoch: tuple[int, int] | None
+
+    def __init__(
+        self,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        records: FileSlice | None,
+        aborted: list[tuple[int, int]] | None = None,
+        diverging_epoch: tuple[int, int] | None = None,
+    ) -> None:
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.aborted = aborted
+        self.diverging_epoch = diverging_epoch
 
 
 class Partition:

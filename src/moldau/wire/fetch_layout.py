@@ -9,11 +9,12 @@ a tag (KIP-903), 16 adds node endpoints (KIP-951). 17 and 18 only add tags for K
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from moldau.errors import ErrorCode
 from moldau.machine.network import Part
 from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
@@ -36,6 +37,7 @@ BY_ID: Final = 13
 WITH_REPLICA_STATE: Final = 15
 WITH_ENDPOINTS: Final = 16
 
+INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
 # Request: max wait, min bytes, max bytes, isolation level; from version 7 session id and epoch.
 LIMITS: Final = Struct(">iiib")
@@ -55,7 +57,7 @@ ABORTED: Final = Struct(">qq")
 Records = Part | None
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class FetchPartition:
     """What is wanted of one partition. Fields that a version does not have keep their default."""
 
@@ -66,8 +68,24 @@ class FetchPartition:
     log_start_offset: int
     max_bytes: int
 
+    def __init__(
+        self,
+        partition: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+        max_bytes: int,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.max_bytes = max_bytes
 
-@dataclass(slots=True)
+
+@dataclass(init=False)
 class FetchTopic:
     """Partitions of one topic: by name to version 12, by id from 13; the other is None."""
 
@@ -75,12 +93,22 @@ class FetchTopic:
     topic_id: UUID | None
     partitions: list[FetchPartition]
 
+    def __init__(
+        self,
+        name: str | None,
+        topic_id: UUID | None,
+        partitions: list[FetchPartition],
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+
 
 ForgottenTopic = tuple[str | None, UUID | None, list[int]]
 """(name, topic id, partitions) that leave an incremental fetch session"""
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class FetchRequest:
     """``replica_id`` is -1 for a consumer; the default session epoch -1 asks for no session."""
 
@@ -93,45 +121,113 @@ class FetchRequest:
     session_id: int
     session_epoch: int
     topics: list[FetchTopic]
-    forgotten: list[ForgottenTopic] = field(default_factory=list)
-    rack_id: str = ""
-    cluster_id: str | None = None
+    forgotten: list[ForgottenTopic]
+    rack_id: str
+    cluster_id: str | None
+
+    def __init__(
+        self,
+        replica_id: int,
+        replica_epoch: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        session_id: int,
+        session_epoch: int,
+        topics: list[FetchTopic],
+        forgotten: list[ForgottenTopic] | None = None,
+        rack_id: str = "",
+        cluster_id: str | None = None,
+    ) -> None:
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation_level = isolation_level
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.topics = topics
+        self.forgotten = [] if forgotten is None else forgotten
+        self.rack_id = rack_id
+        self.cluster_id = cluster_id
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class FetchedPartition:
     """The answer for one partition."""
 
     partition: int
-    error_code: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted: Sequence[tuple[int, int]] | None = None
+    error_code: ErrorCode | int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[tuple[int, int]] | None
     """(producer id, first offset) of each aborted transaction; None unless read committed"""
-    preferred_read_replica: int = -1
-    records: Records = None
-    diverging_epoch: tuple[int, int] | None = None
+    preferred_read_replica: int
+    records: Records
+    diverging_epoch: tuple[int, int] | None
     """(epoch, end offset) from where the follower's log differs"""
-    current_leader: tuple[int, int] | None = None
+    current_leader: tuple[int, int] | None
     """(leader id, leader epoch), told with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH"""
-    snapshot_id: tuple[int, int] | None = None
+    snapshot_id: tuple[int, int] | None
     """(end offset, epoch)"""
+
+    def __init__(
+        self,
+        partition: int,
+        error_code: ErrorCode | int = 0,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        aborted: Sequence[tuple[int, int]] | None = None,
+        preferred_read_replica: int = -1,
+        records: Records = None,
+        diverging_epoch: tuple[int, int] | None = None,
+        current_leader: tuple[int, int] | None = None,
+        snapshot_id: tuple[int, int] | None = None,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.aborted = aborted
+        self.preferred_read_replica = preferred_read_replica
+        self.records = records
+        self.diverging_epoch = diverging_epoch
+        self.current_leader = current_leader
+        self.snapshot_id = snapshot_id
 
 
 FetchedTopic = tuple[str | None, UUID | None, Sequence[FetchedPartition]]
 """(name, topic id, partitions); the one that the version does not send may be None."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class FetchResponse:
     """A decoded answer; records are views of the frame."""
 
     throttle_ms: int
-    error_code: int
+    error_code: ErrorCode | int
     session_id: int
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]]
-    node_endpoints: list[Node] = field(default_factory=list)
+    node_endpoints: list[Node]
+
+    def __init__(
+        self,
+        throttle_ms: int,
+        error_code: ErrorCode | int,
+        session_id: int,
+        topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]],
+        node_endpoints: list[Node] | None = None,
+    ) -> None:
+        self.throttle_ms = throttle_ms
+        self.error_code = error_code
+        self.session_id = session_id
+        self.topics = topics
+        self.node_endpoints = [] if node_endpoints is None else node_endpoints
 
 
 def check_version(version: int) -> None:

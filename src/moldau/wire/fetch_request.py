@@ -14,6 +14,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.fetch_layout import (
     FLEXIBLE,
+    INT16,
     INT32,
     LIMITS,
     PARTITION,
@@ -52,6 +53,9 @@ from moldau.wire.primitives import (
 from moldau.wire.tags import read_tags, tagged_section
 
 _HEAD: Final = Struct(LIMITS.format + SESSION.format[1:])
+# Replica id, limits, session; and the number of topics.
+_HEAD_7: Final = Struct(">i" + LIMITS.format[1:] + SESSION.format[1:] + "i")
+_HEAD_4: Final = Struct(">i" + LIMITS.format[1:] + "i")
 
 
 def decode_fetch_request(
@@ -126,7 +130,8 @@ def _read_topic(version: int, buf: memoryview, pos: int, budget: int) -> tuple[F
     unpack = PARTITION.unpack_from
     partitions = []
     for _ in range(count - 1):
-        partitions.append(FetchPartition(*unpack(buf, pos)))
+        index, epoch, offset, last_epoch, log_start, max_bytes = unpack(buf, pos)
+        partitions.append(FetchPartition(index, epoch, offset, last_epoch, log_start, max_bytes))
         pos += 32
         pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
     pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
@@ -153,14 +158,15 @@ def _read_forgotten(
 
 
 def _decode_legacy(version: int, buf: memoryview, pos: int, max_elements: int) -> FetchRequest:
-    replica_id = INT32.unpack_from(buf, pos)[0]
-    max_wait, min_bytes, max_bytes, isolation = LIMITS.unpack_from(buf, pos + 4)
-    pos += 17
     session_id, session_epoch = 0, -1
     if version >= WITH_SESSIONS:
-        session_id, session_epoch = SESSION.unpack_from(buf, pos)
-        pos += 8
-    count, pos = read_length(buf, pos, False)
+        replica_id, max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch, count = (
+            _HEAD_7.unpack_from(buf, pos)
+        )
+        pos += _HEAD_7.size
+    else:
+        replica_id, max_wait, min_bytes, max_bytes, isolation, count = _HEAD_4.unpack_from(buf, pos)
+        pos += _HEAD_4.size
     check_count(count, 6, len(buf) - pos, max_elements)
     smallest = _legacy_size(version)
     topics = []
@@ -181,10 +187,12 @@ def _decode_legacy(version: int, buf: memoryview, pos: int, max_elements: int) -
         else:
             request.forgotten, pos = _read_forgotten(version, buf, pos, max_elements)
     if version >= WITH_RACK:
-        rack_id, pos = read_legacy_text(buf, pos)
-        if rack_id is None:
-            raise DecodeError("rack id is null")
-        request.rack_id = rack_id
+        length = INT16.unpack_from(buf, pos)[0]
+        if length:  # few clients say where they are
+            rack_id, pos = read_legacy_text(buf, pos)
+            if rack_id is None:
+                raise DecodeError("rack id is null")
+            request.rack_id = rack_id
     return request
 
 
@@ -198,6 +206,11 @@ def _legacy_partitions(
     version: int, buf: memoryview, pos: int, count: int
 ) -> tuple[list[FetchPartition], int]:
     """Partitions of a fixed size each, which the inflexible versions have."""
+    if version >= WITH_LEADER_EPOCH and count == 1:
+        index, epoch, offset, log_start, max_bytes = PARTITION_9.unpack_from(buf, pos)
+        return [
+            FetchPartition(index, epoch, offset, -1, log_start, max_bytes)
+        ], pos + PARTITION_9.size
     if version >= WITH_LEADER_EPOCH:
         end = pos + count * PARTITION_9.size
         return [

@@ -65,6 +65,15 @@ _HEAD_4: Final = Struct(">iii")
 _BODY_7: Final = Struct(">ihi")
 # the fixed fields of a partition, a null or empty list of aborted transactions, preferred replica
 _PLAIN: Final = Struct(RESULT.format + "Bi")
+# empty tag sections of the partition, the topic and the answer
+_END: Final = b"\0\0\0"
+# All of an answer for one partition without its size, topic, records and their length.
+_ONE_PARTITION: Final = _HEAD_ONE.size - 4 + 1 + _PLAIN.size + len(_END)
+_HEAD_ONE_11: Final = Struct(_HEAD_7.format + "i")
+# the number of partitions, fields of the one, no or null aborted transactions, preferred replica,
+# length of the records
+_PLAIN_11: Final = Struct(">i" + RESULT.format[1:] + "iii")
+_ONE_PARTITION_11: Final = _HEAD_ONE_11.size - 4 + _PLAIN_11.size
 _DIVERGING: Final = Struct(">iqB")
 _SNAPSHOT: Final = Struct(">qiB")
 _EPOCH_AND_OFFSET: Final = Struct(">iq")
@@ -81,13 +90,15 @@ def encode_fetch_response(
     node_endpoints: Sequence[Node] = (),
 ) -> list[Part]:
     """A whole response frame in parts; file records are passed on as they are."""
-    if version >= FLEXIBLE and len(topics) == 1 and not node_endpoints:
+    if version >= WITH_RACK and len(topics) == 1 and not node_endpoints:
         name, topic_id, partitions = topics[0]
         if len(partitions) == 1 and _is_plain(partitions[0]):
             check_version(version)
             prefix = topic_bytes(version, name, topic_id)
-            head = (correlation_id, 0, throttle_ms, error_code, session_id, 2)
-            return _one_partition(head, prefix, partitions[0])
+            encode = _one_partition if version >= FLEXIBLE else _one_partition_11
+            return encode(
+                correlation_id, throttle_ms, error_code, session_id, prefix, partitions[0]
+            )
     head_bytes = _head(version, correlation_id, throttle_ms, error_code, session_id)
     return _any_partitions(version, head_bytes, topics, node_endpoints)
 
@@ -147,13 +158,21 @@ def _is_plain(partition: FetchedPartition) -> bool:
 
 
 def _one_partition(
-    head: tuple[int, int, int, int, int, int], topic: bytes, partition: FetchedPartition
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topic: bytes,
+    partition: FetchedPartition,
 ) -> list[Part]:
     """The answer for a single plain partition in a flexible version, in few steps."""
     records = partition.records
     length = -1 if records is None else _size(records)
-    body = b"".join(
+    prefix = uvarint(length + 1)
+    size = _ONE_PARTITION + len(topic) + len(prefix) + max(length, 0)
+    start = b"".join(
         (
+            _HEAD_ONE.pack(size, correlation_id, 0, throttle_ms, error_code, session_id, 2),
             topic,
             b"\x02",
             _PLAIN.pack(
@@ -165,15 +184,50 @@ def _one_partition(
                 0 if partition.aborted is None else 1,
                 partition.preferred_read_replica,
             ),
-            uvarint(length + 1),
+            prefix,
         )
     )
     if records is None or length == 0:
-        return [b"".join((_HEAD_ONE.pack(19 + len(body), *head), body, b"\0\0\0"))]
-    start = _HEAD_ONE.pack(19 + len(body) + length, *head) + body
+        return [start + _END]
     if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
-        return [b"".join((start, records, b"\0\0\0"))]
-    return [start, records, b"\0\0\0"]
+        return [b"".join((start, records, _END))]
+    return [start, records, _END]
+
+
+def _one_partition_11(
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+    topic: bytes,
+    partition: FetchedPartition,
+) -> list[Part]:
+    """The same in version 11, the last before the flexible ones, which many clients speak."""
+    records = partition.records
+    length = -1 if records is None else _size(records)
+    size = _ONE_PARTITION_11 + len(topic) + max(length, 0)
+    start = b"".join(
+        (
+            _HEAD_ONE_11.pack(size, correlation_id, throttle_ms, error_code, session_id, 1),
+            topic,
+            _PLAIN_11.pack(
+                1,
+                partition.partition,
+                partition.error_code,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                -1 if partition.aborted is None else 0,
+                partition.preferred_read_replica,
+                length,
+            ),
+        )
+    )
+    if records is None or length == 0:
+        return [start]
+    if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
+        return [start + records]
+    return [start, records]
 
 
 def _head(

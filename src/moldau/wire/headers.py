@@ -21,7 +21,7 @@ _INT32: Final = Struct(">i")
 _KEYS: Final = len(FLEXIBLE_SINCE)
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class RequestHeader:
     """What precedes each request. Some clients send a null id; Kafka reads that as empty."""
 
@@ -29,6 +29,18 @@ class RequestHeader:
     api_version: int
     correlation_id: int
     client_id: str | None
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
 
 
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

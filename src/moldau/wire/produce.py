@@ -10,11 +10,12 @@ flexible, 10 adds leader hints (KIP-951), 13 knows topics by id instead of by na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from moldau.errors import ErrorCode
 from moldau.model import NO_TOPIC_ID, Node
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import (
@@ -68,12 +69,14 @@ _HEAD_LEGACY: Final = Struct(">iii")
 # index, error, base offset, append time, log start, no record errors, no message, two empty tag
 # sections, throttle time, one more empty tag section
 _TAIL: Final = Struct(">ihqqqBBBBiB")
+# number of partitions, the result as above, no record errors, no message, throttle time
+_TAIL_8: Final = Struct(">iihqqqihi")
 _SMALLEST_TOPIC: Final = 3
 _SMALLEST_PARTITION: Final = 6
 _NAME_CACHE_SIZE: Final = 8192
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class ProduceTopic:
     """Batches for one topic: by name to version 12, by id from 13; the other is None."""
 
@@ -82,40 +85,92 @@ class ProduceTopic:
     partitions: list[tuple[int, memoryview | None]]
     """(partition index, its record batches as a view of the frame)"""
 
+    def __init__(
+        self,
+        name: str | None,
+        topic_id: UUID | None,
+        partitions: list[tuple[int, memoryview | None]],
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
 
-@dataclass(slots=True)
+
+@dataclass(init=False)
 class ProduceRequest:
     transactional_id: str | None
     acks: int
     timeout_ms: int
     topics: list[ProduceTopic]
 
+    def __init__(
+        self,
+        transactional_id: str | None,
+        acks: int,
+        timeout_ms: int,
+        topics: list[ProduceTopic],
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topics = topics
 
-@dataclass(slots=True)
+
+@dataclass(init=False)
 class PartitionProduceResult:
     """What became of one partition's batches."""
 
     index: int
-    error_code: int = 0
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: Sequence[tuple[int, str | None]] = ()
+    error_code: ErrorCode | int
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    record_errors: Sequence[tuple[int, str | None]]
     """(index of the record in the batch, message) of each record that caused the refusal"""
-    error_message: str | None = None
-    current_leader: tuple[int, int] | None = None
+    error_message: str | None
+    current_leader: tuple[int, int] | None
     """(leader id, leader epoch), told with NOT_LEADER_OR_FOLLOWER"""
+
+    def __init__(
+        self,
+        index: int,
+        error_code: ErrorCode | int = 0,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        record_errors: Sequence[tuple[int, str | None]] = (),
+        error_message: str | None = None,
+        current_leader: tuple[int, int] | None = None,
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.record_errors = record_errors
+        self.error_message = error_message
+        self.current_leader = current_leader
 
 
 ProduceResultTopic = tuple[str | None, UUID | None, Sequence[PartitionProduceResult]]
 """(name, topic id, results); the one that the version does not send may be None."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class ProduceResponse:
     topics: list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
-    throttle_ms: int = 0
-    node_endpoints: list[Node] = field(default_factory=list)
+    throttle_ms: int
+    node_endpoints: list[Node]
+
+    def __init__(
+        self,
+        topics: list[tuple[str | None, UUID | None, list[PartitionProduceResult]]],
+        throttle_ms: int = 0,
+        node_endpoints: list[Node] | None = None,
+    ) -> None:
+        self.topics = topics
+        self.throttle_ms = throttle_ms
+        self.node_endpoints = [] if node_endpoints is None else node_endpoints
 
 
 def decode_produce_request(
@@ -239,10 +294,12 @@ def encode_produce_response(
     node_endpoints: Sequence[Node] = (),
 ) -> bytes:
     """A whole response frame, its size included."""
-    if version >= _FLEXIBLE and len(topics) == 1 and not node_endpoints:
+    if version >= _WITH_RECORD_ERRORS and len(topics) == 1 and not node_endpoints:
         name, topic_id, results = topics[0]
         result = results[0] if len(results) == 1 else None
         if result is not None and _is_plain(result):
+            if version < _FLEXIBLE:
+                return _one_result_8(correlation_id, name, result, throttle_ms)
             if version < _BY_ID:
                 assert name is not None
                 prefix = _name_prefixes.get(name) or _name_prefix(name)
@@ -269,6 +326,30 @@ def encode_produce_response(
                 )
             )
     return _encode_response(version, correlation_id, topics, throttle_ms, node_endpoints)
+
+
+def _one_result_8(
+    correlation_id: int, name: str | None, result: PartitionProduceResult, throttle_ms: int
+) -> bytes:
+    """The answer for one partition in version 8, the last before the flexible ones."""
+    topic = _topic(_WITH_RECORD_ERRORS, name, None)
+    return b"".join(
+        (
+            _HEAD_LEGACY.pack(8 + len(topic) + _TAIL_8.size, correlation_id, 1),
+            topic,
+            _TAIL_8.pack(
+                1,
+                result.index,
+                0,
+                result.base_offset,
+                result.log_append_time_ms,
+                result.log_start_offset,
+                0,
+                -1,
+                throttle_ms,
+            ),
+        )
+    )
 
 
 def _is_plain(result: PartitionProduceResult) -> bool:

@@ -7,13 +7,14 @@ import gc
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from tests.support.memory_broker import MemoryBroker, replace_handler
 from tests.support.wire import CLIENT_ID, WireClient, one_batch, size_of
 
 from moldau.broker.request import Request
+from moldau.broker.routes import Route
 from moldau.errors import ErrorCode
 from moldau.net.connection import Blocked, ServerConnection
 from moldau.wire.api import ApiKey
@@ -451,14 +452,15 @@ async def test_what_cannot_be_counted_is_answered_and_told_once(
 
 
 async def test_a_parked_produce_whose_answer_fails_ends(
-    broker: MemoryBroker, client: WireClient, monkeypatch: pytest.MonkeyPatch
+    broker: MemoryBroker, client: WireClient
 ) -> None:
     topic = await flushed_topic(client)
 
-    def fail(*_: object) -> bytes:
+    def fail(*_: object) -> NoReturn:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Request, "encode", fail)
+    route = broker.router._routes[ApiKey.PRODUCE] = Route(ApiKey.PRODUCE)
+    route.encode = fail
     client.send_produce({topic: {0: one_batch(b"x")}})
     await broker.settle()
     (listener,) = broker.parts.listeners

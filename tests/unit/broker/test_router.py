@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import pytest
@@ -162,16 +162,20 @@ async def test_an_error_that_cannot_be_answered_closes_the_connection(
 
 
 async def test_a_parked_fetch_that_fails_is_answered(
-    broker: MemoryBroker, client: WireClient, monkeypatch: pytest.MonkeyPatch
+    broker: MemoryBroker, client: WireClient
 ) -> None:
     await client.create_topic("t")
     sent = client.send_fetch({"t": {0: 0}}, max_wait_ms=500)
     await broker.settle()
+    route = broker.router._routes[ApiKey.FETCH]
+    assert route is not None
+    encode = route.encode
 
-    def broken(*_: object, **__: object) -> None:
+    def broken_once(*_: object) -> NoReturn:
+        route.encode = encode
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("moldau.replication.partition.Partition.read", broken)
+    route.encode = broken_once
     broker.clock.advance(0.5)
     answer = await client.receive_fetch(sent)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -237,7 +237,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def short(fd: int, data: memoryview, position: int) -> int:
         return real(fd, memoryview(data)[:3], position)
 
-    monkeypatch.setattr("moldau.machine.real.disk._pwrite", short)
+    monkeypatch.setattr(os, "pwrite", short)
     file = OsDisk().open(str(tmp_path / "a"), create=True)
     file.append(b"0123456789")
     assert file.size == 10
@@ -255,7 +255,7 @@ def test_a_failed_write_leaves_the_size(tmp_path: Path, monkeypatch: pytest.Monk
         return real(fd, memoryview(data)[:answer], position)
 
     file = OsDisk().open(str(tmp_path / "a"), create=True)
-    monkeypatch.setattr("moldau.machine.real.disk._pwrite", failing)
+    monkeypatch.setattr(os, "pwrite", failing)
     with pytest.raises(OSError, match="full"):
         file.append(b"0123456789")
     assert file.size == 0

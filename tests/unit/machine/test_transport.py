@@ -100,6 +100,18 @@ async def test_an_empty_slice_and_empty_bytes_send_nothing(kind: str, log_file: 
         peer.close()
 
 
+async def test_very_many_parts_are_one_answer(kind: str, log_file: OsFile) -> None:
+    count, size = 3000, 20
+    parts: list[Part] = [struct.pack(">i", count * (size + 1))]
+    for number in range(count):
+        parts += [b"-", FileSlice(log_file, number * size, size)]
+    async with serving(kind, lambda _connection, _request: parts) as server:
+        peer = await Peer.connect(server.port)
+        found = await peer.ask(b"fetch")
+        assert found == b"".join(b"-" + DATA[at : at + size] for at in range(0, count * size, size))
+        peer.close()
+
+
 async def test_a_slice_may_stand_alone(kind: str, tmp_path: Path) -> None:
     file = OsFile(tmp_path / "frames", frame(b"x" * 100_000))
     answer: list[Part] = [FileSlice(file, 0, 100_004)]

@@ -15,7 +15,7 @@ Known deviations: there are no remote segments and no preferred read replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.broker.broker import Broker
 from moldau.broker.fetch_sessions import SessionPartition
@@ -33,22 +33,25 @@ from moldau.wire.fetch import (
     encode_fetch_response,
 )
 
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-READ_COMMITTED = 1
-NO_RECORDS = b""
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+READ_COMMITTED: Final = 1
+NO_RECORDS: Final = b""
 # A partition that does not exist ends no wait for the others: whoever keeps asking for it would
 # never wait again.
-UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 Reads: TypeAlias = list[tuple[SessionPartition, FetchedPartition]]
 
 decode = decode_fetch_request
 
 
-class Response(NamedTuple):
-    error_code: int
-    session_id: int
-    topics: list[FetchedTopic]
+class Response:
+    __slots__ = ("error_code", "session_id", "topics")
+
+    def __init__(self, error_code: int, session_id: int, topics: list[FetchedTopic]) -> None:
+        self.error_code = error_code
+        self.session_id = session_id
+        self.topics = topics
 
     @property
     def size(self) -> int:
@@ -106,7 +109,14 @@ def encode(
     version: int, correlation_id: int, answer: Fetch | Response, throttle_ms: int
 ) -> Sequence[Part]:
     response = answer.told(throttle_ms)
-    return encode_fetch_response(version, correlation_id, throttle_ms, *response)
+    return encode_fetch_response(
+        version,
+        correlation_id,
+        throttle_ms,
+        response.error_code,
+        response.session_id,
+        response.topics,
+    )
 
 
 def _failed(index: int, error: KafkaError) -> FetchedPartition:
@@ -138,7 +148,9 @@ class Fetch:
         total = unknown = 0
         settled = self._context.error != 0
         for wanted in self._context.partitions:
-            answer = self._read_partition(wanted, room - total, first=total == 0)
+            answer = wanted.last_answer() or self._read_partition(
+                wanted, room - total, first=total == 0
+            )
             reads.append((wanted, answer))
             if isinstance(answer.records, FileSlice):
                 total += answer.records.size
@@ -168,7 +180,7 @@ class Fetch:
             if error.code not in EXPECTED_OF_CONSUMERS:
                 self._broker.traffic.failed_fetches += 1
             return _failed(want.partition, error)
-        return FetchedPartition(
+        answer = FetchedPartition(
             want.partition,
             0,
             read.high_watermark,
@@ -179,6 +191,12 @@ class Fetch:
             read.records or NO_RECORDS,
             read.diverging_epoch,
         )
+        if want.fetch_offset >= read.high_watermark == read.last_stable_offset and (
+            want.last_fetched_epoch < 0 and self._body.replica_id < 0
+        ):
+            # Until the high watermark moves there is nothing, committed or not.
+            wanted.remember(partition, answer)
+        return answer
 
     def _partition(self, wanted: SessionPartition) -> Partition:
         name, topic_id, index = wanted.key

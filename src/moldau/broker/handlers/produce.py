@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
@@ -63,8 +63,9 @@ from moldau.wire.produce import (
 
 log = logging.getLogger(__name__)
 
-FIRST_VERSION_WITH_ZSTD = 7
-ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+FIRST_VERSION_WITH_ZSTD: Final = 7
+ACKS_NONE: Final = 0
+ACKS_ALL: Final = -1
 
 Results: TypeAlias = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
 

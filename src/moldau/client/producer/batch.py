@@ -16,8 +16,9 @@ from typing import Any, Final
 from moldau.client.errors import TimedOutError
 from moldau.client.producer.result import RecordMetadata
 from moldau.client.user_threads import block_until, new_lock, this_thread
+from moldau.native import mypyc_attr
 from moldau.records.builder import BatchBuilder
-from moldau.records.native import i64, mypyc_attr
+from moldau.records.native import i64
 
 logger: Final = logging.getLogger("moldau.client.producer")
 

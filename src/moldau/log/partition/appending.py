@@ -31,9 +31,9 @@ from moldau.records.batch import LEADER_EPOCH_OFFSET, BatchHeader, iter_headers
 
 _log = logging.getLogger(__name__)
 
-_pack_offset = Struct(">q").pack_into
-_pack_epoch = Struct(">i").pack_into
-_make_header = BatchHeader._make
+_pack_offset: Final = Struct(">q").pack_into
+_pack_epoch: Final = Struct(">i").pack_into
+_make_header: Final = BatchHeader._make
 
 _CLIENT: Final = AppendOrigin.CLIENT
 
@@ -120,7 +120,7 @@ class Appender:
             segment = self._roller.segment_for(size, first, last, max_timestamp, now_ms)
             position = segment.size
         try:
-            segment.append(records, last, max_timestamp, last)
+            segment.append(records, last, max_timestamp, last, first)
         except Exception as error:
             raise self._append_failed(segment, position, error) from error
         offsets.log_end_offset = end = last + 1

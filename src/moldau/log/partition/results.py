@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class AppendInfo(NamedTuple):
+@dataclass(init=False)
+class AppendInfo:
     """Where a set of batches landed."""
 
     first_offset: int
@@ -16,8 +18,26 @@ class AppendInfo(NamedTuple):
     duplicate: bool
     """The log had this batch already: the offsets are those of the first time."""
     size: int
-    flush_due: bool = False
+    flush_due: bool
     """``flush.messages`` is reached: acknowledge after the next flush has succeeded."""
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        duplicate: bool,
+        size: int,
+        flush_due: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        self.size = size
+        self.flush_due = flush_due
 
 
 class TimestampedOffset(NamedTuple):

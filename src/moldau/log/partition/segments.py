@@ -74,23 +74,24 @@ class LogSegments:
             segment = segments[number]
             if segment.base_offset >= upper:
                 return None
-            first = segment.find(offset)
+            first = segment.find_within(offset, max_bytes)
             if first is None:
                 continue  # compaction left nothing at or after the offset in this one
+            position, batch_size = first
             limit = segment.size
             segment_end = bases[number + 1] if number + 1 < len(bases) else end
             if upper < segment_end:
                 beyond = segment.find(upper)
                 limit = segment.size if beyond is None else beyond.position
-            available = limit - first.position
+            available = limit - position
             size = min(available, max_bytes)
-            if size < first.size <= available:
+            if size < batch_size <= available:
                 if not min_one_batch:
                     return None
-                size = first.size
+                size = batch_size
             if size <= 0:
                 return None
-            return FileSlice(segment.file, first.position, size)
+            return FileSlice(segment.file, position, size)
         return None
 
     def moved(self, directory: str) -> None:

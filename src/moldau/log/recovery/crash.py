@@ -173,7 +173,14 @@ class CrashRecovery:
         last_offset = header.last_offset
         if position == 0:
             segment.rolling_timestamp = header.max_timestamp
-        segment.note_batches(position, header.size, last_offset, header.max_timestamp, last_offset)
+        segment.note_batches(
+            position,
+            header.size,
+            last_offset,
+            header.max_timestamp,
+            last_offset,
+            header.base_offset,
+        )
         if header.partition_leader_epoch > epochs.latest_epoch:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.base_offset >= producers.end_offset:

@@ -20,7 +20,7 @@ from moldau.log.files.names import (
     file_name,
 )
 from moldau.log.segment.batches import BatchPosition, find_batch, iter_file_headers
-from moldau.log.segment.offset_index import OffsetIndex
+from moldau.log.segment.offset_index import NO_NEXT_ENTRY, OffsetIndex
 from moldau.log.segment.time_index import TimeIndex, TimestampOffset
 from moldau.log.segment.transaction_index import AbortedTransaction, TransactionIndex
 from moldau.machine.disk import Buffer, Disk, File
@@ -215,15 +215,24 @@ class Segment:
     # Appending -----------------------------------------------------------------------------------
 
     def append(
-        self, data: Buffer, last_offset: int, max_timestamp: int, max_timestamp_offset: int
+        self,
+        data: Buffer,
+        last_offset: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+        base_offset: int | None = None,
     ) -> None:
-        """Write whole batches at the end and index them as the interval asks."""
+        """Write whole batches at the end and index them as the interval asks. ``base_offset``: of
+        a single batch.
+        """
         position = self.size
         if position == 0:
             self.rolling_timestamp = max_timestamp
             self._begin_indexes()
         (self._file or self.file).append(data)
-        self.note_batches(position, len(data), last_offset, max_timestamp, max_timestamp_offset)
+        self.note_batches(
+            position, len(data), last_offset, max_timestamp, max_timestamp_offset, base_offset
+        )
         self.size = position + len(data)
 
     def _begin_indexes(self) -> None:
@@ -240,6 +249,7 @@ class Segment:
         last_offset: int,
         max_timestamp: int,
         max_timestamp_offset: int,
+        base_offset: int | None = None,
     ) -> None:
         """Keep indexes and the largest timestamp in step with batches at ``position``."""
         # An index that turns out to be damaged is rebuilt when it is opened, so that comes first.
@@ -251,7 +261,7 @@ class Segment:
         if max_timestamp > largest[0]:
             self._max_timestamp = largest = TimestampOffset(max_timestamp, max_timestamp_offset)
         if due:
-            offset_index.append(last_offset, position)
+            offset_index.append(last_offset, position, base_offset)
             time_index.maybe_append(*largest)
             self.full = offset_index.is_full or time_index.is_full
             self.bytes_since_index_entry = size
@@ -315,8 +325,20 @@ class Segment:
 
     def find(self, offset: int) -> BatchPosition | None:
         """Returns the first batch whose last offset is at least ``offset``."""
-        position = self.offset_index.lookup(offset).position
+        position, _ = self.offset_index.locate(offset)
         return find_batch(self.file, position, self.size, offset)
+
+    def find_within(self, offset: int, room: int) -> tuple[int, int] | None:
+        """As ``find``: position and size of the batch; if the index alone tells that it is no
+        larger than ``room``, a size that it does not exceed.
+        """
+        position, end = self.offset_index.locate(offset)
+        if end:
+            bound = (self.size if end == NO_NEXT_ENTRY else end) - position
+            if bound <= room:
+                return position, bound
+        found = find_batch(self.file, position, self.size, offset)
+        return None if found is None else (found.position, found.size)
 
     def headers(self, position: int = 0, end: int | None = None) -> list[tuple[int, BatchHeader]]:
         """Positions and headers of the batches from ``position`` on; payloads are not read."""
@@ -352,6 +374,7 @@ class Segment:
                 header.last_offset,
                 header.max_timestamp,
                 header.last_offset,
+                header.base_offset,
             )
         self.seal_indexes()
 

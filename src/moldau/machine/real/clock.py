@@ -7,12 +7,15 @@ from asyncio import get_running_loop
 from collections.abc import Callable
 
 from moldau.machine.clock import Timer
+from moldau.native import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SystemClock:
     """The machine's clocks; timers run on the loop that is running when they are made."""
 
-    monotonic = staticmethod(time.monotonic)
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from moldau.machine.disk import Buffer, DiskUsage
+from moldau.native import mypyc_attr
 
-_pwrite = os.pwrite
 _READ_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OsFile:
     """A file of the operating system; its descriptor lives as long as the object."""
 
@@ -32,7 +33,7 @@ class OsFile:
 
     def append(self, data: Buffer) -> None:
         # pwrite at our own idea of the end: what a failed write left behind is overwritten.
-        written = _pwrite(self._fd, data, self.size)
+        written = os.pwrite(self._fd, data, self.size)
         if written != len(data):
             self._append_rest(memoryview(data), written)
         self.size += len(data)
@@ -40,7 +41,7 @@ class OsFile:
     def _append_rest(self, data: memoryview, written: int) -> None:
         # A short write on a full disk says nothing; the next one tells why.
         while written < len(data):
-            count = _pwrite(self._fd, data[written:], self.size + written)
+            count = os.pwrite(self._fd, data[written:], self.size + written)
             if count == 0:
                 raise OSError(errno.EIO, "no bytes could be written", self.path)
             written += count
@@ -107,6 +108,7 @@ class OsLock:
             self._fd = -1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OsDisk:
     """The machine's file system."""
 

@@ -158,7 +158,7 @@ async def test_a_flush_that_fails_for_lack_of_room_is_answered_without_waiting_f
         raise StorageError("no space left on device")
 
     monkeypatch.setattr(broker.parts.logs, "flush", flush)
-    monkeypatch.setattr(PartitionLog, "request_flush", lambda _log: None)
+    broker.partition(topic).log.observe(None)  # nobody else flushes either
     result = await asyncio.wait_for(client.produce(topic, one_batch(b"v"), acks=-1), 60)
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 

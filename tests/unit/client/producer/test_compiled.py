@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,19 +10,11 @@ from pathlib import Path
 import pytest
 
 from moldau.records.native import is_compiled
-from moldau.records.source import VARIABLE
+from moldau.source import VARIABLE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
-MODULES = re.findall(r'"src/(moldau/client/producer/\w+)\.py"', (ROOT / "setup.py").read_text())
 INNER_RUN = "MOLDAU_TESTED_THE_OTHER_WAY"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_modules_run_the_way_the_others_do(module: str) -> None:
-    file = importlib.import_module(module.replace("/", ".")).__file__
-    assert file is not None
-    assert file.endswith(".py") is not is_compiled()
 
 
 @pytest.mark.skipif(INNER_RUN in os.environ, reason="this is the run the other way")

@@ -21,6 +21,7 @@ from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import AppendOrigin, PartitionLog
 from moldau.log.errors import UnexpectedOffsetError
+from moldau.machine.disk import File
 from moldau.records.batch import iter_headers, read_header
 from moldau.records.control import ControlType, build_end_txn_marker
 from moldau.testing.disk import MemoryDisk
@@ -508,13 +509,25 @@ def test_a_lack_of_descriptors_passes(disk: MemoryDisk, operation: str) -> None:
     assert again.log_end_offset == end + 1
 
 
-def test_an_error_of_our_own_takes_the_log_offline_too(
-    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_our_own_takes_the_log_offline_too(disk: MemoryDisk) -> None:
     log = open_log(disk)
     fill(log, 1)
-    with monkeypatch.context() as patch:
-        patch.setattr("moldau.log.segment.segment.Segment.note_batches", None)
-        assert code_of(fill, log, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    segment = log.segments[0]
+    segment._file = FileWithABug(segment.file)  # type: ignore[assignment]
+    assert code_of(fill, log, 1) is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.failure is not None
     assert open_log(disk).log_end_offset == 1
+
+
+class FileWithABug:
+    """Writes, and then fails on something that is no disk's fault."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def append(self, data: bytes) -> None:
+        self._file.append(data)
+        raise RuntimeError("a bug")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)

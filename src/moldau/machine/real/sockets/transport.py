@@ -14,16 +14,18 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from moldau.machine.disk import Buffer, FileSlice
+from moldau.machine.disk import FileSlice
 from moldau.machine.errors import TruncatedFileError
 from moldau.machine.network import Part, Receiver
 from moldau.machine.outgoing import (
     BUFFER_TYPES,
     JOIN_LIMIT,
-    SMALL_SLICE,
+    MAX_BUFFERS,
     Outgoing,
     OutgoingSlice,
+    in_memory,
     read_exactly,
+    size_of,
 )
 
 # More than this queued stops reading from the peer, until what is queued is down to the second
@@ -32,6 +34,9 @@ HIGH_WATER: Final = 1024 * 1024
 LOW_WATER: Final = 256 * 1024
 # One wake-up reads or writes at most about this much before other connections get their turn.
 TURN_BYTES: Final = 4 * 1024 * 1024
+# Up to this total (128 KB of records, and what stands around them) slices are read, and everything
+# goes out with one system call; sendfile pays above it (figures in docs/adr/0017).
+READ_LIMIT: Final = 132 * 1024
 # How much of a slice is read at a time where sendfile cannot be used.
 READ_CHUNK: Final = 256 * 1024
 
@@ -69,6 +74,7 @@ class SocketTransport:
         "_receiver",
         "_recv_into",
         "_send",
+        "_sendmsg",
         "_sock",
         "_writer_on",
         "_writing_paused",
@@ -91,6 +97,7 @@ class SocketTransport:
         # Bound once: these are called for every request.
         self._recv_into = sock.recv_into
         self._send = sock.send
+        self._sendmsg = sock.sendmsg
         self._receiver = receiver
         self._get_buffer = receiver.get_buffer
         self._buffer_updated = receiver.buffer_updated
@@ -182,37 +189,49 @@ class SocketTransport:
         if self._lost:
             return
         self._written = True
-        outgoing = self._outgoing
-        if outgoing.size:
+        if self._outgoing.size:
             self._enqueue(parts)
             return
         sent = 0
         try:
-            if len(parts) == 1:
-                data: Buffer = parts[0]  # type: ignore[assignment]  # a slice: TypeError below
-            elif len(parts) == 2 and not isinstance(parts[1], BUFFER_TYPES):
-                slice_ = parts[1]
-                if slice_.size > SMALL_SLICE:
-                    self._write_slice(parts, slice_)
-                    return
-                data = parts[0] + read_exactly(slice_.file, slice_.size, slice_.position)  # type: ignore[operator]
-            elif sum(map(len, parts)) <= JOIN_LIMIT:
-                data = b"".join(parts)  # type: ignore[arg-type]
+            first = parts[0] if len(parts) == 1 else None
+            if isinstance(first, bytes):
+                size = len(first)
+                sent = self._send(first)
             else:
-                self._enqueue(parts)
-                return
-            sent = self._send(data)
-        except TypeError:  # slices in other places
-            self._enqueue(parts)
-            return
+                size = size_of(parts)
+                if size > READ_LIMIT:
+                    self._write_much(parts)
+                    return
+                buffers = in_memory(parts)
+                if size <= JOIN_LIMIT or len(buffers) > MAX_BUFFERS:
+                    sent = self._send(b"".join(buffers))
+                else:
+                    sent = self._sendmsg(buffers)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
             self._fail(error)
             return
-        if sent < len(data):
-            outgoing.append(memoryview(data)[sent:])
-            self._after_flush()
+        if sent < size:
+            self._queue_rest(parts, sent)
+
+    def _write_much(self, parts: Sequence[Part]) -> None:
+        slice_ = parts[1] if len(parts) == 2 else b""
+        if isinstance(slice_, BUFFER_TYPES):
+            self._enqueue(parts)
+        else:
+            self._write_slice(parts, slice_)
+
+    def _queue_rest(self, parts: Sequence[Part], sent: int) -> None:
+        """What the socket did not take waits: of a file only its place, not what was read."""
+        try:
+            self._outgoing.extend(parts)
+        except OSError as error:
+            self._fail(error)
+            return
+        self._outgoing.consume(sent)
+        self._after_flush()
 
     def _write_slice(self, parts: Sequence[Part], slice_: FileSlice) -> None:
         """A header and a slice, most fetch answers: no queue as long as the socket takes it all."""
@@ -232,9 +251,7 @@ class SocketTransport:
             self._fail(error)
             return
         if sent < len(header) + slice_.size:
-            self._outgoing.extend(parts)
-            self._outgoing.consume(sent)
-            self._after_flush()
+            self._queue_rest(parts, sent)
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
         try:
@@ -271,7 +288,7 @@ class SocketTransport:
             return self._send(buffers[0], flags)
         if sum(map(len, buffers)) <= JOIN_LIMIT:
             return self._send(b"".join(buffers), flags)
-        return self._sock.sendmsg(buffers, (), flags)
+        return self._sendmsg(buffers, (), flags)
 
     def _send_slice(self, head: OutgoingSlice) -> int:
         fileno = head.file.fileno()

@@ -10,26 +10,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from types import ModuleType
 
 VARIABLE = "MOLDAU_PURE_PYTHON"
 
 
-class SourceOnlyFinder(MetaPathFinder):
+class SourceOnlyFinder:
     """Finds the modules of one package as source files, never as extension modules."""
 
     def __init__(self, package: str) -> None:
-        self.prefix = package + "."
+        self._prefix = package + "."
+        self._finders: dict[str, FileFinder] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if path is None or not fullname.startswith(self.prefix):
+        if path is None or not fullname.startswith(self._prefix):
             return None
         for directory in path:
-            finder = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES))
+            finder = self._finders.get(directory)
+            if finder is None:
+                finder = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES))
+                self._finders[directory] = finder
             spec = finder.find_spec(fullname, target)
             if spec is not None:
                 return spec

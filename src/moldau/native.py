@@ -1,0 +1,18 @@
+"""What is said to mypyc about a class, without a dependency on mypyc at run time.
+
+``setup.py`` lists the modules that are compiled. A class of theirs that others may extend in plain
+Python, tests mostly, is marked with ``@mypyc_attr(allow_interpreted_subclasses=True)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = ["mypyc_attr"]
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr
+else:
+
+    def mypyc_attr(**_attributes):
+        return lambda decorated: decorated
