@@ -40,6 +40,7 @@ class Router:
         self._routes: list[Route | None] = [None] * len(ApiKey)
         self._answers = AnswerCache()
         self._large = LargeRequests(broker.run_in_thread)
+        self._most_elements = MOST_ELEMENTS
         self._requests = broker.traffic.requests
         self._quotas = broker.client_quotas
 
@@ -52,7 +53,7 @@ class Router:
         if route.is_cached:
             return self._route_cached(route, header, connection, frame, position)
         try:
-            body = route.decode(header.api_version, frame, position, MOST_ELEMENTS)
+            body = route.decode(header.api_version, frame, position, self._most_elements)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
         if self._quotas.is_metering or not route.is_hot:
@@ -102,7 +103,7 @@ class Router:
                 self._answers.put(key, version_before, encoded)
 
         try:
-            body = route.decode(header.api_version, frame, position, MOST_ELEMENTS)
+            body = route.decode(header.api_version, frame, position, self._most_elements)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
         return self._execute(self._request(route, header, connection, body, len(frame)), keep)
@@ -140,7 +141,7 @@ class Router:
             if response is None:
                 request.unanswered()
                 return None
-            if not route.is_hot and has_more_elements(response, MOST_ELEMENTS):
+            if not route.is_hot and has_more_elements(response, self._most_elements):
                 pending = Pending()
                 self._spawn(request, self._large.encode(request, response), pending)
                 return pending
@@ -157,7 +158,7 @@ class Router:
         self, request: Request[Any], response: Awaitable[Any], keep: Keep | None
     ) -> Sequence[Part]:
         answer = await response
-        if has_more_elements(answer, MOST_ELEMENTS):
+        if has_more_elements(answer, self._most_elements):
             parts = await self._large.encode(request, answer)
         else:
             parts = request.encode(answer)

@@ -13,8 +13,9 @@ from tests.support.costly_requests import modest_requests
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import ConnectionClosedError, build
 
-from moldau.broker import large_requests, router, turns
+from moldau.broker import large_requests, turns
 from moldau.broker.apis import APIS
+from moldau.broker.large_requests import MOST_ELEMENTS, LargeRequests
 from moldau.broker.pieces import distinct, has_more_elements, join, split, together
 from moldau.wire.api import SERVED, ApiKey
 from moldau.wire.messages import decode_response, newest_class
@@ -42,10 +43,11 @@ topics = st.lists(
 )
 
 
-async def answers(api: ApiKey) -> list[tuple[str, bytes | None]]:
+async def answers(api: ApiKey, most_elements: int) -> list[tuple[str, bytes | None]]:
     """The answers of a fresh broker to some requests; None where it closes the connection."""
     async with MemoryBroker(SETTINGS) as broker:
         client = await broker.connect()
+        broker.router._most_elements = most_elements
         topic_id = await client.create_topic("t", 3)
         await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
         found: list[tuple[str, bytes | None]] = []
@@ -64,11 +66,20 @@ async def answers(api: ApiKey) -> list[tuple[str, bytes | None]]:
 async def test_the_answer_is_the_same_in_pieces(
     api: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = await answers(api)
-    monkeypatch.setattr(router, "MOST_ELEMENTS", ELEMENTS // 2)
+    large: list[int] = []
+    keep = LargeRequests.keep
+
+    def counting(requests: LargeRequests, frame: memoryview) -> memoryview:
+        large.append(len(frame))
+        return keep(requests, frame)
+
+    monkeypatch.setattr(LargeRequests, "keep", counting)
+    whole = await answers(api, MOST_ELEMENTS)
+    assert not large
     monkeypatch.setattr(large_requests, "ITEMS_PER_TURN", 5)
     monkeypatch.setattr(turns, "ITEMS_PER_TURN", 5)
-    in_pieces = await answers(api)
+    in_pieces = await answers(api, ELEMENTS // 2)
+    assert len(large) >= len(in_pieces)
     for (request, expected), (_, answer) in zip(whole, in_pieces, strict=True):
         if expected is None or answer is None:
             assert answer == expected, request
