@@ -152,10 +152,13 @@ def modest_requests(
     """Requests of the same kinds with so many elements in an array, some of them twice."""
     maker = _maker(api, version, topic_id)
     for path in maker.arrays():
-        for varied in (False, True):
-            frame = _encode(api, version, maker.make({path: elements}, varied=varied))
+        for kind, message in (
+            ("the same", maker.make({path: elements})),
+            ("different", maker.make({path: elements}, varied=True)),
+            ("the first again at the end", maker.make({path: elements}, varied=True, again=True)),
+        ):
+            frame = _encode(api, version, message)
             if frame is not None:
-                kind = "different" if varied else "the same"
                 yield CostlyRequest(api, version, f"{'.'.join(path)}, {kind}", frame)
 
 
@@ -215,6 +218,7 @@ class _Maker:
         counts: Mapping[Path, int],
         *,
         varied: bool = False,
+        again: bool = False,
         long: Path | None = None,
         arrays: Any = ...,
     ) -> Any:
@@ -235,7 +239,8 @@ class _Maker:
                     return hint
                 number = counts.get(path, 1)
                 if varied and path in counts:
-                    return tuple(element(spec, path, vary=True) for _ in range(number))
+                    elements = tuple(element(spec, path, vary=True) for _ in range(number))
+                    return elements + elements[:1] if again else elements
                 return (element(spec, path, vary=False),) * number
             return element(spec, path, vary=False)
 

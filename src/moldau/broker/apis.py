@@ -20,7 +20,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from moldau.broker.acls import AclOperation, AclResource, Permission
-from moldau.broker.pieces import Distinct, Pieces, pieces
+from moldau.broker.pieces import Doubles, Pieces, pieces
 from moldau.wire.api import ApiKey
 
 
@@ -126,14 +126,14 @@ APIS: Final[dict[ApiKey, Api]] = {
         "list_offsets",
         Cost(PER_ITEM, "a time is looked up in an index and then in batches of the log"),
         (_DESCRIBE_TOPIC,),
-        pieces=pieces("topics.partitions"),
+        pieces=pieces("topics.partitions", doubles=Doubles.REFUSED),
     ),
     ApiKey.METADATA: Api(
         "metadata",
         Cost(HEAVY, "may describe all topics, and may create those that are missing"),
         (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC),
         is_cached=True,
-        pieces=pieces("topics", distinct=Distinct.ALWAYS),
+        pieces=pieces("topics", doubles=Doubles.ONCE),
     ),
     ApiKey.OFFSET_COMMIT: Api(
         "offset_commit",
@@ -148,7 +148,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         pieces=pieces(
             "groups.topics.partition_indexes",
             "groups.topics.partitions",
-            distinct=Distinct.LARGE,
+            doubles=Doubles.ONCE_IF_LARGE,
         ),
     ),
     ApiKey.FIND_COORDINATOR: Api(
@@ -176,7 +176,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_groups",
         Cost(PER_ITEM, "all members of each group"),
         (_DESCRIBE_GROUP,),
-        pieces=pieces("groups", distinct=Distinct.ALWAYS),
+        pieces=pieces("groups", doubles=Doubles.ONCE),
     ),
     ApiKey.LIST_GROUPS: Api(
         "list_groups",
@@ -192,7 +192,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_CREATE_CLUSTER, _CREATE_TOPIC),
         needs_controller=True,
         has_timeout=True,
-        pieces=pieces("topics"),
+        pieces=pieces("topics", doubles=Doubles.REFUSED),
     ),
     ApiKey.DELETE_TOPICS: Api(
         "delete_topics",
@@ -200,7 +200,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_DELETE_TOPIC,),
         needs_controller=True,
         has_timeout=True,
-        pieces=pieces("topics", "responses"),
+        pieces=pieces("topics", "responses", doubles=Doubles.REFUSED),
     ),
     ApiKey.DELETE_RECORDS: Api(
         "delete_records",
@@ -239,14 +239,14 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_configs",
         Cost(PER_ITEM, "up to some hundred settings for each resource"),
         _DESCRIBE_CONFIGS,
-        pieces=pieces("resources", "results", distinct=Distinct.ALWAYS),
+        pieces=pieces("resources", "results", doubles=Doubles.ONCE),
     ),
     ApiKey.ALTER_CONFIGS: Api(
         "alter_configs",
         Cost(HEAVY, "the controller checks and writes the settings of each resource"),
         _ALTER_CONFIGS,
         needs_controller=True,
-        pieces=pieces("resources", "responses"),
+        pieces=pieces("resources", "responses", doubles=Doubles.REFUSED),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Api(
         "alter_replica_log_dirs",
@@ -265,7 +265,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_ALTER_TOPIC,),
         needs_controller=True,
         has_timeout=True,
-        pieces=pieces("topics", "results"),
+        pieces=pieces("topics", "results", doubles=Doubles.REFUSED),
     ),
     ApiKey.CREATE_DELEGATION_TOKEN: Api(
         "create_delegation_token", Cost(CHEAP, "is refused"), (_CREATE_TOKENS,)
@@ -294,7 +294,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(HEAVY, "the controller checks and writes the settings of each resource"),
         _ALTER_CONFIGS,
         needs_controller=True,
-        pieces=pieces("resources", "responses"),
+        pieces=pieces("resources", "responses", doubles=Doubles.REFUSED),
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(
         "alter_partition_reassignments",
@@ -310,7 +310,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_DESCRIBE_CLUSTER,),
         needs_controller=True,
         has_timeout=True,
-        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=Distinct.ALWAYS),
+        pieces=pieces("topics.partition_indexes", "topics.partitions", doubles=Doubles.ONCE),
     ),
     ApiKey.OFFSET_DELETE: Api(
         "offset_delete",
@@ -328,13 +328,13 @@ APIS: Final[dict[ApiKey, Api]] = {
         Cost(HEAVY, "the controller checks and writes the quotas of each entity"),
         (Permission(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),),
         needs_controller=True,
-        pieces=pieces("entries"),
+        pieces=pieces("entries", doubles=Doubles.REFUSED),
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
         "describe_user_scram_credentials",
         Cost(PER_ITEM, "a refusal for each user"),
         (_DESCRIBE_CLUSTER,),
-        pieces=pieces("users", "results"),
+        pieces=pieces("users", "results", doubles=Doubles.REFUSED),
     ),
     ApiKey.UPDATE_FEATURES: Api(
         "update_features", Cost(CHEAP, "the first of them is refused"), (_ALTER_CLUSTER,)
@@ -346,7 +346,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "describe_producers",
         Cost(PER_ITEM, "every producer that each partition remembers"),
         (_READ_TOPIC,),
-        pieces=pieces("topics.partition_indexes", "topics.partitions", distinct=Distinct.ALWAYS),
+        pieces=pieces("topics.partition_indexes", "topics.partitions", doubles=Doubles.ONCE),
     ),
     ApiKey.UNREGISTER_BROKER: Api(
         "unregister_broker", Cost(CHEAP, "is refused"), (_ALTER_CLUSTER,)
@@ -360,7 +360,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "consumer_group_describe",
         Cost(PER_ITEM, "all members of each group"),
         (_DESCRIBE_GROUP,),
-        pieces=pieces("group_ids", "groups", distinct=Distinct.ALWAYS),
+        pieces=pieces("group_ids", "groups", doubles=Doubles.ONCE),
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Api(
         "list_config_resources",

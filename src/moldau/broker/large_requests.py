@@ -16,12 +16,13 @@ import asyncio
 import gc
 import inspect
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from moldau.broker.pieces import Distinct, distinct, join, split, together
+from moldau.broker.pieces import Doubles, distinct, join, split, together
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.broker.turns import ITEMS_PER_TURN, others_turn
+from moldau.errors import KafkaError
 from moldau.machine import Part
 from moldau.machine.threads import RunInThread
 from moldau.net import Pending
@@ -54,7 +55,11 @@ class LargeRequests:
 
     async def decode(self, route: Route, header: RequestHeader, frame: memoryview, at: int) -> Any:
         """Returns the body, once there is a place for it; ``respond`` gives the place back."""
-        await self._places.acquire()
+        try:
+            await self._places.acquire()
+        except BaseException:
+            self._waiting_bytes -= len(frame)
+            raise
         try:
             return await self._run_in_thread(
                 route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
@@ -65,14 +70,16 @@ class LargeRequests:
         finally:
             self._waiting_bytes -= len(frame)
 
-    async def respond(self, request: Request[Any]) -> Sequence[Part] | None:
-        """Returns the encoded answer, None if there is none, and gives the place back."""
+    async def respond(self, request: Request[Any]) -> Sequence[Part] | Pending | None:
+        """Returns the encoded answer, None if there is none, or the place where it will be; and
+        gives the place back in which the request was executed.
+        """
         try:
             return await self._respond(request)
         finally:
             self._places.release()
 
-    async def _respond(self, request: Request[Any]) -> Sequence[Part] | None:
+    async def _respond(self, request: Request[Any]) -> Sequence[Part] | Pending | None:
         try:
             response = await self._handle(request)
         except Exception as error:
@@ -81,8 +88,7 @@ class LargeRequests:
             request.unanswered()
             return None
         if isinstance(response, Pending):
-            return await settled(response)
-        request.body = None
+            return response
         return await self.encode(request, response)
 
     async def refuse(self, request: Request[Any], error: Exception) -> Sequence[Part] | None:
@@ -95,6 +101,9 @@ class LargeRequests:
 
     async def encode(self, request: Request[Any], response: Any) -> Sequence[Part]:
         """Returns a whole answer, encoded in a thread."""
+        if request.route.is_hot:
+            # Its codec is quick, and it may note what it tells.
+            return request.encode(response)
         request.charge(response)
         return await self._run_in_thread(
             request.route.encode,
@@ -111,15 +120,20 @@ class LargeRequests:
         cut = route.api.pieces
         if cut is None:
             return await _handle_piece(request)
-        tidy = together if cut.distinct is Distinct.NEVER else distinct
-        body = await self._run_in_thread(tidy, body, cut.request)
+        if cut.doubles is Doubles.REFUSED:
+            body = await self._run_in_thread(together, body, cut.request)
+        elif cut.doubles is not Doubles.EACH:
+            body = await self._run_in_thread(distinct, body, cut.request)
         responses = []
-        try:
-            for piece in split(body, cut.request, ITEMS_PER_TURN):
-                request.body = piece
-                responses.append(await _handle_piece(request))
-        finally:
-            request.body = body
+        for piece in split(body, cut.request, ITEMS_PER_TURN):
+            request.body = piece
+            try:
+                response = await _handle_piece(request)
+            except KafkaError as error:
+                response = route.error_answer(request, error)
+                if response is None:
+                    raise
+            responses.append(response)
         return await self._run_in_thread(join, responses, cut.response)
 
 
@@ -128,23 +142,22 @@ class _Places(asyncio.Semaphore):
     thousands of a request are no garbage, and everybody would wait while it finds that out.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self._taken = 0
-        self._thresholds = gc.get_threshold()
+    taken: ClassVar[int] = 0
+    """By all brokers of this process: they have one collector."""
+    thresholds: ClassVar[tuple[int, int, int]] = gc.get_threshold()
 
     async def acquire(self) -> Literal[True]:
         await super().acquire()
-        if not self._taken:
-            self._thresholds = young, middle, _ = gc.get_threshold()
+        if not _Places.taken:
+            _Places.thresholds = young, middle, _ = gc.get_threshold()
             gc.set_threshold(young, middle, NEVER)
-        self._taken += 1
+        _Places.taken += 1
         return True
 
     def release(self) -> None:
-        self._taken -= 1
-        if not self._taken:
-            gc.set_threshold(*self._thresholds)
+        _Places.taken -= 1
+        if not _Places.taken:
+            gc.set_threshold(*_Places.thresholds)
         super().release()
 
 

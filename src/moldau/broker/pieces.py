@@ -15,14 +15,19 @@ Path: TypeAlias = tuple[str, ...]
 """The names of arrays from the message down to the items: ``("topics", "partitions")``."""
 
 
-class Distinct(Enum):
-    """When it is that what is asked for twice is answered once."""
+class Doubles(Enum):
+    """What becomes of an item that a request has more than once."""
 
-    NEVER = auto()
-    LARGE = auto()
-    """In requests with very many items: answers may be far larger than their questions."""
-    ALWAYS = auto()
-    """A few items can be very much."""
+    EACH = auto()
+    """Each is executed, one after the other."""
+    REFUSED = auto()
+    """The handler refuses what it finds twice."""
+    ONCE_IF_LARGE = auto()
+    """Answered once, in requests with very many items: answers may be far larger than their
+    questions.
+    """
+    ONCE = auto()
+    """Answered once: a few items can be very much."""
 
 
 class Pieces(NamedTuple):
@@ -30,14 +35,12 @@ class Pieces(NamedTuple):
 
     request: Path
     response: Path
-    distinct: Distinct
+    doubles: Doubles
 
 
-def pieces(
-    request: str, response: str | None = None, *, distinct: Distinct = Distinct.NEVER
-) -> Pieces:
+def pieces(request: str, response: str | None = None, *, doubles: Doubles = Doubles.EACH) -> Pieces:
     """Paths are written with dots; the response's is the same unless it is given."""
-    return Pieces(tuple(request.split(".")), tuple((response or request).split(".")), distinct)
+    return Pieces(tuple(request.split(".")), tuple((response or request).split(".")), doubles)
 
 
 def distinct(message: Any, path: Path) -> Any:

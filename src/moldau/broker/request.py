@@ -38,6 +38,7 @@ class Request(Generic[B]):
         "route",
         "throttle_ms",
         "version",
+        "whole",
     )
 
     def __init__(
@@ -58,6 +59,8 @@ class Request(Generic[B]):
         """With a codec that works in the connection's buffer, views of it, valid until ``handle``
         returns.
         """
+        self.whole = body
+        """The body as it came, also while pieces of it are executed."""
         self.deadline: float | None = None
         """When the client gives up, in seconds of the steady clock, if it has said so."""
         self.throttle_ms = 0
@@ -116,7 +119,10 @@ class Request(Generic[B]):
         if not isinstance(error, KafkaError):
             log.error("%s failed for %s", self._name, self.connection.peer, exc_info=error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return self.route.error_answer(self, error)
+        refused: Request[Any] = self
+        if self.whole is not self.body:
+            refused = Request(self.broker, self.route, self.header, self.connection, self.whole)
+        return self.route.error_answer(refused, error)
 
     @property
     def _name(self) -> str:

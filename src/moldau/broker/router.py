@@ -17,7 +17,7 @@ from moldau.broker.apis import APIS
 from moldau.broker.broker import Broker
 from moldau.broker.large_requests import MOST_ELEMENTS, LargeRequests
 from moldau.broker.metered_request import MeteredRequest
-from moldau.broker.pieces import Distinct, distinct, has_more_elements
+from moldau.broker.pieces import Doubles, distinct, has_more_elements
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
 from moldau.errors import ErrorCode, KafkaError
@@ -128,7 +128,7 @@ class Router:
         if route.api.has_timeout:
             self._set_deadline(request, request.body.timeout)
         cut = route.api.pieces
-        if cut is not None and cut.distinct is Distinct.ALWAYS:
+        if cut is not None and cut.doubles is Doubles.ONCE:
             request.body = distinct(request.body, cut.request)
         try:
             response = request.handle()
@@ -209,7 +209,7 @@ class Router:
     async def _answer_later(
         self,
         request: Request[Any],
-        answer: Awaitable[Sequence[Part] | None],
+        answer: Awaitable[Sequence[Part] | Pending | None],
         pending: Pending,
     ) -> None:
         timer = None
@@ -219,14 +219,17 @@ class Router:
                 max(request.deadline - clock.monotonic(), 0),
                 partial(self._time_is_up, request, pending),
             )
-        parts: Sequence[Part] | None
+        parts: Sequence[Part] | Pending | None
         try:
             parts = await answer
         except Exception as error:
             parts = request.fail(error)
         if timer is not None:
             timer.cancel()
-        pending.complete(parts)
+        if isinstance(parts, Pending):
+            pending.take_over(parts)
+        else:
+            pending.complete(parts)
 
     def _time_is_up(self, request: Request[Any], pending: Pending) -> None:
         """The client is told; the work goes on, since nobody can tell how far it is."""

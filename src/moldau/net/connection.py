@@ -97,12 +97,22 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_on_done", "_parts", "done", "follower", "on_abandoned")
+    __slots__ = (
+        "_connection",
+        "_on_done",
+        "_parts",
+        "done",
+        "follower",
+        "is_abandoned",
+        "on_abandoned",
+    )
 
     def __init__(self, follower: int | None = None) -> None:
         self.follower = follower
         """The key of the API whose requests may be executed before this answer has come."""
         self.done = False
+        self.is_abandoned = False
+        """Whether the connection has ended before the answer came."""
         self.on_abandoned: Callable[[], object] | None = None
         """Called if the connection ends before the answer came: nobody waits for it any more."""
         self._on_done: Callable[[Sequence[Part]], object] | None = None
@@ -124,6 +134,15 @@ class Pending:
             connection._completed(self)
         elif self._on_done is not None:
             self._on_done(self._parts)
+
+    def take_over(self, other: Pending) -> None:
+        """Give the answer that the other gets; who abandons this one abandons the other."""
+        if self.is_abandoned:
+            if other.on_abandoned is not None:
+                other.on_abandoned()
+            return
+        self.on_abandoned = other.on_abandoned
+        other.when_done(self.complete)
 
     def when_done(self, callback: Callable[[Sequence[Part]], object]) -> None:
         """Call back with the answer, maybe at once: for who stands between the handler and the
@@ -472,8 +491,10 @@ class ServerConnection:
         self._waiting.clear()
         for pending in waiting:
             pending._connection = None
-            if not pending.done and pending.on_abandoned is not None:
-                pending.on_abandoned()
+            if not pending.done:
+                pending.is_abandoned = True
+                if pending.on_abandoned is not None:
+                    pending.on_abandoned()
         self._waiting_bytes = 0
 
     # The end

@@ -20,7 +20,7 @@ from tests.support.soak import SOAK
 from tests.support.turn_meter import TurnMeter, metered_turns
 
 from moldau.broker.apis import APIS
-from moldau.broker.pieces import Distinct
+from moldau.broker.pieces import Doubles
 from moldau.broker.routes import load_handlers
 from moldau.wire.api import SERVED, ApiKey
 
@@ -54,7 +54,7 @@ async def test_a_request_costs_others_little(api: ApiKey, tmp_path: Path) -> Non
     async with InProcessBroker(tmp_path, SETTINGS) as broker:
         topic_id = await _prepare(broker)
         cut = APIS[api].pieces
-        doubles = SOAK or (cut is not None and cut.distinct is not Distinct.NEVER)
+        doubles = SOAK or (cut is not None and cut.doubles is not Doubles.EACH)
         for request in costly_requests(api, SERVED[api].newest, topic_id, doubles=doubles):
             await _check(broker, request)
 

@@ -33,7 +33,7 @@ async def handle(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
         validate_only=request.body.validate_only,
         mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE),
     )
-    request.throttle_ms = max((result.throttle_ms for result in results), default=0)
+    request.throttle_ms = max([request.throttle_ms, *(each.throttle_ms for each in results)])
     return make(
         CreateTopicsResponse,
         topics=tuple(

@@ -37,7 +37,7 @@ async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
     results += await request.broker.controller.delete_topics(
         topics, mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE)
     )
-    request.throttle_ms = max((result.throttle_ms for result in results), default=0)
+    request.throttle_ms = max([request.throttle_ms, *(each.throttle_ms for each in results)])
     return _response(results)
 
 
