@@ -30,6 +30,7 @@ from moldau.broker.ports import Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
+from moldau.broker.stalls import Stalls
 from moldau.config.altering.validation import (
     validate_broker_update,
     validate_group_configs,
@@ -97,10 +98,12 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
         settling_in = broker.clock.call_later(
             SETTLES_IN_AFTER_S, lambda: broker.tasks.spawn(_settle_in(broker))
         )
+        broker.stalls.watch()
         try:
             await stop.wait()
         finally:
             settling_in.cancel()
+            broker.stalls.stop()
     finally:
         await server.stop()
     if server.all_offline:
@@ -290,6 +293,7 @@ class BrokerServer:
         broker.groups = broker.coordinators.register(
             group_coordinator_spec(configs, broker.metadata, self._machine)
         )
+        broker.stalls = Stalls(broker.clock, broker.traffic.requests)
         broker.listeners = BrokerListeners(
             self._machine, configs, Router(broker), broker.client_quotas.connections, broker.tasks
         )

@@ -13,6 +13,7 @@ from moldau.broker.listeners import BrokerListeners
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.stalls import Stalls
 from moldau.broker.tasks import Tasks
 from moldau.broker.traffic import Traffic
 from moldau.config.values.broker import BrokerConfig
@@ -42,6 +43,7 @@ class Broker:
     long_checks: LongChecks
     tasks: Tasks = field(default_factory=Tasks)
     traffic: Traffic = field(default_factory=Traffic)
+    stalls: Stalls = field(init=False)
     controller: ControllerClient = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
     listeners: BrokerListeners = field(init=False)

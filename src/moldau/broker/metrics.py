@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from moldau.broker.broker import Broker
+from moldau.broker.stalls import kafka_name
 from moldau.metrics import Registry
 from moldau.model import TopicPartition
 from moldau.replication import Partition
@@ -29,6 +30,13 @@ def broker_metrics(broker: Broker, is_controller: Callable[[], bool]) -> Registr
         "For how long clients over a quota had to hold back, by what the quota limits.",
         lambda: dict(broker.client_quotas.throttled_ms),
         tag="quotaType",
+    )
+    registry.gauge(
+        "kafka.server:type=EventLoop,name=LongestTurnMs",
+        "The longest time that everybody had to wait since the start, by the API that is the "
+        "likely cause.",
+        lambda: dict(broker.stalls.longest_ms),
+        tag="request",
     )
     registry.gauge(
         "kafka.server:type=socket-server-metrics,name=connection-count",
@@ -220,14 +228,10 @@ def _traffic(registry: Registry, broker: Broker) -> None:
         "kafka.network:type=RequestMetrics,name=RequestsPerSec",
         "Requests, by API.",
         lambda: {
-            _kafka_name(ApiKey(key)): count for key, count in traffic.requests.items() if count
+            kafka_name(ApiKey(key)): count for key, count in traffic.requests.items() if count
         },
         tag="request",
     )
-
-
-def _kafka_name(api_key: ApiKey) -> str:
-    return api_key.name.title().replace("_", "")
 
 
 def _groups(registry: Registry, broker: Broker) -> None:
