@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 INTERVAL_S: Final = 0.1
 LOGGED_FROM_S: Final = 0.1
 OTHER: Final = "other"
-"""No request came in the meantime: upkeep, a timer, or a machine that had no time for the broker."""
+"""No request came in the meantime: upkeep, a timer, or a machine that was busy elsewhere."""
 
 _COSTS: Final = tuple(CostClass)
 
