@@ -44,12 +44,16 @@ class LocalLink:
     async def update(self, _broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
         self._fence.admit(update)
         self._configure(update)
+        touched = self._touched(update.metadata)
+        before = self._sizes(touched)
+        for removed in update.metadata.removed_topics:
+            # Before their replicas stop: who waits for them is told that they are gone, and does
+            # not look for another leader.
+            self._metadata.remove_topic(removed.name)
         failed = await self._stop(update)
         failed += await self._replicas.apply(update.leader_and_isr)
         await self._replicas.keep_topic_configs(self._topic_settings(update))
         self._metadata.set_controller(update.controller_id)
-        touched = self._touched(update.metadata)
-        before = self._sizes(touched)
         self._describe(update.metadata)
         self._coordinators.leadership_changed(_led_topics(update))
         self._tell_groups(before, self._sizes(touched))
