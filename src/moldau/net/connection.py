@@ -97,14 +97,24 @@ class Pending:
     some day.
     """
 
-    __slots__ = ("_connection", "_on_done", "_parts", "done", "follower", "on_abandoned")
+    __slots__ = (
+        "_connection",
+        "_on_done",
+        "_parts",
+        "abandoned",
+        "done",
+        "follower",
+        "on_abandoned",
+    )
 
     def __init__(self, follower: int | None = None) -> None:
         self.follower = follower
         """The key of the API whose requests may be executed before this answer has come."""
         self.done = False
+        self.abandoned = False
+        """The connection has ended before the answer came: nobody waits for it any more."""
         self.on_abandoned: Callable[[], object] | None = None
-        """Called if the connection ends before the answer came: nobody waits for it any more."""
+        """Called when that happens."""
         self._on_done: Callable[[Sequence[Part]], object] | None = None
         self._parts: Sequence[Part] = ()
         self._connection: ServerConnection | None = None
@@ -124,6 +134,12 @@ class Pending:
             connection._completed(self)
         elif self._on_done is not None:
             self._on_done(self._parts)
+
+    def let_follow(self, follower: int) -> None:
+        """What a request of this API could see is there by now; only the answer is not."""
+        self.follower = follower
+        if self._connection is not None:
+            self._connection._may_follow()
 
     def when_done(self, callback: Callable[[Sequence[Part]], object]) -> None:
         """Call back with the answer, maybe at once: for who stands between the handler and the
@@ -377,6 +393,12 @@ class ServerConnection:
         self._block(_BEHIND)
         return True
 
+    def _may_follow(self) -> None:
+        """Look again at the request that is held back."""
+        if self._blocked & _BEHIND:
+            self._yield_turn()
+            self._unblock(_BEHIND)
+
     def _wait(self, answer: Sequence[Part] | Pending) -> None:
         """Put an answer behind those that come before it."""
         if isinstance(answer, Pending):
@@ -472,8 +494,10 @@ class ServerConnection:
         self._waiting.clear()
         for pending in waiting:
             pending._connection = None
-            if not pending.done and pending.on_abandoned is not None:
-                pending.on_abandoned()
+            if not pending.done:
+                pending.abandoned = True
+                if pending.on_abandoned is not None:
+                    pending.on_abandoned()
         self._waiting_bytes = 0
 
     # The end

@@ -225,6 +225,48 @@ async def test_with_acks_of_all_it_waits_for_the_followers_then(
     assert (result.error_code, result.base_offset) == (0, 0)
 
 
+async def test_the_next_append_does_not_wait_for_its_followers(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    sent = [
+        client.send_produce({"r": {0: batch}}) for batch in (compressed(LARGE), one_batch(b"v"))
+    ]
+    await eventually(lambda: partition.parked == 2)
+    partition.read(2, 1 << 20, follower_id=ELSEWHERE)
+    for offset, one in enumerate(sent):
+        ((_, _, (result,)),) = (await client.receive_produce(one)).topics
+        assert (result.error_code, result.base_offset) == (0, offset)
+
+
+async def test_nothing_is_left_of_it_when_its_client_leaves_before_the_followers_came(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    running = len(broker.parts.tasks._running)
+    client.send_produce({"r": {0: compressed(LARGE)}})
+    await eventually(lambda: partition.parked == 1)
+    await client.close()
+    await eventually(lambda: partition.parked == 0)
+    assert len(broker.parts.tasks._running) == running
+
+
+async def test_nothing_is_left_of_it_when_its_client_leaves_before_it_was_looked_at(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    running = len(broker.parts.tasks._running)
+    places = broker.parts.long_checks._places
+    async with places, places:
+        client.send_produce({"r": {0: compressed(LARGE)}})
+        await eventually(lambda: len(broker.parts.tasks._running) > running)
+        await client.close()
+        await eventually(lambda: not any(one.connections for one in broker.parts.listeners))
+    await eventually(lambda: len(broker.parts.tasks._running) == running)
+    assert partition.log.log_end_offset == 1
+    assert partition.parked == 0
+
+
 async def test_what_is_wrong_with_it_is_told(client: WireClient, topic: str) -> None:
     bomb = compressed(bytes(40 * 1024 * 1024))
     result = await client.produce(topic, bomb)
