@@ -45,6 +45,7 @@ from moldau.records.errors import (
     InvalidRecordError,
 )
 from moldau.records.recompress import recompress
+from moldau.records.streams import check_lz4_flags
 from moldau.records.walk import MAX_LISTED, MAX_LONG, MIN_LONG, RecordWalk
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -212,6 +213,8 @@ class BatchRules:
         limit_here = min(limit, here)
         if limit_here <= 0 < limit:
             raise LongCheckError
+        if codec == Compression.LZ4:
+            check_lz4_flags(payload)
         budget.left = allowed
         stream = open_stream(codec, payload, limit_here)
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
+import lz4.frame
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -36,8 +38,14 @@ timestamps = st.one_of(
 def batch_of(
     payload: bytes, count: int, codec: int = 0, *, base: int = NOW_MS, largest: int = NOW_MS
 ) -> memoryview:
+    return compressed_batch(compress(codec, payload), count, codec, base=base, largest=largest)
+
+
+def compressed_batch(
+    payload: bytes, count: int, codec: int, *, base: int = NOW_MS, largest: int = NOW_MS
+) -> memoryview:
     batch = build_batch([Record(0, 0, None, b"")])
-    batch[HEADER_SIZE:] = compress(codec, payload)
+    batch[HEADER_SIZE:] = payload
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">h", batch, 21, codec)
     struct.pack_into(">qq", batch, 27, base, largest)
@@ -131,6 +139,41 @@ def test_at_most_a_hundred_records_are_named(count: int) -> None:
         list(range(min(count, 100))),
         None,
     )
+
+
+@pytest.mark.parametrize("topic_codec", ["producer", "zstd", "uncompressed", "lz4"])
+def test_frames_that_only_some_consumers_can_read_are_refused(topic_codec: str) -> None:
+    rules = BatchRules(TopicConfig(compression_type=topic_codec))
+    payload = encode_record(0, b"k", random.Random(1).randbytes(100) * 1400)
+    size = lz4.frame.BLOCKSIZE_MAX64KB
+    linked = lz4.frame.compress(payload, block_size=size, block_linked=True)
+    batch = compressed_batch(linked, 1, Compression.LZ4)
+    assert read_records(batch)[0].key == b"k"
+    assert outcome(rules, batch) == (ErrorCode.INVALID_RECORD, [], None)
+    for extras in (False, True):
+        independent = lz4.frame.compress(
+            payload,
+            block_size=size,
+            block_linked=False,
+            content_checksum=extras,
+            block_checksum=extras,
+            store_size=extras,
+        )
+        assert outcome(rules, compressed_batch(independent, 1, Compression.LZ4))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "code"),
+    [("6040 82", 0), ("6140 00000000 a0", ErrorCode.INVALID_RECORD)],
+    ids=["without", "with"],
+)
+def test_a_frame_that_names_a_dictionary_is_refused(descriptor: str, code: int) -> None:
+    record = encode_record(0)
+    block = struct.pack("<I", 1 << 31 | len(record)) + record
+    frame = b"\x04\x22\x4d\x18" + bytes.fromhex(descriptor) + block + bytes(4)
+    batch = compressed_batch(frame, 1, Compression.LZ4)
+    assert len(read_records(batch)) == 1
+    assert outcome(BatchRules(TopicConfig()), batch)[0] == code
 
 
 # What they come to -------------------------------------------------------------------------------
