@@ -278,10 +278,9 @@ async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> Non
     for check in waits.checks:
         index = check.results[check.place].index
         now_ms = broker.clock.now_ms()
-        waits.budget.in_thread()
         try:
             checked = await broker.long_checks.run(
-                check.partition.log.check, memoryview(check.records), now_ms, waits.budget
+                check.partition.log.check, memoryview(check.records), now_ms
             )
             result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
         except KafkaError as error:

@@ -209,6 +209,19 @@ async def test_its_memory_is_its_own_while_it_waits(
     assert values_of(await client.fetch(topic, max_bytes=1 << 25)) == [LARGE]
 
 
+@pytest.mark.parametrize("most_elements", [1000, 10], ids=["at once", "in pieces"])
+async def test_none_is_refused_for_the_others_in_its_request(
+    broker: MemoryBroker, client: WireClient, most_elements: int
+) -> None:
+    """Each may hold 32 MiB; together they hold more."""
+    broker.router._most_elements = most_elements
+    await client.create_topic("wide", 40)
+    batch = compressed(bytes(1_000_000))
+    sent = client.send_produce({"wide": {index: bytearray(batch) for index in range(40)}})
+    ((_, _, results),) = (await client.receive_produce(sent)).topics
+    assert [(result.index, result.error_code) for result in results] == [(i, 0) for i in range(40)]
+
+
 async def test_without_acks_it_is_stored_and_not_answered(client: WireClient, topic: str) -> None:
     client.send_produce({topic: {0: compressed(LARGE)}}, acks=0)
     assert (await client.produce(topic, one_batch(b"loud"))).base_offset == 1
