@@ -277,11 +277,11 @@ async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> Non
     broker, acks = request.broker, request.body.acks
     for check in waits.checks:
         index = check.results[check.place].index
-        now_ms = broker.clock.now_ms()
         try:
             checked = await broker.long_checks.run(
-                check.partition.log.check, memoryview(check.records), now_ms
+                check.partition.log.check, memoryview(check.records), broker.clock.now_ms()
             )
+            now_ms = broker.clock.now_ms()
             result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
         except KafkaError as error:
             result = _refuse(broker, index, error)

@@ -323,6 +323,17 @@ class BatchRules:
         return memoryview(batch)
 
 
+def stamped_now(checked: CheckedBatch, now_ms: int) -> CheckedBatch:
+    """Returns a batch that was checked earlier with the append time of now, if it has one: times of
+    a log must not go back.
+    """
+    fields, records, _, append_time = checked
+    if append_time == _NO_TIMESTAMP:
+        return checked
+    patch_log_append_time(records, 0, len(records), now_ms)
+    return fields, records, now_ms, now_ms
+
+
 def check_batches(records: memoryview) -> list[int]:
     """Sizes of the complete batches, each with a valid CRC; an incomplete last one is left."""
     sizes = []

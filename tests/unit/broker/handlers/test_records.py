@@ -252,6 +252,20 @@ async def test_the_next_append_does_not_wait_for_its_followers(
         assert (result.error_code, result.base_offset) == (0, offset)
 
 
+async def test_its_append_time_is_that_of_its_append(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await client.create_topic("timed", 1, configs={"message.timestamp.type": "LogAppendTime"})
+    running = len(broker.parts.tasks._running)
+    places = broker.parts.long_checks._places
+    async with places, places:
+        sent = client.send_produce({"timed": {0: compressed(LARGE)}})
+        await eventually(lambda: len(broker.parts.tasks._running) > running)
+        broker.clock.advance(5)
+    ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
+    assert (result.error_code, result.log_append_time_ms) == (0, broker.clock.now_ms())
+
+
 async def test_nothing_is_left_of_it_when_its_client_leaves_before_the_followers_came(
     broker: MemoryBroker, client: WireClient
 ) -> None:
