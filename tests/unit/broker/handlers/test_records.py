@@ -261,6 +261,7 @@ async def test_its_append_time_is_that_of_its_append(
     async with places, places:
         sent = client.send_produce({"timed": {0: compressed(LARGE)}})
         await eventually(lambda: len(broker.parts.tasks._running) > running)
+        await broker.settle()
         broker.clock.advance(5)
     ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
     assert (result.error_code, result.log_append_time_ms) == (0, broker.clock.now_ms())
