@@ -244,11 +244,11 @@ async def test_a_batch_that_holds_more_is_too_large(
     assert "decompress" in (result.error_message or "")
 
 
-async def test_the_batches_of_a_request_share_its_limit(
+async def test_each_batch_of_a_request_has_a_limit_of_its_own(
     broker: MoldauProcess, client: WireClient
 ) -> None:
-    """A hundred of them, all for others of its partitions, would come to three gigabytes."""
-    name = await topic(client, "shared", partitions=100)
+    """A hundred of them come to three gigabytes: their client waits, others do not."""
+    name = await topic(client, "each", partitions=100)
     records = batch(compress(ZSTD, encoded(0, b"key", bytes(30 * MIB))), 1, ZSTD)
 
     async def attack() -> list[int]:
@@ -257,8 +257,10 @@ async def test_the_batches_of_a_request_share_its_limit(
         return [result.error_code for _, _, results in answer.topics for result in results]
 
     codes, cost = await cost_of(broker, attack)
-    assert codes == [0] + 99 * [ErrorCode.MESSAGE_TOO_LARGE]
-    check(cost)
+    assert codes == 100 * [0]
+    # It takes seconds; what the event loop does meanwhile it does for the others.
+    assert cost.wait_ms < WAIT_MS
+    assert cost.memory < MEMORY
 
 
 async def test_a_partition_is_named_once(broker: MoldauProcess, client: WireClient) -> None:

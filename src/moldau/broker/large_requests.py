@@ -120,6 +120,7 @@ class LargeRequests:
         cut = route.api.pieces
         if cut is None:
             return await _handle_piece(request)
+        request.whole = body
         if cut.doubles is Doubles.REFUSED:
             body = await self._run_in_thread(together, body, cut.request)
         elif cut.doubles is not Doubles.EACH:
@@ -165,10 +166,3 @@ async def _handle_piece(request: Request[Any]) -> Any:
     await others_turn()
     response = request.handle()
     return await response if inspect.isawaitable(response) else response
-
-
-async def settled(pending: Pending) -> Sequence[Part] | None:
-    """Returns the answer that a handler has put off."""
-    future: asyncio.Future[Sequence[Part]] = asyncio.get_running_loop().create_future()
-    pending.when_done(future.set_result)
-    return await future

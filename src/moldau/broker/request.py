@@ -59,8 +59,8 @@ class Request(Generic[B]):
         """With a codec that works in the connection's buffer, views of it, valid until ``handle``
         returns.
         """
-        self.whole = body
-        """The body as it came, also while pieces of it are executed."""
+        self.whole: B | None = None
+        """The body as it came, while pieces of it are executed."""
         self.deadline: float | None = None
         """When the client gives up, in seconds of the steady clock, if it has said so."""
         self.throttle_ms = 0
@@ -120,7 +120,7 @@ class Request(Generic[B]):
             log.error("%s failed for %s", self._name, self.connection.peer, exc_info=error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         refused: Request[Any] = self
-        if self.whole is not self.body:
+        if self.whole is not None:
             refused = Request(self.broker, self.route, self.header, self.connection, self.whole)
         return self.route.error_answer(refused, error)
 

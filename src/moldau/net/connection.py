@@ -101,9 +101,9 @@ class Pending:
         "_connection",
         "_on_done",
         "_parts",
+        "abandoned",
         "done",
         "follower",
-        "is_abandoned",
         "on_abandoned",
     )
 
@@ -111,10 +111,10 @@ class Pending:
         self.follower = follower
         """The key of the API whose requests may be executed before this answer has come."""
         self.done = False
-        self.is_abandoned = False
-        """Whether the connection has ended before the answer came."""
+        self.abandoned = False
+        """The connection has ended before the answer came: nobody waits for it any more."""
         self.on_abandoned: Callable[[], object] | None = None
-        """Called if the connection ends before the answer came: nobody waits for it any more."""
+        """Called when that happens."""
         self._on_done: Callable[[Sequence[Part]], object] | None = None
         self._parts: Sequence[Part] = ()
         self._connection: ServerConnection | None = None
@@ -137,12 +137,18 @@ class Pending:
 
     def take_over(self, other: Pending) -> None:
         """Give the answer that the other gets; who abandons this one abandons the other."""
-        if self.is_abandoned:
+        if self.abandoned:
             if other.on_abandoned is not None:
                 other.on_abandoned()
             return
         self.on_abandoned = other.on_abandoned
         other.when_done(self.complete)
+
+    def let_follow(self, follower: int) -> None:
+        """What a request of this API could see is there by now; only the answer is not."""
+        self.follower = follower
+        if self._connection is not None:
+            self._connection._may_follow()
 
     def when_done(self, callback: Callable[[Sequence[Part]], object]) -> None:
         """Call back with the answer, maybe at once: for who stands between the handler and the
@@ -396,6 +402,12 @@ class ServerConnection:
         self._block(_BEHIND)
         return True
 
+    def _may_follow(self) -> None:
+        """Look again at the request that is held back."""
+        if self._blocked & _BEHIND:
+            self._yield_turn()
+            self._unblock(_BEHIND)
+
     def _wait(self, answer: Sequence[Part] | Pending) -> None:
         """Put an answer behind those that come before it."""
         if isinstance(answer, Pending):
@@ -492,7 +504,7 @@ class ServerConnection:
         for pending in waiting:
             pending._connection = None
             if not pending.done:
-                pending.is_abandoned = True
+                pending.abandoned = True
                 if pending.on_abandoned is not None:
                     pending.on_abandoned()
         self._waiting_bytes = 0

@@ -31,6 +31,11 @@ _SNAPPY_MAX_RATIO: Final = 64
 """A snappy copy element makes at most 64 bytes out of two."""
 _INT32: Final = struct.Struct(">i")
 
+_LZ4_FLAGS_AT: Final = 4
+_LZ4_INDEPENDENT_BLOCKS: Final = 0b00100000
+_LZ4_RESERVED: Final = 0b00000011
+"""For Kafka. Today the lower one announces a dictionary."""
+
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _ZSTD_MAX_WINDOW: Final = 128 * 1024 * 1024
 _SMALL: Final = 1024 * 1024
@@ -126,6 +131,18 @@ class Lz4Stream(PayloadStream):
         if frame.unused_data or self._rest:
             raise InvalidRecordError("lz4: there is data behind the frame")
         return b""
+
+
+def check_lz4_flags(data: Buffer) -> None:
+    """InvalidRecordError if the frame is of a kind that Java's consumers do not read, whatever is
+    in it: with blocks that need those before them, or a dictionary.
+    """
+    if len(data) > _LZ4_FLAGS_AT:
+        flags = data[_LZ4_FLAGS_AT]
+        if flags & (_LZ4_INDEPENDENT_BLOCKS | _LZ4_RESERVED) != _LZ4_INDEPENDENT_BLOCKS:
+            raise InvalidRecordError(
+                "lz4: the blocks of the frame need one another, or a dictionary"
+            )
 
 
 class ZstdStream(PayloadStream):

@@ -116,6 +116,34 @@ def test_what_may_follow_is_executed_and_its_answer_waits_for_the_parked_one() -
     assert transport.receiver.in_flight == 0
 
 
+def test_what_is_done_but_not_answered_may_be_followed_from_then_on() -> None:
+    handler = Parking()
+    transport = connect(handler)
+    transport.receive(requests(b"wait", b"pa b", b"c", b"pa d"))
+    assert handler.executed == [b"wait"]
+    handler.parked[b"wait"].let_follow(int.from_bytes(b"pa", "big"))
+    transport.run()
+    assert handler.executed == [b"wait", b"pa b"]
+    assert transport.receiver.blocked == Blocked.BEHIND
+    assert transport.answers == []
+    handler.complete(b"wait")
+    transport.run()
+    assert transport.answers == [b"wait", b"pa b", b"c", b"pa d"]
+    assert transport.reading
+
+
+def test_to_be_followed_while_nothing_is_held_back_changes_nothing_yet() -> None:
+    handler = Parking()
+    transport = connect(handler)
+    transport.receive(requests(b"wait"))
+    handler.parked[b"wait"].let_follow(int.from_bytes(b"pa", "big"))
+    transport.receive(requests(b"pa b"))
+    assert handler.executed == [b"wait", b"pa b"]
+    handler.complete(b"wait")
+    transport.run()
+    assert transport.answers == [b"wait", b"pa b"]
+
+
 def test_no_request_overtakes_one_that_waits() -> None:
     handler = Parking()
     transport = connect(handler)

@@ -27,7 +27,6 @@ from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
-from moldau.broker.large_requests import settled
 from moldau.broker.named_once import REPEATED, named_once
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
@@ -129,15 +128,19 @@ async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | 
 
 
 def _conclude(
-    request: Request[ProduceRequest], results: Results, waits: Waits
+    request: Request[ProduceRequest],
+    results: Results,
+    waits: Waits,
+    pending: Pending | None = None,
 ) -> Results | Pending | None:
+    """Returns the answer, or its place: ``pending``, if the connection has that already."""
     if request.body.acks == ACKS_NONE:
         if any(result.error_code for _, _, partitions in results for result in partitions):
             log.info("closing %s: an append with acks=0 failed", request.connection.peer)
             request.connection.close()
         return None
     if waits.replicas or waits.disks:
-        return _park(request, results, waits)
+        return _park(request, results, waits, pending or Pending())
     return results
 
 
@@ -253,11 +256,10 @@ def _check_later(request: Request[ProduceRequest], results: Results, waits: Wait
         parts: Sequence[Part] | None
         try:
             await _append_checked(request, waits)
-            response = _conclude(request, results, waits)
+            response = _conclude(request, results, waits, pending)
             if isinstance(response, Pending):
-                pending.on_abandoned = response.on_abandoned
-                parts = await settled(response)
-            elif response is None:
+                return
+            if response is None:
                 request.unanswered()
                 parts = None
             else:
@@ -275,12 +277,11 @@ async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> Non
     broker, acks = request.broker, request.body.acks
     for check in waits.checks:
         index = check.results[check.place].index
-        now_ms = broker.clock.now_ms()
-        waits.budget.in_thread()
         try:
             checked = await broker.long_checks.run(
-                check.partition.log.check, memoryview(check.records), now_ms, waits.budget
+                check.partition.log.check, memoryview(check.records), broker.clock.now_ms()
             )
+            now_ms = broker.clock.now_ms()
             result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
         except KafkaError as error:
             result = _refuse(broker, index, error)
@@ -310,11 +311,13 @@ def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
     return PartitionProduceResult(index, error.code, -1, -1, -1, records, error.message)
 
 
-def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> Pending:
+def _park(
+    request: Request[ProduceRequest], results: Results, waits: Waits, pending: Pending
+) -> Pending:
     """Answer later; the appends are settled, only disks and replicas are awaited."""
     broker, timeout_ms = request.broker, request.body.timeout_ms
     del request.body  # the records in it are views of memory that others read into from now on
-    pending = Pending(follower=ApiKey.PRODUCE)
+    pending.let_follow(ApiKey.PRODUCE)
     late: dict[TopicPartition, ErrorCode] = {}
 
     def answer(codes: list[ErrorCode], awaited: Sequence[tuple[Partition, int]] = ()) -> None:
@@ -332,6 +335,8 @@ def _park(request: Request[ProduceRequest], results: Results, waits: Waits) -> P
         pending.complete(parts)
 
     def await_replicas() -> None:
+        if pending.abandoned:
+            return
         # What its disk has refused is answered: the high watermark may not reach it for long.
         awaited = [wait for wait in waits.replicas if wait[0].topic_partition not in late]
         if awaited:

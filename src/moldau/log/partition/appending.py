@@ -25,7 +25,12 @@ from moldau.log.partition.producer_state import (
 from moldau.log.partition.results import AppendInfo
 from moldau.log.partition.rolling import SegmentRoller
 from moldau.log.partition.segments import LogSegments
-from moldau.log.partition.validation import BatchRules, CheckedBatch, check_batches
+from moldau.log.partition.validation import (
+    BatchRules,
+    CheckedBatch,
+    check_batches,
+    stamped_now,
+)
 from moldau.log.segment.segment import Segment
 from moldau.records.batch import LEADER_EPOCH_OFFSET, BatchHeader, iter_headers
 
@@ -96,7 +101,7 @@ class Appender:
                 return self._append_own(records, leader_epoch, now_ms, origin)
             fields, records, max_timestamp, append_time = self._rules.check(records, now_ms, budget)
         else:
-            fields, records, max_timestamp, append_time = records
+            fields, records, max_timestamp, append_time = stamped_now(records, now_ms)
         header = None
         if fields[9] >= 0:
             header = _make_header(fields)

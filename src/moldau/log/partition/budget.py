@@ -1,8 +1,9 @@
-"""How much a request's compressed batches may come to, and how much of it on the event loop.
+"""How much a compressed batch may come to, and how much of a request on the event loop.
 
 Kafka has no such limit. It is generous: a batch as large as ``max.message.bytes`` allows may hold
 32 times as much, a small one 32 MiB. Beyond that the answer is MESSAGE_TOO_LARGE, at which
-producers cut a batch of several records in two and send it again.
+producers cut a batch of several records in two and send it again. What else is in the request does
+not matter: a producer could not know what to do about that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ AT_ONCE: Final = MIB
 """One to three milliseconds, by the codec."""
 COMPRESSION_WEIGHT: Final = 16
 """To compress takes so much longer than to decompress, in the worst case."""
-_ANY: Final = 2**62
 
 
 def batch_limit(max_message_bytes: int) -> int:
@@ -24,19 +24,12 @@ def batch_limit(max_message_bytes: int) -> int:
 
 
 class DecompressionBudget:
-    """What is left for the batches of one request. Most requests make one and never look at it, so
-    that it begins with what the class has.
+    """What is left for the batches of one request on the event loop; what needs more goes to a
+    thread. Most requests make one and never look at it, so that it begins with what the class has.
     """
 
-    left: int = LEAST
-    """Grows with every batch that is looked at, by ``RATIO`` times its size."""
     at_once: int = AT_ONCE
-    """Of it on the event loop; what needs more goes to a thread."""
 
     def next_turn(self) -> None:
         """Others had their turn on the event loop."""
         self.at_once = AT_ONCE
-
-    def in_thread(self) -> None:
-        """Nobody waits for what is done from now on, until ``next_turn``."""
-        self.at_once = _ANY

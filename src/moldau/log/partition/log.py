@@ -193,11 +193,9 @@ class PartitionLog:
 
     # Appending ---------------------------------------------------------------------------------
 
-    def check(
-        self, records: memoryview, now_ms: int, budget: DecompressionBudget | None = None
-    ) -> CheckedBatch:
-        """Check what a produce request holds for this partition; in a thread, if need be."""
-        return self._appender.rules.check(records, now_ms, budget)
+    def check(self, records: memoryview, now_ms: int) -> CheckedBatch:
+        """Check what a produce request holds for this partition, in a thread: it may take long."""
+        return self._appender.rules.check(records, now_ms)
 
     def append_as_leader(
         self,

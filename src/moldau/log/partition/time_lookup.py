@@ -35,7 +35,7 @@ class LongSearchError(LongCheckError):
 class BatchSearch:
     """The first record of a batch from an offset and a time on."""
 
-    __slots__ = ("_batch", "_start_offset", "_timestamp", "header")
+    __slots__ = ("_batch", "_timestamp", "header", "start_offset")
 
     def __init__(
         self, batch: bytes, header: BatchHeader, timestamp: int, start_offset: int
@@ -43,7 +43,7 @@ class BatchSearch:
         self._batch = batch
         self.header = header
         self._timestamp = timestamp
-        self._start_offset = start_offset
+        self.start_offset = start_offset
 
     def run(self, limit: int = _LONGEST) -> TimestampedOffset | None:
         """Returns the record, if there is one; DecompressionLimitError if that takes more bytes."""
@@ -52,7 +52,7 @@ class BatchSearch:
         walk = RecordWalk(header.records_count)
         walk.search(
             _in_64_bits(self._timestamp - header.base_timestamp),
-            max(self._start_offset - header.base_offset, 0),
+            max(self.start_offset - header.base_offset, 0),
         )
         payload = memoryview(batch)[HEADER_SIZE:]
         if header.compression == Compression.NONE:
@@ -72,11 +72,12 @@ class TimeLookup:
     """One look-up, with the searches that were made elsewhere for it."""
 
     def __init__(self) -> None:
-        self._known: dict[BatchHeader, TimestampedOffset | None] = {}
+        self._known: dict[tuple[BatchHeader, int], TimestampedOffset | None] = {}
+        """By batch and first offset: records may be deleted while a search waits for its thread."""
 
     def finish(self, search: BatchSearch) -> None:
         """Search in a thread, however long it takes."""
-        self._known[search.header] = search.run()
+        self._known[search.header, search.start_offset] = search.run()
 
     def find_timestamp(
         self, segments: Sequence[Segment], timestamp: int, start_offset: int
@@ -137,8 +138,8 @@ class TimeLookup:
         if header.timestamp_type == LOG_APPEND_TIME:
             offset = max(header.base_offset, start_offset)
             return TimestampedOffset(header.max_timestamp, offset, header.partition_leader_epoch)
-        if header in self._known:
-            return self._known[header]
+        if (header, start_offset) in self._known:
+            return self._known[header, start_offset]
         batch = segment.file.pread(header.size, position)
         search = BatchSearch(batch, header, timestamp, start_offset)
         try:

@@ -17,7 +17,6 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import LongCheckError, RecordValidationError
 from moldau.log.partition.budget import (
     COMPRESSION_WEIGHT,
-    RATIO,
     DecompressionBudget,
     batch_limit,
 )
@@ -45,6 +44,7 @@ from moldau.records.errors import (
     InvalidRecordError,
 )
 from moldau.records.recompress import recompress
+from moldau.records.streams import check_lz4_flags
 from moldau.records.walk import MAX_LISTED, MAX_LONG, MIN_LONG, RecordWalk
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -100,7 +100,7 @@ class BatchRules:
     ) -> CheckedBatch:
         """Check what one produce request holds for one partition: exactly one batch.
 
-        LongCheckError if the budget has not enough left for the event loop.
+        LongCheckError if the budget has not enough left for the event loop; a thread needs none.
         """
         if len(records) < HEADER_SIZE:
             _refuse_fragment(records)
@@ -192,40 +192,36 @@ class BatchRules:
         budget: DecompressionBudget | None,
     ) -> None:
         """Walk over records that have to be decompressed, or will have to be compressed: within the
-        budget.
+        budget of the event loop, unless there is none because this is a thread.
         """
         payload = records[HEADER_SIZE:]
-        if budget is None:
-            budget = DecompressionBudget()
-            budget.in_thread()
         stays = self._codec in (None, Compression.NONE, codec)
         weight = 1 if stays else COMPRESSION_WEIGHT
-        here = budget.at_once // weight
+        here = MAX_LONG if budget is None else budget.at_once // weight
         if codec == Compression.NONE:
             if len(payload) > here:
                 raise LongCheckError
             walk.over(payload)
-            budget.at_once -= weight * len(payload)
+            if budget is not None:
+                budget.at_once -= weight * len(payload)
             return
-        allowed = budget.left + RATIO * len(records)
-        limit = max(min(self._max_decompressed, allowed), 0)
-        limit_here = min(limit, here)
-        if limit_here <= 0 < limit:
+        if here <= 0:
             raise LongCheckError
-        budget.left = allowed
-        stream = open_stream(codec, payload, limit_here)
+        if codec == Compression.LZ4:
+            check_lz4_flags(payload)
+        limit = self._max_decompressed
+        stream = open_stream(codec, payload, min(limit, here))
         try:
             walk.over_stream(stream)
         except DecompressionLimitError:
-            if limit_here < limit:
-                budget.left -= RATIO * len(records)  # it will be looked at again
+            if here < limit:
                 raise LongCheckError from None
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE, f"the records decompress to more than {limit} bytes"
             ) from None
         finally:
-            budget.left -= stream.bytes_read
-            budget.at_once -= weight * stream.bytes_read
+            if budget is not None:
+                budget.at_once -= weight * stream.bytes_read
 
     def _refusal(self, walk: RecordWalk, base_timestamp: int, now_ms: int) -> RecordValidationError:
         """Returns why the topic does not want the batch: a wrong time counts more than the lack of
@@ -325,6 +321,17 @@ class BatchRules:
         if len(batch) > self._max_bytes:
             self._refuse_size(len(batch))
         return memoryview(batch)
+
+
+def stamped_now(checked: CheckedBatch, now_ms: int) -> CheckedBatch:
+    """Returns a batch that was checked earlier with the append time of now, if it has one: times of
+    a log must not go back.
+    """
+    fields, records, _, append_time = checked
+    if append_time == _NO_TIMESTAMP:
+        return checked
+    patch_log_append_time(records, 0, len(records), now_ms)
+    return fields, records, now_ms, now_ms
 
 
 def check_batches(records: memoryview) -> list[int]:

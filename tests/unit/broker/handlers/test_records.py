@@ -209,6 +209,19 @@ async def test_its_memory_is_its_own_while_it_waits(
     assert values_of(await client.fetch(topic, max_bytes=1 << 25)) == [LARGE]
 
 
+@pytest.mark.parametrize("most_elements", [1000, 10], ids=["at once", "in pieces"])
+async def test_none_is_refused_for_the_others_in_its_request(
+    broker: MemoryBroker, client: WireClient, most_elements: int
+) -> None:
+    """Each may hold 32 MiB; together they hold more."""
+    broker.router._most_elements = most_elements
+    await client.create_topic("wide", 40)
+    batch = compressed(bytes(1_000_000))
+    sent = client.send_produce({"wide": {index: bytearray(batch) for index in range(40)}})
+    ((_, _, results),) = (await client.receive_produce(sent)).topics
+    assert [(result.index, result.error_code) for result in results] == [(i, 0) for i in range(40)]
+
+
 async def test_without_acks_it_is_stored_and_not_answered(client: WireClient, topic: str) -> None:
     client.send_produce({topic: {0: compressed(LARGE)}}, acks=0)
     assert (await client.produce(topic, one_batch(b"loud"))).base_offset == 1
@@ -223,6 +236,63 @@ async def test_with_acks_of_all_it_waits_for_the_followers_then(
     partition.read(1, 1 << 20, follower_id=ELSEWHERE)
     ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
     assert (result.error_code, result.base_offset) == (0, 0)
+
+
+async def test_the_next_append_does_not_wait_for_its_followers(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    sent = [
+        client.send_produce({"r": {0: batch}}) for batch in (compressed(LARGE), one_batch(b"v"))
+    ]
+    await eventually(lambda: partition.parked == 2)
+    partition.read(2, 1 << 20, follower_id=ELSEWHERE)
+    for offset, one in enumerate(sent):
+        ((_, _, (result,)),) = (await client.receive_produce(one)).topics
+        assert (result.error_code, result.base_offset) == (0, offset)
+
+
+async def test_its_append_time_is_that_of_its_append(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    await client.create_topic("timed", 1, configs={"message.timestamp.type": "LogAppendTime"})
+    running = len(broker.parts.tasks._running)
+    places = broker.parts.long_checks._places
+    async with places, places:
+        sent = client.send_produce({"timed": {0: compressed(LARGE)}})
+        await eventually(lambda: len(broker.parts.tasks._running) > running)
+        await broker.settle()
+        broker.clock.advance(5)
+    ((_, _, (result,)),) = (await client.receive_produce(sent)).topics
+    assert (result.error_code, result.log_append_time_ms) == (0, broker.clock.now_ms())
+
+
+async def test_nothing_is_left_of_it_when_its_client_leaves_before_the_followers_came(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    running = len(broker.parts.tasks._running)
+    client.send_produce({"r": {0: compressed(LARGE)}})
+    await eventually(lambda: partition.parked == 1)
+    await client.close()
+    await eventually(lambda: partition.parked == 0)
+    assert len(broker.parts.tasks._running) == running
+
+
+async def test_nothing_is_left_of_it_when_its_client_leaves_before_it_was_looked_at(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    running = len(broker.parts.tasks._running)
+    places = broker.parts.long_checks._places
+    async with places, places:
+        client.send_produce({"r": {0: compressed(LARGE)}})
+        await eventually(lambda: len(broker.parts.tasks._running) > running)
+        await client.close()
+        await eventually(lambda: not any(one.connections for one in broker.parts.listeners))
+    await eventually(lambda: len(broker.parts.tasks._running) == running)
+    assert partition.log.log_end_offset == 1
+    assert partition.parked == 0
 
 
 async def test_what_is_wrong_with_it_is_told(client: WireClient, topic: str) -> None:

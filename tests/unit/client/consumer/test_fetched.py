@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from moldau.client.consumer.fetch.fetched import FetchedRecords
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
-from moldau.records.batch import LAST_OFFSET_DELTA_OFFSET, write_crc
+from moldau.records.batch import ATTRIBUTES_OFFSET, LAST_OFFSET_DELTA_OFFSET, write_crc
 from moldau.records.builder import build_batch
 from moldau.records.consumer_record import ConsumerRecord
 from moldau.records.control import ControlType, control_key
@@ -107,6 +107,23 @@ def test_damage_is_an_error_that_stays() -> None:
     assert fetched.position.offset == 1
     unchecked = FetchedRecords(PARTITION, 1, memoryview(bytes(bad)), check_crcs=False)
     assert len(unchecked.take(10)) == 1
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_there_is_not_loses_no_records(codec: int) -> None:
+    strange = bytearray(batch(1, b"strange"))
+    strange[ATTRIBUTES_OFFSET + 1] = codec
+    write_crc(strange, 0, len(strange))
+    data = memoryview(batch(0, b"fine") + strange + batch(2, b"behind"))
+    records, columns = FetchedRecords(PARTITION, 0, data), FetchedRecords(PARTITION, 1, data)
+    assert values(records.take(10)) == [b"fine"]
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="t-3 cannot be read at offset 1") as caught:
+            records.take(10)
+        assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+        with pytest.raises(KafkaError, match="t-3 cannot be read at offset 1"):
+            columns.take_columns()
+    assert records.position.offset == columns.position.offset == 1
 
 
 def test_columns_have_the_same_records() -> None:

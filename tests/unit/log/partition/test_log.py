@@ -19,11 +19,14 @@ from tests.support.partition_log import (
 
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log import AppendOrigin, PartitionLog
+from moldau.log import AppendOrigin, LongSearchError, PartitionLog, TimeLookup
 from moldau.log.errors import UnexpectedOffsetError
 from moldau.machine.disk import File
 from moldau.records.batch import iter_headers, read_header
+from moldau.records.builder import build_batch
+from moldau.records.compression import Compression
 from moldau.records.control import ControlType, build_end_txn_marker
+from moldau.records.record import Record
 from moldau.testing.disk import MemoryDisk
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -268,6 +271,30 @@ def test_the_largest_timestamp_may_be_anywhere(disk: MemoryDisk) -> None:
     log.append_as_leader(make_batch(3, timestamps=(NOW_MS, NOW_MS + 9)), 0, NOW_MS)
     fill(log, 30)
     assert log.max_timestamp_offset() == (NOW_MS + 9, 91, 0)
+
+
+def test_records_deleted_during_a_long_search_are_not_found(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    records = [Record(0, NOW_MS + number, None, bytes(1_200_000)) for number in range(3)]
+    batch = build_batch(records, compression=Compression.ZSTD)
+    log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    lookup = TimeLookup()
+    for deleted, found in ((0, 1), (2, 2)):
+        log.increment_log_start_offset(deleted)
+        with pytest.raises(LongSearchError) as long:
+            log.offset_for_timestamp(NOW_MS + 1, lookup)
+        lookup.finish(long.value.search)
+        assert log.offset_for_timestamp(NOW_MS + 1, lookup) == (NOW_MS + found, found, 0)
+
+
+def test_a_batch_that_was_checked_earlier_has_the_time_of_its_append(disk: MemoryDisk) -> None:
+    log = open_log(disk, TopicConfig(message_timestamp_type="LogAppendTime"))
+    checked = log.check(make_batch(3), 1000)
+    log.append_as_leader(make_batch(1), 0, 2000)
+    info = log.append_as_leader(checked, 0, 3000)
+    assert (info.first_offset, info.log_append_time_ms) == (1, 3000)
+    headers = [header for _, header in iter_headers(read_batches(log))]
+    assert [header.max_timestamp for header in headers] == [2000, 3000]
 
 
 def test_append_time_batches_are_found_by_their_first_record(disk: MemoryDisk) -> None:

@@ -154,7 +154,10 @@ class FetchedRecords:
             visible = self._next_visible()
             if visible is not None:
                 at, header = visible
-                self._batch = header, BatchDecoder(self._data, at, header)
+                try:
+                    self._batch = header, BatchDecoder(self._data, at, header)
+                except InvalidRecordError as error:  # a codec that there is not
+                    raise self._damaged(error) from error
         elif self._failure is not None:
             raise self._failure
         return self._batch
