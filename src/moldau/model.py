@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 NO_TOPIC_ID = UUID(int=0)
 """Kafka's zero UUID: "this message carries a name, not an id"."""
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+LEGAL_TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):

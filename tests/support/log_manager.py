@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID, uuid4
 
 from tests.support.machines import loop_machine
@@ -84,9 +84,9 @@ class Broker:
     def new_manager(self) -> LogManager:
         return LogManager(loop_machine(self.disk, self.clock), self.dirs, self.config)
 
-    async def start(self) -> LogManager:
+    async def start(self, topic_ids: Mapping[str, UUID] | None = None) -> LogManager:
         self.manager = self.new_manager()
-        await self.manager.start(lambda _: self.topic_config)
+        await self.manager.start(lambda _: self.topic_config, topic_ids)
         return self.manager
 
     def create(self, topic_partition: TopicPartition, topic_id: UUID = TOPIC_ID) -> None:

@@ -44,9 +44,9 @@ async def take_stock(
     """
     configs = await logs.topic_configs.read()
     if is_new and not configs:
-        await _adopt_directories(store, machine, log_dirs, logs, config)
-        return {}
+        return await _adopt_directories(store, machine, log_dirs, logs, config)
     stored = await load_stored(store)
+    stored.is_new = is_new
     comparison = compare(
         stored,
         FoundOnDisk(
@@ -54,26 +54,26 @@ async def take_stock(
             configs={topic: KeptConfig(*kept) for topic, kept in configs.items()},
             deleted=logs.deleted,
             next_producer_id=_next_producer_id(logs.logs.values()),
-            unopened=logs.offline,
+            unopened={*logs.offline, *logs.left_alone},
             complete=not logs.offline and len(logs.online_dirs) == len(log_dirs),
         ),
         config.node_id,
-        machine.new_uuid,
-        adopts=config.stray_topics_policy == "adopt",
+        policy=config.stray_topics_policy,
         known_configs={OFFSETS_TOPIC: offsets_topic_configs(config)},
     )
     _report(comparison)
-    for partition in comparison.set_aside:
-        logs.set_aside(TopicPartition(partition.topic, partition.partition))
+    for partition, reason in comparison.left_alone.items():
+        logs.leave_alone(TopicPartition(*partition), reason)
     await write_batches(store, comparison.batches)
     return comparison.strays
 
 
 def _report(comparison: Comparison) -> None:
+    told = "the coordination store and the log directories differ"
     for sentence in comparison.news[:_MOST_LINES]:
-        log.warning("the coordination store has lost something: %s", sentence)
+        log.warning("%s: %s", told, sentence)
     if len(comparison.news) > _MOST_LINES:
-        log.warning("the coordination store has lost %d things in all", len(comparison.news))
+        log.warning("%s in %d things in all", told, len(comparison.news))
 
 
 async def _adopt_directories(
@@ -82,10 +82,10 @@ async def _adopt_directories(
     log_dirs: Sequence[str],
     logs: LogManager,
     config: BrokerConfig,
-) -> None:
-    """Make topics of the partitions that are already there."""
+) -> dict[str, str]:
+    """Make topics of the partitions that are already there; returns as ``take_stock``."""
     if not logs.logs:
-        return
+        return {}
     image = await machine.threads.run(_read_image, machine.disk, log_dirs)
     plan = plan_adoption(
         [_found(partition) for partition in logs.logs.values()],
@@ -106,8 +106,11 @@ async def _adopt_directories(
             ", ".join(plan.without_settings[:10]),
             plan.without_settings[0],
         )
+    for partition in [one for one in logs.logs if one.topic in plan.left_alone]:
+        logs.leave_alone(partition, plan.left_alone[partition.topic])
     await write_batches(store, plan.batches)
     log.info("adopted %d topics from %s", len(plan.topics), ", ".join(log_dirs))
+    return plan.left_alone
 
 
 def while_unknown(

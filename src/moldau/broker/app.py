@@ -45,8 +45,8 @@ from moldau.controller import (
     NewTopic,
     ProducerIdBlock,
 )
-from moldau.controller.loading import load_broker_configs, load_topic_configs
-from moldau.coordination import cluster, paths
+from moldau.controller.loading import load_broker_configs, load_topic_configs, load_topic_ids
+from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
     StoreLockedError,
@@ -160,9 +160,9 @@ class BrokerServer:
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
         logs.on_all_offline = self._lost_all_directories
-        known = await store.children(paths.TOPICS)
+        known = await load_topic_ids(store)
         with _in_plain_words():
-            await logs.start(while_unknown(configs.topic, set(known)))
+            await logs.start(while_unknown(configs.topic, known), known)
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)

@@ -87,7 +87,7 @@ async def _compare(
         # Only read: nothing of it reaches the disk.
         store = EmbeddedStore(storage, found, _run_here, SystemClock().now_ms, SNAPSHOT_AFTER_BYTES)
         stored = await load_stored(store.session())
-        news = compare(stored, on_disk, 0, _no_id).news
+        news = compare(stored, on_disk, 0).news
         policy = "cleanup.policy"
         suspended = [
             name
@@ -167,7 +167,3 @@ def _topic_id(disk: Disk, directory: str) -> UUID | None:
 
 async def _run_here(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     return work(*args, **kwargs)
-
-
-def _no_id() -> UUID:
-    return UUID(int=0)

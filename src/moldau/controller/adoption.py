@@ -17,7 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from moldau.controller.kraft_image import KraftTopic, MetadataImage
-from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC
+from moldau.controller.topic_names import CLUSTER_METADATA_TOPIC, invalid_reason
 from moldau.controller.writes import PARTITIONS_PER_BATCH, batched, put_config
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import NodeExistsError
@@ -28,6 +28,9 @@ from moldau.quotas.entity import ClientQuotaEntity, canonical_entity
 from moldau.quotas.validation import check_entity, check_quota
 
 _BLOCK = 1000
+
+_FEW_MISSING = 20
+_MISSING_FOR_EACH = 10
 
 KEEP_EVERYTHING: Mapping[str, str] = {"cleanup.policy": ""}
 """The settings of topics whose own are not known: nothing is deleted until somebody sets some."""
@@ -50,6 +53,8 @@ class AdoptionPlan:
     topics: dict[str, TopicNode] = field(default_factory=dict)
     strays: list[FoundPartition] = field(default_factory=list)
     """Directories of topics that were deleted or recreated: not served, and safe to remove."""
+    left_alone: dict[str, str] = field(default_factory=dict)
+    """Names of directories that nobody can make a topic of, and why."""
     without_settings: list[str] = field(default_factory=list)
     """Topics whose settings nobody knows: they keep everything until somebody sets some."""
     warnings: list[str] = field(default_factory=list)
@@ -87,8 +92,19 @@ def plan_adoption(
         _plan_configs(plan, paths.group_config, image.group_configs)
         _plan_configs(plan, paths.client_metrics_config, image.client_metrics_configs)
         _plan_quotas(plan, image.client_quotas)
+    names: dict[UUID | None, set[str]] = {}
+    for partition in (one for there in by_topic.values() for one in there if one.topic_id):
+        names.setdefault(partition.topic_id, set()).add(partition.topic)
     for name in sorted(by_topic.keys() | known.keys()):
         there = sorted(by_topic.get(name, []), key=lambda partition: partition.partition)
+        unfit = None if name in known else unfit_reason(name, [p.partition for p in there])
+        others = names.get(common_id(there), set()) - {name}
+        if others and name not in known:
+            unfit = f"their topic id is that of {', '.join(sorted(others))}, too"
+        if unfit is not None:
+            plan.left_alone[name] = unfit
+            plan.warnings.append(f"Directories of {name} are left alone: {unfit}")
+            continue
         if image is not None and name not in known:
             plan.strays += there
             plan.warnings.append(f"Topic {name} was deleted; its directories are not served")
@@ -205,6 +221,20 @@ def common_id(there: Sequence[FoundPartition]) -> UUID | None:
     """Returns the id most of the directories agree on."""
     ids = Counter(partition.topic_id for partition in there if partition.topic_id is not None)
     return ids.most_common(1)[0][0] if ids else None
+
+
+def unfit_reason(name: str, numbers: Sequence[int]) -> str | None:
+    """Returns why directories of this name and these numbers are no topic's; None if they may be.
+
+    Anything may lie in a log directory: ``orders-20261116`` is no partition 20,261,116.
+    """
+    reason = invalid_reason(name)
+    if reason is not None:
+        return f"that is no name for a topic: {reason}"
+    missing = max(numbers) + 1 - len(set(numbers))
+    if missing > max(_FEW_MISSING, _MISSING_FOR_EACH * len(numbers)):
+        return f"{missing} partitions before {name}-{max(numbers)} are not there"
+    return None
 
 
 def some(numbers: Sequence[int]) -> str:

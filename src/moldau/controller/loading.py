@@ -84,7 +84,16 @@ async def load_stored(store: CoordinationStore) -> Stored:
         left_configs=configs.keys() - topics.keys(),
         producer_ids=znodes.decode_producer_id_block(block[0]) if block and block[0] else None,
         has_lost=loss is not None,
+        can_lose_changes=store.can_lose_changes,
     )
+
+
+async def load_topic_ids(store: CoordinationStore) -> dict[str, UUID | None]:
+    """Returns all topics; None where the store does not tell the id."""
+    return {
+        name: znodes.decode_topic(name, data).topic_id
+        for name, (data, _) in await _load_nodes(store, paths.TOPICS)
+    }
 
 
 async def load_topic_configs(store: CoordinationStore) -> dict[str, dict[str, str]]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import LEGAL_TOPIC_NAME, MAX_TOPIC_NAME_LENGTH
 
-MAX_NAME_LENGTH = 249
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_reason(name: str) -> str | None:
@@ -19,9 +15,11 @@ def invalid_reason(name: str) -> str | None:
         return "the empty string is not allowed"
     if name in (".", ".."):
         return f"'{name}' is not allowed"
-    if len(name) > MAX_NAME_LENGTH:
-        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    if _LEGAL.fullmatch(name) is None:
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return (
+            f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
+        )
+    if LEGAL_TOPIC_NAME.fullmatch(name) is None:
         return (
             f"'{name}' contains one or more characters other than "
             "ASCII alphanumerics, '.', '_' and '-'"

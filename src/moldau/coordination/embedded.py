@@ -317,6 +317,11 @@ class EmbeddedSession(SingleChanges):
         self._listeners: list[Callable[[], object]] = []
 
     @property
+    def can_lose_changes(self) -> bool:
+        """Its journal is on one disk."""
+        return True
+
+    @property
     def session_id(self) -> int:
         return self._session_id
 

@@ -96,6 +96,11 @@ class CoordinationStore(Protocol):
     @property
     def session_id(self) -> int: ...
 
+    @property
+    def can_lose_changes(self) -> bool:
+        """Whether damage to one disk can take acknowledged changes back."""
+        ...
+
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
     ) -> str:

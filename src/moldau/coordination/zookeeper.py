@@ -106,6 +106,11 @@ class ZooKeeperStore(SingleChanges):
         return store
 
     @property
+    def can_lose_changes(self) -> bool:
+        """What an ensemble has acknowledged stays."""
+        return False
+
+    @property
     def session_id(self) -> int:
         return self._session_id
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import count
 from uuid import UUID
 
 import pytest
@@ -14,7 +13,10 @@ from tests.support.memory_storage import MemoryStorage, open_store
 from moldau.controller.adoption import FoundPartition, create_topic_nodes, write_batches
 from moldau.controller.loading import load_stored
 from moldau.controller.stray_topics import (
+    ADOPT,
+    AUTO,
     EPOCHS_AHEAD,
+    POLICIES,
     PRODUCER_IDS_AHEAD,
     Comparison,
     FoundOnDisk,
@@ -23,8 +25,9 @@ from moldau.controller.stray_topics import (
     StoredTopic,
     compare,
 )
+from moldau.controller.writes import PARTITIONS_PER_BATCH
 from moldau.coordination import cluster, paths
-from moldau.coordination.store import CoordinationStore
+from moldau.coordination.store import CoordinationStore, Create
 from moldau.coordination.znodes import ProducerIdBlock, StateNode, TopicNode
 
 BROKER = 1
@@ -57,8 +60,7 @@ def kept(number: int = 7, version: int = 0, **config: str) -> KeptConfig:
 
 
 def compared(stored: Stored, on_disk: FoundOnDisk, **options: object) -> Comparison:
-    new_ids = map(topic_id, count(1000))
-    return compare(stored, on_disk, BROKER, lambda: next(new_ids), **options)  # type: ignore[arg-type]
+    return compare(stored, on_disk, BROKER, **options)  # type: ignore[arg-type]
 
 
 async def store_with(stored: Stored) -> CoordinationStore:
@@ -93,7 +95,7 @@ def test_nothing_is_said_where_nothing_is_missing() -> None:
 
 async def test_a_missing_topic_is_adopted_with_its_id_partitions_epochs_and_settings() -> None:
     on_disk = FoundOnDisk(found("a", 0, 1, epoch=4), {"a": kept(cleanup_policy="compact")})
-    after = await written(Stored({"b": known(number=8)}), on_disk)
+    after = await written(Stored({"b": known(number=8)}, has_lost=True), on_disk)
     adopted = after.topics["a"]
     assert adopted.node.topic_id == topic_id(7)
     assert list(adopted.node.partitions) == [0, 1]
@@ -107,32 +109,123 @@ async def test_a_topic_whose_settings_are_lost_keeps_everything(
     configs: dict[str, KeptConfig],
 ) -> None:
     on_disk = FoundOnDisk(found("a", 0), configs)
-    after = await written(Stored(), on_disk)
+    after = await written(Stored(has_lost=True), on_disk)
     assert after.topics["a"].config == {"cleanup.policy": ""}
-    (sentence,) = compared(Stored(), on_disk).news
+    (sentence,) = compared(Stored(has_lost=True), on_disk).news
     assert "moldau config alter topic a cleanup.policy=delete" in sentence
 
 
 async def test_topics_that_always_have_the_same_settings_get_them() -> None:
     settings = {"a": {"cleanup.policy": "compact"}}
-    after = await written(Stored(), FoundOnDisk(found("a", 0)), known_configs=settings)
+    after = await written(Stored(has_lost=True), FoundOnDisk(found("a", 0)), known_configs=settings)
     assert after.topics["a"].config == {"cleanup.policy": "compact"}
 
 
 async def test_settings_that_were_left_without_their_topic_are_replaced() -> None:
     session = await store_with(Stored())
     await session.create(paths.topic_config("a"), b'{"version":1,"config":{"x":"y"}}')
-    result = compared(await load_stored(session), FoundOnDisk(found("a", 0)))
+    result = compared(await load_stored(session), FoundOnDisk(found("a", 0)), policy="adopt")
     await write_batches(session, result.batches)
     assert (await load_stored(session)).topics["a"].config == {"cleanup.policy": ""}
 
 
-def test_by_choice_a_missing_topic_is_left_alone_and_its_name_reserved() -> None:
-    result = compared(Stored(), FoundOnDisk(found("a", 0, 1)), adopts=False)
+@pytest.mark.parametrize(
+    ("stored", "policy"),
+    [(Stored(), "auto"), (Stored(), "refuse"), (Stored(has_lost=True), "refuse")],
+)
+def test_without_a_loss_or_by_choice_a_topic_is_left_alone_and_its_name_reserved(
+    stored: Stored, policy: str
+) -> None:
+    result = compared(stored, FoundOnDisk(found("a", 0, 1)), policy=policy)
     assert not result.adopted
     assert "a-0, a-1" in result.strays["a"]
     assert "stray.topics.policy=adopt" in result.strays["a"]
+    assert result.left_alone.keys() == {("a", 0), ("a", 1)}
     assert result.news
+
+
+@pytest.mark.parametrize(
+    ("stored", "policy"),
+    [(Stored(), "adopt"), (Stored(has_lost=True), "auto"), (Stored(is_new=True), "auto")],
+)
+def test_after_a_loss_or_by_choice_it_is_adopted(stored: Stored, policy: str) -> None:
+    result = compared(stored, FoundOnDisk(found("a", 0, 1)), policy=policy)
+    assert result.adopted == ["a"]
+    assert not result.left_alone
+
+
+def test_strays_are_no_sign_of_loss() -> None:
+    """They lie there at every start: epochs and producer ids must not leap each time."""
+    on_disk = FoundOnDisk([*found("a", 0), *found("b", 0, number=8)], next_producer_id=5)
+    block = ProducerIdBlock(BROKER, 0, 999)
+    assert not compared(Stored({"a": known()}, producer_ids=block), on_disk).batches
+
+
+def check_left_alone(stored: Stored, on_disk: FoundOnDisk, *names: str) -> None:
+    """Whatever anybody asks for."""
+    for policy in POLICIES:
+        for has_lost in (False, True):
+            stored.has_lost = has_lost
+            result = compared(stored, on_disk, policy=policy)
+            assert not result.adopted
+            assert result.strays.keys() == {*names}
+            assert {name for name, _ in result.left_alone} == {*names}
+
+
+def test_a_copied_directory_is_no_topic() -> None:
+    copied = FoundOnDisk([*found("a", 0), *found("a-old", 0)])
+    check_left_alone(Stored({"a": known()}), copied, "a-old")
+    # Nobody knows which of them is the copy.
+    check_left_alone(Stored(), copied, "a", "a-old")
+
+
+def test_a_renamed_directory_is_no_topic() -> None:
+    check_left_alone(Stored({"a": known()}), FoundOnDisk(found("b", 0)), "b")
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        FoundPartition("orders", 20_261_116, topic_id(7), 0),
+        FoundPartition(".Trash", 1000, None, -1),
+        FoundPartition("orders", 0, None, -1),
+        FoundPartition("..", 0, topic_id(7), 0),
+        FoundPartition("foo bar", 0, topic_id(7), 0),
+        FoundPartition("x\ny", 0, topic_id(7), 0),
+        FoundPartition("a" * 250, 0, topic_id(7), 0),
+        FoundPartition("some.name", 0, topic_id(7), 0),
+    ],
+)
+def test_anything_may_lie_in_a_log_directory(partition: FoundPartition) -> None:
+    stored = Stored({"some_name": known(number=9)})
+    check_left_alone(stored, FoundOnDisk([partition]), partition.topic)
+
+
+def test_an_absurd_number_is_no_partition_of_a_topic_either() -> None:
+    on_disk = FoundOnDisk(found("a", 0, 20_261_116))
+    for policy in POLICIES:
+        result = compared(Stored({"a": known()}, has_lost=True), on_disk, policy=policy)
+        assert list(result.left_alone) == [("a", 20_261_116)]
+
+
+def test_a_topic_that_grows_by_many_partitions_is_written_in_batches() -> None:
+    result = compared(Stored({"a": known()}), FoundOnDisk(found("a", *range(5000))), policy="adopt")
+    assert max(map(len, result.batches)) <= 2 * PARTITIONS_PER_BATCH
+
+
+def test_a_store_that_loses_nothing_is_not_corrected() -> None:
+    """The topic was deleted, made anew or moved away while this broker was not there."""
+    stored = Stored({"a": known(number=9), "c": known(number=10)}, can_lose_changes=False)
+    on_disk = FoundOnDisk(
+        [*found("a", 0), *found("b", 0, number=8)],
+        {"c": kept(number=10, version=5, retention_ms="1")},
+        deleted={(topic_id(10), 0)},
+        next_producer_id=1_000_000,
+    )
+    for policy in POLICIES:
+        result = compared(stored, on_disk, policy=policy)
+        assert result == Comparison(news=result.news)
+        assert len(result.news) == 2
 
 
 def test_what_cannot_be_opened_keeps_its_name() -> None:
@@ -140,17 +233,21 @@ def test_what_cannot_be_opened_keeps_its_name() -> None:
     assert list(result.strays) == ["a"]
 
 
-async def test_a_topic_without_an_id_gets_one() -> None:
-    after = await written(Stored(), FoundOnDisk([FoundPartition("a", 0, None, 3)]))
-    assert after.topics["a"].node.topic_id == topic_id(1000)
-
-
 async def test_missing_partitions_are_added() -> None:
-    after = await written(Stored({"a": known(1)}), FoundOnDisk(found("a", 0, 2, epoch=3)))
+    after = await written(
+        Stored({"a": known(1)}, has_lost=True), FoundOnDisk(found("a", 0, 2, epoch=3))
+    )
     grown = after.topics["a"]
     assert list(grown.node.partitions) == [0, 1, 2]
     assert grown.node.topic_id == topic_id(7)
     assert grown.states[2][0].leader_epoch == 3 + EPOCHS_AHEAD
+
+
+def test_without_a_loss_more_partitions_are_left_alone() -> None:
+    result = compared(Stored({"a": known(1)}), FoundOnDisk(found("a", 0, 1)))
+    assert list(result.left_alone) == [("a", 1)]
+    assert not result.batches
+    assert not result.strays, "the topic is there"
 
 
 async def test_newer_settings_hold_and_older_ones_do_not() -> None:
@@ -193,31 +290,49 @@ def test_producer_ids_go_on_above_those_in_the_logs() -> None:
 
 
 def test_a_topic_that_is_being_deleted_is_left_to_that() -> None:
-    stored = Stored({"a": known()}, deleting={"a", "b"})
-    assert compared(stored, FoundOnDisk(found("a", 0) + found("b", 0, number=8))) == Comparison()
+    stored = Stored({"a": known()}, deleting={"a"})
+    assert compared(stored, FoundOnDisk(found("a", 0))) == Comparison()
 
 
-def test_what_was_being_deleted_does_not_come_back() -> None:
+def test_another_topic_of_the_name_of_one_that_is_being_deleted_stays() -> None:
+    """The store has lost the end of the deletion, and that the topic was made anew."""
+    stored = Stored({"a": known()}, deleting={"a", "b"}, has_lost=True)
+    on_disk = FoundOnDisk([*found("a", 0, number=9), *found("b", 0, number=8)])
+    for policy in POLICIES:
+        result = compared(stored, on_disk, policy=policy)
+        assert result.left_alone.keys() == {("a", 0), ("b", 0)}
+        assert not result.adopted
+
+
+def test_what_was_being_deleted_does_not_come_back_by_itself() -> None:
+    """Nor is it renamed or deleted: it may have been moved to a directory that is not there now."""
     on_disk = FoundOnDisk(found("a", 1), deleted={(topic_id(7), 0)})
-    result = compared(Stored(), on_disk)
-    assert result.set_aside == found("a", 1)
+    result = compared(Stored(has_lost=True), on_disk)
+    assert list(result.left_alone) == [("a", 1)]
+    assert list(result.strays) == ["a"]
     assert not result.adopted
-    assert not result.strays, "the name is free"
+    assert compared(Stored(), on_disk, policy="adopt").adopted == ["a"]
 
 
 def test_what_was_moved_between_directories_was_not_deleted() -> None:
     on_disk = FoundOnDisk(found("a", 0, 1), deleted={(topic_id(7), 0)})
-    assert compared(Stored(), on_disk).adopted == ["a"]
+    assert compared(Stored(has_lost=True), on_disk).adopted == ["a"]
 
 
 async def test_a_deletion_that_the_store_has_lost_is_done_again() -> None:
     on_disk = FoundOnDisk(deleted={(topic_id(7), 0)})
-    after = await written(Stored({"a": known(), "b": known(number=8)}), on_disk)
+    after = await written(Stored({"a": known(), "b": known(number=8)}, has_lost=True), on_disk)
     assert after.deleting == {"a"}
 
 
 def test_without_all_directories_nothing_counts_as_deleted() -> None:
     on_disk = FoundOnDisk(deleted={(topic_id(7), 0)}, complete=False)
+    assert not compared(Stored({"a": known()}, has_lost=True), on_disk).news
+
+
+def test_without_a_loss_a_topic_without_directories_was_not_deleted() -> None:
+    """It may have been moved to a disk that is not mounted now."""
+    on_disk = FoundOnDisk(deleted={(topic_id(7), 0)})
     assert compared(Stored({"a": known()}), on_disk) == Comparison()
 
 
@@ -229,9 +344,19 @@ async def test_a_topic_made_anew_takes_the_place_of_the_one_that_the_store_remem
     assert after.topics["a"].config == {"retention.ms": "4"}
 
 
-def test_without_a_sign_of_loss_the_store_knows_best() -> None:
-    result = compared(Stored({"a": known(3)}), FoundOnDisk(found("a", 0, number=9)))
-    assert result == Comparison()
+@pytest.mark.parametrize(("has_lost", "policy"), [(False, "auto"), (True, "refuse")])
+def test_while_nobody_knows_which_topic_counts_neither_is_touched(
+    has_lost: bool, policy: str
+) -> None:
+    stored = Stored({"a": known(3)}, has_lost=has_lost)
+    result = compared(stored, FoundOnDisk(found("a", 0, number=9)), policy=policy)
+    assert list(result.left_alone) == [("a", 0)]
+    assert not any(isinstance(op, Create) for batch in result.batches for op in batch)
+
+
+def test_partitions_of_another_topic_among_those_of_a_known_one_are_left_alone() -> None:
+    on_disk = FoundOnDisk([*found("a", 0), *found("a", 1, number=9)])
+    assert list(compared(Stored({"a": known(2)}), on_disk).left_alone) == [("a", 1)]
 
 
 # Any loss ----------------------------------------------------------------------------------------
@@ -279,8 +404,9 @@ async def test_whatever_a_store_has_lost_comes_back(before: Stored, data: st.Dat
         elif fate == "whole":
             left[name] = topic._replace(states=dict(topic.states))
     on_disk = directories(before)
-    session = await store_with(Stored(left, has_lost=data.draw(st.booleans())))
-    result = compared(await load_stored(session), on_disk)
+    policy = data.draw(st.sampled_from([AUTO, ADOPT]))
+    session = await store_with(Stored(left, has_lost=policy == AUTO))
+    result = compared(await load_stored(session), on_disk, policy=policy)
     await write_batches(session, result.batches)
     after = await load_stored(session)
     assert told(after.topics, after.topics) == told(before.topics, before.topics)

@@ -48,12 +48,13 @@ class LogOptions(CompressionLevels):
         update=PER_BROKER,
     )
     stray_topics_policy = string(
-        "adopt",
-        "What happens to partitions in the log directories that the coordination store does not "
-        "know, because it was damaged or lost: `adopt` takes their topics up again, with their ids "
-        "and settings; `refuse` leaves them alone and keeps their names from being used. Apache "
-        "Kafka has no such setting.",
-        allowed=OneOf("adopt", "refuse"),
+        "auto",
+        "What happens to partitions in the log directories that the embedded coordination store "
+        "does not know: `auto` takes their topics up again, with their ids and settings, if the "
+        "store shows that it was damaged or lost, and leaves them alone otherwise; `adopt` always "
+        "takes them up; `refuse` never does. What is left alone is named in the log, and its name "
+        "cannot be used. Apache Kafka has no such setting.",
+        allowed=OneOf("auto", "adopt", "refuse"),
         listed=False,
     )
     log_segment_bytes = integer(

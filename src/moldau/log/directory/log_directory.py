@@ -34,12 +34,13 @@ from moldau.log.recovery.opening import load_log
 from moldau.log.recovery.stats import RecoveryStats
 from moldau.machine.directories import make_directory
 from moldau.machine.disk import DirectoryLock, Disk, DiskUsage
-from moldau.model import TopicPartition
+from moldau.model import LEGAL_TOPIC_NAME, MAX_TOPIC_NAME_LENGTH, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 PARTITIONS_PER_JOB: Final = 256
 """So many logs are opened or made by one call in a thread."""
+_MAX_PARTITION: Final = 2**31 - 1
 _TELL_FULL_EVERY_MS: Final = 60_000
 
 
@@ -144,6 +145,8 @@ class LogDirectory:
                 futures.append(name)
             elif mark:
                 _log.warning("%s/%s is left alone", self.path, name)
+            elif not _may_be_partition(topic_partition):
+                _log.warning("%s/%r is left alone: that is no partition", self.path, name)
             elif topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name)
         return partitions, futures, to_delete
@@ -242,3 +245,13 @@ class LogDirectory:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _may_be_partition(topic_partition: TopicPartition) -> bool:
+    """Whether there can be such a partition: anything may lie in a log directory."""
+    topic, number = topic_partition
+    return (
+        number <= _MAX_PARTITION
+        and len(topic) <= MAX_TOPIC_NAME_LENGTH
+        and LEGAL_TOPIC_NAME.fullmatch(topic) is not None
+    )

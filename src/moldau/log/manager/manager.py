@@ -25,7 +25,7 @@ from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
 from moldau.log.errors import StorageError
-from moldau.log.files.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX
+from moldau.log.files.names import DELETE_DIR_SUFFIX, marked_dir_name, partition_dir_name
 from moldau.log.manager.closing import close_logs
 from moldau.log.manager.creation import LogCreator
 from moldau.log.manager.loading import LogLoader
@@ -81,6 +81,8 @@ class LogManager:
         self.logs = self._served.logs
         self.offline = self._served.offline
         """Partitions that are on disk here but cannot be used, and why."""
+        self.left_alone = self._served.left_alone
+        """Partitions of which directories are there that must not be touched, and why."""
         self._failures = DirectoryFailures(
             self._directories,
             self._served,
@@ -154,12 +156,19 @@ class LogManager:
 
     # Start and end -----------------------------------------------------------------------------
 
-    async def start(self, topic_config: Callable[[str], TopicConfig]) -> None:
+    async def start(
+        self,
+        topic_config: Callable[[str], TopicConfig],
+        topic_ids: Mapping[str, UUID | None] | None = None,
+    ) -> None:
         """Lock the directories, open every partition in them, begin the periodic work.
+
+        Of a partition that is there twice, the one with the id in ``topic_ids`` is served.
 
         A directory that fails is left out; only without any left does the start fail. One that
         another broker has locked stops the start at once (BlockingIOError).
         """
+        self._served.topic_ids = topic_ids or {}
         try:
             contents = await self._loader.load(topic_config, self._config)
         except BaseException:
@@ -240,6 +249,8 @@ class LogManager:
         logs_of = self._served.by_directory()
         for path, future in futures:
             logs_of[path].append(future)
+        for log in self._served.untouched:
+            logs_of[log.directory.rpartition("/")[0]].append(log)
         try:
             for path, logs in logs_of.items():
                 directory = self._directories[path]
@@ -252,7 +263,7 @@ class LogManager:
 
     def _let_go(self) -> None:
         """Close all files and release the directories, whatever state they are in."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self._served.untouched):
             log.close()
         for directory in self._directories.values():
             directory.release()
@@ -286,18 +297,47 @@ class LogManager:
         return await self._creator.get_or_create_many(wanted, is_new=is_new)
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``."""
-        self._moves.cancel(topic_partition)
-        self.offline.pop(topic_partition, None)
-        for directory in self._directories.values():
-            directory.unopened.pop(topic_partition, None)
+        """Take a partition away: renamed now, its files removed after ``file.delete.delay.ms``.
+
+        StorageError if it is, or may be, where it cannot be deleted now: it would come back.
+        """
         log = self.logs.get(topic_partition)
-        if log is not None:
-            self.topic_configs.forget(log)
-            directory = self._placement.home(topic_partition)
-            name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
-            self._unsynced_deletions.add(directory.path)
-            self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
+        if log is None:
+            self._delete_unserved(topic_partition)
+            return
+        self._moves.cancel(topic_partition)
+        self.topic_configs.forget(log)
+        directory = self._placement.home(topic_partition)
+        name = self._served.set_aside(log, DELETE_DIR_SUFFIX)
+        self._unsynced_deletions.add(directory.path)
+        self._removal.remove_tree(directory, name, log.config.file_delete_delay_ms)
+
+    def _delete_unserved(self, topic_partition: TopicPartition) -> None:
+        """One that could not be opened goes, too, if it is found."""
+        if topic_partition in self._served.left_alone:
+            raise StorageError(self._served.left_alone[topic_partition])
+        is_offline = topic_partition in self.offline
+        if self._placement.unread or (
+            is_offline and len(self.online_dirs) < len(self._directories)
+        ):
+            raise StorageError(
+                f"{topic_partition} may be in a log directory that cannot be used now"
+            )
+        self._moves.cancel(topic_partition)
+        if not is_offline:
+            return
+        for directory in self._directories.values():
+            path = f"{directory.path}/{partition_dir_name(topic_partition)}"
+            if self._machine.disk.is_dir(path):
+                name = marked_dir_name(topic_partition, self._machine.new_uuid(), DELETE_DIR_SUFFIX)
+                try:
+                    self._machine.disk.rename(path, f"{directory.path}/{name}")
+                except OSError as error:
+                    raise StorageError(f"cannot rename {path}: {error}") from error
+                self._unsynced_deletions.add(directory.path)
+                self._removal.remove_tree(directory, name, TopicConfig().file_delete_delay_ms)
+            directory.unopened.pop(topic_partition, None)
+        del self.offline[topic_partition]
 
     async def sync_deletions(self) -> None:
         """Return once no power cut brings back what was deleted; OSError if that cannot be had."""
@@ -306,11 +346,9 @@ class LogManager:
                 await self._machine.threads.run(self._machine.disk.sync_dir, path)
             self._unsynced_deletions.discard(path)
 
-    def set_aside(self, topic_partition: TopicPartition) -> str:
-        """Serve a partition no more and keep its files, in a directory of another name."""
-        log = self.logs[topic_partition]
-        home = log.directory.rpartition("/")[0]
-        return f"{home}/{self._served.set_aside(log, STRAY_DIR_SUFFIX)}"
+    def leave_alone(self, topic_partition: TopicPartition, reason: str) -> None:
+        """Serve a partition no more; its directory stays as it is, and nothing takes its place."""
+        self._served.leave_alone(topic_partition, reason)
 
     async def alter_replica_dir(self, topic_partition: TopicPartition, path: str) -> None:
         """Move a replica to another directory, or take that back; returns when it has begun.

@@ -117,6 +117,11 @@ class RemoteSession(SingleChanges):
         self._watch_over()
 
     @property
+    def can_lose_changes(self) -> bool:
+        """What an ensemble has acknowledged stays."""
+        return False
+
+    @property
     def session_id(self) -> int:
         return self._inner.session_id
 

@@ -23,6 +23,8 @@ from moldau.machine.real.disk import OsDisk
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
 
+OTHER_ID = UUID(int=99)
+
 
 @pytest.fixture
 def broker() -> Broker:
@@ -528,15 +530,103 @@ async def test_a_log_that_failed_keeps_its_directory_from_being_clean(broker: Br
     assert manager.logs[A1].log_end_offset == 3
 
 
-async def test_the_same_partition_in_two_directories_stops_the_start() -> None:
+async def two_of_a_name(first: UUID, second: UUID) -> Broker:
+    """A partition with three records in one directory and four in the other."""
     disk = MemoryDisk()
-    for path in ("/d1", "/d2"):
+    for path, topic_id, records in (("/d1", first, 3), ("/d2", second, 4)):
         broker = Broker(disk, (path,))
         manager = await broker.start()
-        fill(manager.get_or_create(A0, TOPIC_ID, CONFIG), 3)
+        fill(manager.get_or_create(A0, topic_id, CONFIG), records)
         await manager.shutdown()
-    with pytest.raises(KafkaError, match="both in"):
-        await Broker(disk, ("/d1", "/d2")).start()
+    return Broker(disk, ("/d1", "/d2"))
+
+
+async def test_of_a_partition_in_two_directories_neither_is_touched() -> None:
+    broker = await two_of_a_name(TOPIC_ID, TOPIC_ID)
+    manager = await broker.start()
+    assert not manager.logs
+    with pytest.raises(KafkaError, match="both in /d1/a-0 and in /d2/a-0"):
+        manager.get_or_create(A0, TOPIC_ID, CONFIG)
+    with pytest.raises(KafkaError, match="both in /d1/a-0 and in /d2/a-0"):
+        manager.delete(A0)
+    await manager.shutdown()
+    assert broker.disk.is_dir("/d1/a-0")
+    assert broker.disk.is_dir("/d2/a-0")
+    assert broker.disk.exists("/d1/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize(("known", "records"), [(TOPIC_ID, 3), (OTHER_ID, 4)])
+async def test_of_a_partition_in_two_directories_the_stores_topic_is_served(
+    known: UUID, records: int
+) -> None:
+    broker = await two_of_a_name(TOPIC_ID, OTHER_ID)
+    manager = await broker.start(topic_ids={"a": known})
+    assert manager.get_or_create(A0, known, CONFIG).log_end_offset == records
+    manager.delete(A0)
+    with pytest.raises(KafkaError, match="of another topic"):
+        manager.get_or_create(A0, uuid4(), CONFIG)
+    await manager.shutdown()
+    left = [path for path in ("/d1", "/d2") if broker.disk.is_dir(f"{path}/a-0")]
+    assert left == (["/d2"] if known == TOPIC_ID else ["/d1"])
+
+
+async def test_what_may_be_in_a_directory_that_is_offline_is_not_deleted() -> None:
+    """It would come back with the directory."""
+    disk = MemoryDisk()
+    broker = Broker(disk, ("/d1", "/d2"))
+    manager = await broker.start()
+    for partition in (A0, A1):
+        broker.create(partition)
+    offline = next(one for one in (A0, A1) if manager.logs[one].directory.startswith("/d2"))
+    manager.fail_dir("/d2", "broken")
+    with pytest.raises(KafkaError) as error:
+        manager.delete(offline)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert offline in manager.offline
+    await manager.shutdown()
+    disk.write("/d3", b"no directory")
+    manager = await Broker(disk, ("/d1", "/d3")).start()
+    with pytest.raises(KafkaError, match="cannot be used now"):
+        manager.delete(offline)
+
+
+async def test_what_cannot_be_opened_can_be_deleted(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await crash_with_a_gap(broker, written=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(log_directory, "load_log", refuse)
+        manager = await broker.start()
+    manager.delete(A0)
+    await manager.sync_deletions()
+    assert not broker.disk.exists("/d1/a-0")
+    assert manager.get_or_create(A0, TOPIC_ID, CONFIG).log_end_offset == 0
+
+
+async def test_what_is_left_alone_is_neither_served_nor_replaced_nor_deleted(
+    broker: Broker,
+) -> None:
+    manager = await broker.start()
+    fill(manager.get_or_create(A0, TOPIC_ID, CONFIG), 3)
+    manager.leave_alone(A0, "somebody put it there")
+    assert manager.get(A0) is None
+    with pytest.raises(KafkaError, match="somebody put it there"):
+        manager.get_or_create(A0, OTHER_ID, CONFIG)
+    with pytest.raises(KafkaError, match="somebody put it there"):
+        manager.delete(A0)
+    await manager.shutdown()
+    log = (await broker.start()).get(A0)
+    assert log is not None
+    assert log.log_end_offset == 3
+
+
+async def test_directories_that_are_no_partitions_are_not_opened(broker: Broker) -> None:
+    names = ["..-0", "foo bar-0", "x\ny-0", "a" * 250 + "-0", "a-2147483648"]
+    for name in names:
+        broker.disk.makedirs(f"/d1/{name}")
+    manager = await broker.start()
+    assert not manager.logs
+    assert all(broker.disk.listdir(f"/d1/{name}") == [] for name in names)
 
 
 @pytest.mark.parametrize("empty", ["/d1", "/d2"])
