@@ -19,7 +19,6 @@ from tests.support.wire import (
     read_with_kio,
 )
 
-from moldau.broker.large_requests import settled
 from moldau.broker.request import Request
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net import Pending
@@ -395,11 +394,22 @@ def build_request(**fields: Any) -> Any:
     return kind(**({spec.name: spec.default for spec in fields_of(kind)} | fields))
 
 
-async def test_an_answer_that_is_there_is_not_waited_for() -> None:
-    early, late = Pending(), Pending()
-    early.complete([b"early"])
-    assert await settled(early) == [b"early"]
-    waiting = asyncio.ensure_future(settled(late))
-    await asyncio.sleep(0)
-    late.complete([b"late"])
-    assert await waiting == [b"late"]
+def test_an_answer_is_taken_over_whenever_it_comes() -> None:
+    for is_early in (True, False):
+        place, other = Pending(), Pending()
+        if is_early:
+            other.complete([b"answer"])
+        place.take_over(other)
+        other.complete([b"answer"])
+        told: list[object] = []
+        place.when_done(told.append)
+        assert told == [[b"answer"]]
+
+
+def test_who_has_gone_abandons_what_is_taken_over() -> None:
+    place, other = Pending(), Pending()
+    abandoned: list[bool] = []
+    other.on_abandoned = lambda: abandoned.append(True)
+    place.abandoned = True
+    place.take_over(other)
+    assert abandoned == [True]
