@@ -14,6 +14,7 @@ from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
+from moldau.net import ServerConnection
 from moldau.records.compression import Compression
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchPartition
@@ -194,6 +195,26 @@ async def test_a_batch_that_takes_long_keeps_its_place(
     assert offsets == [(0, 0), (0, 1), (0, 2)]
     values = values_of(await client.fetch(topic, max_bytes=1 << 25))
     assert [(value or b"")[:1] for value in values] == [b"0", b"1", b"2"]
+
+
+async def test_pipelined_requests_take_turns_with_others_by_what_they_decompress(
+    broker: MemoryBroker, client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+    end_turn = ServerConnection.end_turn
+
+    def counted(connection: ServerConnection) -> None:
+        nonlocal turns
+        turns += 1
+        end_turn(connection)
+
+    monkeypatch.setattr(ServerConnection, "end_turn", counted)
+    for value, expected in ((bytes(100_000), 0), (bytes(200_000), 8)):
+        turns = 0
+        sent = [client.send_produce({topic: {0: compressed(value)}}) for _ in range(8)]
+        for one in sent:
+            assert (await client.receive_produce(one)).topics[0][2][0].error_code == 0
+        assert turns == expected
 
 
 async def test_its_memory_is_its_own_while_it_waits(
