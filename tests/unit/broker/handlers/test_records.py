@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.support.batches import relabelled
 from tests.support.in_process import eventually
 from tests.support.memory_broker import MemoryBroker
-from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
+from tests.support.wire import (
+    CLIENT_ID,
+    ConnectionClosedError,
+    WireClient,
+    flatten,
+    one_batch,
+    values_of,
+)
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
-from moldau.net import ServerConnection
 from moldau.records.compression import Compression
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchPartition
+from moldau.wire.produce import encode_produce_request
 
 
 @pytest.fixture
@@ -197,24 +205,27 @@ async def test_a_batch_that_takes_long_keeps_its_place(
     assert [(value or b"")[:1] for value in values] == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize(("size", "takes_turns"), [(100_000, False), (200_000, True)])
 async def test_pipelined_requests_take_turns_with_others_by_what_they_decompress(
-    broker: MemoryBroker, client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: MemoryBroker, client: WireClient, topic: str, size: int, takes_turns: bool
 ) -> None:
-    turns = 0
-    end_turn = ServerConnection.end_turn
+    partition = broker.partition(topic)
+    loop = asyncio.get_running_loop()
+    ends = [0]
 
-    def counted(connection: ServerConnection) -> None:
-        nonlocal turns
-        turns += 1
-        end_turn(connection)
+    def watch() -> None:
+        """Look at the log in each turn of the event loop."""
+        ends.append(partition.log.log_end_offset)
+        if ends[-1] < 8:
+            loop.call_soon(watch)
 
-    monkeypatch.setattr(ServerConnection, "end_turn", counted)
-    for value, expected in ((bytes(100_000), 0), (bytes(200_000), 8)):
-        turns = 0
-        sent = [client.send_produce({topic: {0: compressed(value)}}) for _ in range(8)]
-        for one in sent:
-            assert (await client.receive_produce(one)).topics[0][2][0].error_code == 0
-        assert turns == expected
+    watch()
+    records = [(topic, None, [(0, compressed(bytes(size)))])]
+    request = encode_produce_request(12, 1, CLIENT_ID, None, 1, 1000, records)
+    client.write(8 * b"".join(map(bytes, request)))
+    await eventually(lambda: ends[-1] == 8)
+    most = max(after - before for before, after in pairwise(ends))
+    assert (most == 1) is takes_turns
 
 
 async def test_its_memory_is_its_own_while_it_waits(
