@@ -3,7 +3,7 @@
 from moldau.log.directory.description import LogDirInfo, ReplicaInfo
 from moldau.log.errors import LongCheckError, RecordValidationError, StorageError
 from moldau.log.manager.manager import LogManager
-from moldau.log.partition.budget import DecompressionBudget
+from moldau.log.partition.budget import AT_ONCE, DecompressionBudget
 from moldau.log.partition.log import PartitionLog
 from moldau.log.partition.producer_state import AppendOrigin
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
@@ -12,6 +12,7 @@ from moldau.log.partition.validation import CheckedBatch
 from moldau.log.upkeep.topic_configs import TopicSettings
 
 __all__ = [
+    "AT_ONCE",
     "ActiveProducer",
     "AppendInfo",
     "AppendOrigin",

@@ -92,16 +92,16 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     raise InvalidRecordError(f"unknown compression type id {codec}")
 
 
-def open_stream(codec: int, data: Buffer, limit: int) -> PayloadStream:
+def open_stream(codec: int, data: Buffer, limit: int, part_cost: int = 0) -> PayloadStream:
     """What ``data`` holds, piece by piece and ``limit`` bytes at most; it must not change."""
     if codec == Compression.GZIP:
-        return GzipStream(data, limit)
+        return GzipStream(data, limit, part_cost)
     if codec == Compression.SNAPPY:
-        return SnappyStream(data, limit)
+        return SnappyStream(data, limit, part_cost)
     if codec == Compression.LZ4:
-        return Lz4Stream(data, limit)
+        return Lz4Stream(data, limit, part_cost)
     if codec == Compression.ZSTD:
-        return ZstdStream(data, limit)
+        return ZstdStream(data, limit, part_cost)
     raise InvalidRecordError(f"unknown compression type id {codec}")
 
 

@@ -45,15 +45,24 @@ _INPUT_PIECE: Final = 16 * 1024
 
 
 class PayloadStream(ABC):
-    """The bytes in a payload, ``limit`` of them at most."""
+    """The bytes in a payload, ``limit`` of them at most. Each part but the first (members of gzip,
+    blocks of snappy) counts as ``part_cost`` more: parts take time, whatever they hold.
+    """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, part_cost: int = 0) -> None:
         self._limit = limit
         self._room = limit
+        self._part_cost = part_cost
 
     @property
-    def bytes_read(self) -> int:
+    def cost(self) -> int:
+        """What was read of the limit."""
         return self._limit - self._room
+
+    def _next_part(self) -> None:
+        self._room -= self._part_cost
+        if self._room < 0:
+            raise DecompressionLimitError(self._limit)
 
     def read(self, size: int) -> bytes:
         """Returns the next bytes, ``size`` at most (of snappy the next block, however large), none
@@ -74,8 +83,8 @@ class PayloadStream(ABC):
 class GzipStream(PayloadStream):
     """One member; more of them follow one another as if they were one."""
 
-    def __init__(self, data: Buffer, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, data: Buffer, limit: int, part_cost: int = 0) -> None:
+        super().__init__(limit, part_cost)
         self._rest = memoryview(data)
         self._waiting = b""
         self._member: Any = zlib.decompressobj(_GZIP_WINDOW)
@@ -87,6 +96,7 @@ class GzipStream(PayloadStream):
                     self._waiting = self._member.unused_data or self._next_input()
                     if not self._waiting:
                         return b""
+                    self._next_part()
                     self._member = zlib.decompressobj(_GZIP_WINDOW)
                 elif not self._waiting:
                     self._waiting = self._next_input()
@@ -108,8 +118,8 @@ class GzipStream(PayloadStream):
 class Lz4Stream(PayloadStream):
     """One frame: Java's reader stops at its end."""
 
-    def __init__(self, data: Buffer, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, data: Buffer, limit: int, part_cost: int = 0) -> None:
+        super().__init__(limit, part_cost)
         self._rest = memoryview(data)
         self._frame: Any = lz4.frame.LZ4FrameDecompressor()
 
@@ -150,8 +160,8 @@ class ZstdStream(PayloadStream):
     that have got no large buffers are kept for the next stream.
     """
 
-    def __init__(self, data: Buffer, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, data: Buffer, limit: int, part_cost: int = 0) -> None:
+        super().__init__(limit, part_cost)
         self._data = bytes(data)
         self._decoder: Any = None
         self._reader: Any = None
@@ -167,7 +177,7 @@ class ZstdStream(PayloadStream):
         except zstandard.ZstdError as error:
             raise InvalidRecordError(f"zstd: {error}") from error
         if not output and self._decoder is not None:
-            if self.bytes_read <= _SMALL and len(_zstd_decoders) < _MOST_KEPT:
+            if self.cost <= _SMALL and len(_zstd_decoders) < _MOST_KEPT:
                 _zstd_decoders.append(self._decoder)
             self._decoder = None
         return output
@@ -187,9 +197,11 @@ def _zstd_decoder() -> Any:
 class SnappyStream(PayloadStream):
     """Xerial's blocks, or the one block of bare snappy."""
 
-    def __init__(self, data: Buffer, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, data: Buffer, limit: int, part_cost: int = 0) -> None:
+        super().__init__(limit, part_cost)
         view = memoryview(data)
+        self._is_first = True
+        self._blocks: Iterator[memoryview | None]
         if view[: len(XERIAL_MAGIC)].tobytes() == XERIAL_MAGIC:
             self._blocks = _xerial_blocks(view)
         else:
@@ -197,9 +209,13 @@ class SnappyStream(PayloadStream):
 
     def _next(self, _size: int) -> bytes:
         for block in self._blocks:
-            output = self._decompress(block)
-            if output:
-                return output
+            if not self._is_first:
+                self._next_part()
+            self._is_first = False
+            if block is not None:
+                output = self._decompress(block)
+                if output:
+                    return output
         return b""
 
     def _decompress(self, block: memoryview) -> bytes:
@@ -214,13 +230,15 @@ class SnappyStream(PayloadStream):
             raise InvalidRecordError(f"snappy: {error}") from error
 
 
-def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
+def _xerial_blocks(view: memoryview) -> Iterator[memoryview | None]:
+    """Yields the blocks, and None where another stream begins."""
     pos = len(XERIAL_HEADER)
     while pos < len(view):
         if len(view) - pos < 4:
             raise InvalidRecordError("snappy: the length of a block is cut off")
         size: int = _INT32.unpack_from(view, pos)[0]
-        if size == _XERIAL_MAGIC_AS_LENGTH:  # another stream begins
+        if size == _XERIAL_MAGIC_AS_LENGTH:
+            yield None
             pos += len(XERIAL_HEADER)
             continue
         pos += 4

@@ -34,6 +34,7 @@ from moldau.broker.turns import ITEMS_PER_TURN, others_turn
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import (
+    AT_ONCE,
     CheckedBatch,
     DecompressionBudget,
     LongCheckError,
@@ -65,6 +66,8 @@ log = logging.getLogger(__name__)
 FIRST_VERSION_WITH_ZSTD: Final = 7
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
+_CHEAP: Final = AT_ONCE - 128 * 1024
+"""With less left of its budget a request has taken so long that it is the others' turn."""
 
 Results: TypeAlias = list[tuple[str | None, UUID | None, list[PartitionProduceResult]]]
 
@@ -102,6 +105,8 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     for topic in topics:
         partitions = _append_topic(request.broker, request.version, topic, body, waits)
         results.append((topic.name, topic.topic_id, partitions))
+    if waits.budget.at_once < _CHEAP:
+        request.connection.end_turn()
     if waits.checks:
         return _check_later(request, results, waits)
     return _conclude(request, results, waits)

@@ -17,6 +17,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import LongCheckError, RecordValidationError
 from moldau.log.partition.budget import (
     COMPRESSION_WEIGHT,
+    PART_COST,
     DecompressionBudget,
     batch_limit,
 )
@@ -210,18 +211,20 @@ class BatchRules:
         if codec == Compression.LZ4:
             check_lz4_flags(payload)
         limit = self._max_decompressed
-        stream = open_stream(codec, payload, min(limit, here))
+        part_cost = 0 if budget is None else PART_COST
+        stream = open_stream(codec, payload, min(limit, here), part_cost)
         try:
             walk.over_stream(stream)
         except DecompressionLimitError:
-            if here < limit:
+            if budget is not None:
+                budget.at_once = 0
                 raise LongCheckError from None
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE, f"the records decompress to more than {limit} bytes"
             ) from None
         finally:
             if budget is not None:
-                budget.at_once -= weight * stream.bytes_read
+                budget.at_once -= weight * stream.cost
 
     def _refusal(self, walk: RecordWalk, base_timestamp: int, now_ms: int) -> RecordValidationError:
         """Returns why the topic does not want the batch: a wrong time counts more than the lack of

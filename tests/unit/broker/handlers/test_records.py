@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.support.batches import relabelled
 from tests.support.in_process import eventually
 from tests.support.memory_broker import MemoryBroker
-from tests.support.wire import ConnectionClosedError, WireClient, flatten, one_batch, values_of
+from tests.support.wire import (
+    CLIENT_ID,
+    ConnectionClosedError,
+    WireClient,
+    flatten,
+    one_batch,
+    values_of,
+)
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
 from moldau.errors import ErrorCode
@@ -17,6 +25,7 @@ from moldau.log import PartitionLog, StorageError
 from moldau.records.compression import Compression
 from moldau.replication import Partition
 from moldau.wire.fetch import FetchPartition
+from moldau.wire.produce import encode_produce_request
 
 
 @pytest.fixture
@@ -194,6 +203,29 @@ async def test_a_batch_that_takes_long_keeps_its_place(
     assert offsets == [(0, 0), (0, 1), (0, 2)]
     values = values_of(await client.fetch(topic, max_bytes=1 << 25))
     assert [(value or b"")[:1] for value in values] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(("size", "takes_turns"), [(100_000, False), (200_000, True)])
+async def test_pipelined_requests_take_turns_with_others_by_what_they_decompress(
+    broker: MemoryBroker, client: WireClient, topic: str, size: int, takes_turns: bool
+) -> None:
+    partition = broker.partition(topic)
+    loop = asyncio.get_running_loop()
+    ends = [0]
+
+    def watch() -> None:
+        """Look at the log in each turn of the event loop."""
+        ends.append(partition.log.log_end_offset)
+        if ends[-1] < 8:
+            loop.call_soon(watch)
+
+    watch()
+    records = [(topic, None, [(0, compressed(bytes(size)))])]
+    request = encode_produce_request(12, 1, CLIENT_ID, None, 1, 1000, records)
+    client.write(8 * b"".join(map(bytes, request)))
+    await eventually(lambda: ends[-1] == 8)
+    most = max(after - before for before, after in pairwise(ends))
+    assert (most == 1) is takes_turns
 
 
 async def test_its_memory_is_its_own_while_it_waits(

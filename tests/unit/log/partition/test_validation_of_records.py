@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
 from typing import Any
@@ -16,13 +17,21 @@ from tests.support.partition_log import NOW_MS
 from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log.errors import LongCheckError, RecordValidationError
-from moldau.log.partition.budget import AT_ONCE, LEAST, MIB, RATIO, DecompressionBudget
+from moldau.log.partition.budget import (
+    AT_ONCE,
+    LEAST,
+    MIB,
+    PART_COST,
+    RATIO,
+    DecompressionBudget,
+)
 from moldau.log.partition.validation import BatchRules
 from moldau.records.batch import HEADER_SIZE, crc_is_valid, read_header, write_crc
 from moldau.records.builder import build_batch
 from moldau.records.compression import Compression, compress
 from moldau.records.reader import read_records
 from moldau.records.record import Record
+from moldau.records.streams import XERIAL_HEADER
 
 MAX_LONG = 2**63 - 1
 STREAMS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
@@ -229,6 +238,31 @@ def test_what_takes_long_is_left_to_a_thread_and_nothing_happened(codec: Compres
     budget.next_turn()
     rules.check(large(10, codec), NOW_MS, budget)
     rules.check(batch, NOW_MS)
+
+
+EMPTY_BLOCK = struct.pack(">i", 1) + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("codec", "empty"),
+    [
+        (Compression.GZIP, gzip.compress(b"")),
+        (Compression.SNAPPY, EMPTY_BLOCK),
+        (Compression.SNAPPY, XERIAL_HEADER),
+    ],
+    ids=["gzip", "snappy", "snappy-streams"],
+)
+def test_parts_that_hold_nothing_take_time(codec: Compression, empty: bytes) -> None:
+    rules = BatchRules(TopicConfig(max_message_bytes=10 * MIB))
+    payload = compress(codec, encode_record(0))
+    few = compressed_batch(payload + 100 * empty, 1, codec)
+    many = compressed_batch(payload + 40_000 * empty, 1, codec)
+    budget = DecompressionBudget()
+    rules.check(few, NOW_MS, budget)
+    assert budget.at_once < AT_ONCE - 99 * PART_COST
+    with pytest.raises(LongCheckError):
+        rules.check(many, NOW_MS, DecompressionBudget())
+    rules.check(many, NOW_MS)
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
