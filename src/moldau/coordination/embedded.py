@@ -85,7 +85,7 @@ class EmbeddedStore:
         self._snapshot_size = loaded.snapshot_size
         self._no_snapshot_before = 0
         """Size of the journal from which on a snapshot that failed is tried again."""
-        self._has_leavings = False
+        self._has_leavings = bool(loaded.unwritten)
         """Whether something may stand behind the journal's end that was refused."""
         self._run_in_thread = run_in_thread
         self._now_ms = now_ms
@@ -97,16 +97,12 @@ class EmbeddedStore:
         self._committer: asyncio.Task[None] | None = None
         self._group: list[Committed] = []
         self._executing: _Request | None = None
-        self._unwritten: list[Txn] = []
+        self._unwritten: list[Txn] = loaded.unwritten
         """What happened at the start, to be written with the first group."""
         self._failure: StoreUnavailableError | None = None
         self._closed = False
         if self._tree.has_ephemerals:
             self._unwritten.append(self._tree.restart(now_ms()))
-        if loaded.may_lack_changes:
-            mark = loading.mark_loss(self._tree, "the journal's end is missing", now_ms())
-            if mark is not None:
-                self._unwritten.append(mark)
 
     @classmethod
     async def open(
@@ -120,6 +116,7 @@ class EmbeddedStore:
             storage.lock()
             try:
                 loaded = loading.load(storage)
+                loading.open_journal(storage, loaded, now_ms())
                 storage.prepare(journal.JOURNAL)
                 _reserve(storage, loaded.journal_size, loaded.snapshot_size)
                 return loaded
@@ -243,9 +240,10 @@ class EmbeddedStore:
         has_leavings = self._has_leavings
 
         def write() -> None:
-            if has_leavings:
-                storage.blank(journal.JOURNAL, size)
             storage.append(journal.JOURNAL, frame, size)
+            if has_leavings:
+                # Not before: they may be all that tells of a loss until the frame is there.
+                storage.blank(journal.JOURNAL, size + len(frame))
             _reserve(storage, size + len(frame), snapshot_size)
 
         await self._run_in_thread(write)

@@ -71,7 +71,8 @@ def _snapshot_crc(zxid: int, payload: bytes | memoryview) -> int:
     return zlib.crc32(payload, zlib.crc32(zxid.to_bytes(8, "big")))
 
 
-def decode_snapshot(data: bytes) -> Tree:
+def check_snapshot(data: bytes) -> tuple[int, memoryview]:
+    """Returns the last transaction and the nodes of a snapshot that is whole."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise StoreCorruptError(f"the snapshot ends after {len(data)} bytes")
     magic, zxid, length, crc = _SNAPSHOT_HEADER.unpack_from(data)
@@ -82,6 +83,11 @@ def decode_snapshot(data: bytes) -> Tree:
         raise StoreCorruptError(f"the snapshot holds {len(payload)} of {length} bytes")
     if _snapshot_crc(zxid, payload) != crc:
         raise StoreCorruptError("the snapshot's checksum does not match")
+    return zxid, payload
+
+
+def decode_snapshot(data: bytes) -> Tree:
+    zxid, payload = check_snapshot(data)
     try:
         return Tree.restore(zxid, _decode_nodes(payload))
     except msgspec.DecodeError as error:

@@ -19,7 +19,9 @@ from moldau.coordination.journal import (
     PREVIOUS_SNAPSHOT,
     SNAPSHOT,
     Frames,
+    check_snapshot,
     decode_snapshot,
+    encode_frame,
     encode_journal_header,
     encode_snapshot,
     read_frames,
@@ -27,6 +29,7 @@ from moldau.coordination.journal import (
 from moldau.coordination.storage import Storage
 from moldau.coordination.store import Create
 from moldau.coordination.tree import Tree, Txn
+from moldau.machine.errors import is_full, is_passing
 
 SMALLEST_RESERVE: Final = 256 * 1024
 _NOBODY: Final = 0
@@ -59,6 +62,8 @@ class Found:
     """What was wrong and could be done without."""
     damage: list[str] = field(default_factory=list)
     """What is lost if nothing else gives it back."""
+    unwritten: list[Txn] = field(default_factory=list)
+    """What is in the tree and, for want of room, not in the journal."""
 
     @property
     def may_lack_changes(self) -> bool:
@@ -159,20 +164,42 @@ def _replay(found: Found, frames: Frames, what: str) -> None:
 
 
 def load(storage: Storage) -> Found:
-    """Read what is on disk; make empty files for a new store; cut a torn tail off.
+    """Read what is on disk; changes nothing.
 
-    Raises StoreCorruptError, which says what to do, and changes nothing, if there is damage.
+    Raises StoreCorruptError, which says what to do, if there is damage.
     """
     found = examine(storage)
     if found.damage:
         raise StoreCorruptError(f"{'; '.join(found.damage)}. {ADVICE}")
-    if found.journal_size == 0:
-        header = encode_journal_header(found.tree.zxid)
-        storage.replace(JOURNAL, header)
-        found.journal_size = len(header)
-    elif found.torn_bytes:
-        storage.blank(JOURNAL, found.journal_size)
     return found
+
+
+def open_journal(storage: Storage, found: Found, now_ms: int) -> None:
+    """Make a journal to go on with: an empty one for a new store, or without its torn tail.
+
+    If changes may be missing, the journal says so before its torn tail is gone: a kill in between
+    must not leave a store that looks sound.
+    """
+    header = encode_journal_header(found.tree.zxid)
+    mark = None
+    if found.may_lack_changes:
+        mark = mark_loss(found.tree, "the journal's end is missing", now_ms)
+    frame = b"" if mark is None else encode_frame([mark])
+    if found.journal_size == 0:
+        storage.replace(JOURNAL, header + frame)
+        found.journal_size = len(header) + len(frame)
+        return
+    if mark is not None:
+        try:
+            storage.append(JOURNAL, frame, found.journal_size)
+        except OSError as error:
+            if not is_full(error) and not is_passing(error):
+                raise
+            found.unwritten.append(mark)
+            return  # the torn tail stays until there is room to say what it says
+        found.journal_size += len(frame)
+    if found.torn_bytes:
+        storage.blank(JOURNAL, found.journal_size)
 
 
 def restore(storage: Storage, now_ms: int) -> Found:
@@ -215,13 +242,25 @@ def reserve_for(snapshot_size: int) -> int:
     return max(SMALLEST_RESERVE, 4 * snapshot_size)
 
 
+def _is_sound(snapshot: bytes | None) -> bool:
+    if snapshot is None:
+        return False
+    try:
+        check_snapshot(snapshot)
+    except StoreCorruptError:
+        return False
+    return True
+
+
 def write_snapshot(storage: Storage, tree: Tree) -> tuple[int, int]:
     """Write the whole tree and begin a new journal; what was there stays, as the previous ones.
 
     Returns the sizes of both. Whatever of it a crash leaves out, the rest gives the same tree.
     """
     snapshot = encode_snapshot(tree)
-    storage.replace(SNAPSHOT, snapshot, keep=PREVIOUS_SNAPSHOT)
+    # A damaged one must not take the place of the last good one.
+    keeps = _is_sound(storage.read(SNAPSHOT))
+    storage.replace(SNAPSHOT, snapshot, keep=PREVIOUS_SNAPSHOT if keeps else None)
     header = encode_journal_header(tree.zxid)
     storage.replace(JOURNAL, header, keep=PREVIOUS_JOURNAL, room=reserve_for(len(snapshot)))
     return len(snapshot), JOURNAL_HEADER_SIZE

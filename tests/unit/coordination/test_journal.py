@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.memory_storage import MemoryStorage
+from tests.support.memory_storage import MemoryStorage, open_store
 
 from moldau.coordination import journal, loading, paths
 from moldau.coordination.errors import CoordinationError, StoreCorruptError
@@ -61,7 +64,10 @@ def test_a_cut_at_any_byte_keeps_every_whole_frame() -> None:
         assert loaded.journal_size == size
         assert (loaded.torn_bytes > 0) is (cut > size)
         assert loaded.may_lack_changes is (cut > size)
-        assert disk.files[journal.JOURNAL] == JOURNAL[:size]
+        loading.open_journal(disk, loaded, 1000)
+        assert disk.files[journal.JOURNAL][:size] == JOURNAL[:size]
+        assert len(disk.files[journal.JOURNAL]) == loaded.journal_size
+        assert not loading.load(disk).torn_bytes
 
 
 def test_a_journal_cut_inside_its_header_is_reported() -> None:
@@ -204,6 +210,28 @@ def test_a_damaged_snapshot_is_made_up_for_by_the_one_before_it(how: str) -> Non
     assert not found.may_lack_changes
 
 
+def test_a_damaged_snapshot_never_takes_the_place_of_the_last_good_one() -> None:
+    """Killed between the two names of a snapshot, a store has to do with the one before."""
+
+    class Killed(MemoryStorage):
+        def replace(
+            self, name: str, data: bytes, *, keep: str | None = None, room: int = 0
+        ) -> None:
+            if keep is not None:
+                self.files[keep] = self.files.pop(name)
+            raise InterruptedError
+
+    storage = Killed(FILES | {journal.SNAPSHOT: flipped(FILES[journal.SNAPSHOT], 30)})
+    tree = loading.load(storage).tree
+    with pytest.raises(InterruptedError):
+        loading.write_snapshot(storage, tree)
+    assert loading.load(storage).tree.nodes == TREE.nodes
+    storage = Killed(FILES)
+    with pytest.raises(InterruptedError):
+        loading.write_snapshot(storage, TREE)
+    assert loading.load(storage).tree.nodes == TREE.nodes
+
+
 def test_of_two_damaged_snapshots_nothing_is_guessed() -> None:
     files = FILES | {
         name: flipped(FILES[name], 30) for name in (journal.SNAPSHOT, journal.PREVIOUS_SNAPSHOT)
@@ -227,6 +255,34 @@ def test_a_missing_journal_is_noted() -> None:
     assert found.may_lack_changes
     assert "/after-1" in found.tree.nodes
     assert "/after-2" not in found.tree.nodes
+
+
+@pytest.mark.parametrize("damage", ["torn", "gone"])
+@pytest.mark.parametrize("step", ["append", "blank", "replace"])
+def test_a_kill_at_the_start_does_not_make_a_torn_store_look_sound(damage: str, step: str) -> None:
+    files = FILES | {journal.JOURNAL: FILES[journal.JOURNAL][:-5]}
+    if damage == "gone":
+        del files[journal.JOURNAL]
+    storage = MemoryStorage(files)
+    setattr(storage, f"fail_{step}", errno.EIO)
+    storage.torn = 3
+    with suppress(OSError):
+        loading.open_journal(storage, loading.load(storage), 1000)
+    found = loading.load(storage)
+    assert found.may_lack_changes or paths.SUSPECTED_LOSS in found.tree.nodes
+
+
+async def test_without_room_the_torn_end_stays_until_the_journal_tells_of_it() -> None:
+    storage = MemoryStorage(FILES | {journal.JOURNAL: FILES[journal.JOURNAL][:-5]})
+    storage.fail_append = errno.ENOSPC
+    storage.torn = 3
+    store = await open_store(storage)
+    assert loading.load(storage).may_lack_changes
+    await store.session().create("/more")
+    found = loading.load(storage)
+    assert not found.torn_bytes
+    assert {"/more", paths.SUSPECTED_LOSS} <= found.tree.nodes.keys()
+    await store.close()
 
 
 # Restoring ---------------------------------------------------------------------------------------
