@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -223,6 +224,51 @@ def test_by_choice_topics_are_left_alone_and_their_names_reserved(broker: Moldau
     check_all(broker)
 
 
+def test_copied_directories_are_left_alone(broker: MoldauProcess) -> None:
+    """A copy has the topic id of its original: as a topic it would get its records."""
+    broker.terminate()
+    data = broker.data_dir
+    for name in ("one-backup-0", "one-20261116", ".Trash-1000", "foo bar-0"):
+        shutil.copytree(data / "one-0", data / name)
+    before = {path.name: path.stat().st_size for path in data.glob("one-backup-0/*.log")}
+    for policy in ("auto", "adopt"):
+        broker.overrides["stray.topics.policy"] = policy
+        broker.start()
+        assert "one-backup-0 of topic id" in broker.logs(200)
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            assert {topic.name for topic in admin.list_topics()} == {*TOPICS}
+            (refused,) = admin.create_topics([NewTopic("one-backup", 1)])
+            assert refused.error is not None
+            assert refused.error.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        broker.terminate()
+    broker.start()
+    check_records(broker)
+    assert before == {path.name: path.stat().st_size for path in data.glob("one-backup-0/*.log")}
+
+
+def test_without_a_sign_of_loss_topics_are_adopted_only_on_purpose(broker: MoldauProcess) -> None:
+    broker.kill()
+    zeros_from_topic(broker.data_dir, b"three")
+    broker.start()
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert {topic.name for topic in admin.list_topics()} == {"one", "two"}
+        (refused,) = admin.create_topics([NewTopic("three", 1)])
+        assert refused.error is not None
+        assert "stray.topics.policy=adopt" in (refused.error.message or "")
+    broker.terminate()
+    broker.overrides["stray.topics.policy"] = "adopt"
+    broker.start()
+    check_all(broker)
+
+
+def zeros_from_topic(data: Path, name: bytes) -> None:
+    """As if the journal ended, whole, before the topic's creation."""
+    content = journal(data).read_bytes()
+    created = content.find(b"/brokers/topics/" + name)
+    start = [frame for frame in frames(journal(data)) if frame < created][-1]
+    journal(data).write_bytes(content[:start] + bytes(len(content) - start))
+
+
 def flip_in_last_frame_of_topic(data: Path, name: bytes) -> None:
     """Cut the journal before the topic's creation."""
     content = journal(data).read_bytes()
@@ -256,3 +302,12 @@ def test_a_deleted_topic_does_not_come_back(broker: MoldauProcess) -> None:
     broker.start()
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         assert {topic.name for topic in admin.list_topics()} == {"one", "two"}
+
+
+def test_a_directory_without_a_store_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moldau = CommandLine("", capsys)
+    for command in ("check", "restore"):
+        error = moldau("coordination", command, str(tmp_path), code=2).err
+        assert "no coordination store" in error

@@ -7,7 +7,7 @@ the broker then tells its clients, and what it does next, must be true either wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from moldau.client.admin import AsyncAdmin, ConfigChange, ConfigResource, NewTop
 from moldau.client.admin.types import Outcome
 from moldau.client.consumer import AsyncConsumer
 from moldau.client.producer import AsyncProducer
+from moldau.coordination import paths
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
 from moldau.model import TopicPartition
@@ -30,13 +31,17 @@ MOMENTS = 10
 class World:
     """A broker, its coordination store, and a client's machine."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, settings: Mapping[str, str] | None = None) -> None:
         self.simulation = Simulation(seed)
         self.ensemble = SimulatedEnsemble(self.simulation)
         self.ensemble.slowest = 0.05
         self.broker = SimulatedBroker(
             self.simulation,
-            settings={"zookeeper.session.timeout.ms": 6_000, "auto.create.topics.enable": "false"},
+            settings={
+                "zookeeper.session.timeout.ms": 6_000,
+                "auto.create.topics.enable": "false",
+                **(settings or {}),
+            },
             open_coordination=self.ensemble.open,
         )
         self.random = self.simulation.new_random("moments")
@@ -164,6 +169,30 @@ def test_a_broker_that_was_killed_waits_for_the_end_of_what_it_had_registered() 
             killed_at = world.simulation.time
             await world.broker.start()
             assert 2.0 < world.simulation.time - killed_at < 9.0
+            (topic,) = await admin.describe_topics(["orders"])
+            assert topic.get().partitions[0].leader is not None
+
+    world.run(story)
+
+
+def test_what_was_deleted_while_a_broker_was_away_does_not_come_back() -> None:
+    """An ensemble loses nothing: what it does not know is of no topic any more."""
+    world = World(1, {"stray.topics.policy": "adopt"})
+
+    async def story() -> None:
+        await world.broker.start()
+        async with world.admin() as admin:
+            await _create(admin, "orders")
+            await world.broker.stop()
+            store = world.ensemble.store.session()
+            for number in range(2):
+                await store.delete(paths.partition_state("orders", number))
+                await store.delete(paths.partition("orders", number))
+            for path in (paths.partitions, paths.topic, paths.topic_config):
+                await store.delete(path("orders"))
+            await world.broker.start()
+            assert not await admin.list_topics()
+            await _create(admin, "orders")
             (topic,) = await admin.describe_topics(["orders"])
             assert topic.get().partitions[0].leader is not None
 

@@ -87,6 +87,7 @@ async def _compare(
         # Only read: nothing of it reaches the disk.
         store = EmbeddedStore(storage, found, _run_here, SystemClock().now_ms, SNAPSHOT_AFTER_BYTES)
         stored = await load_stored(store.session())
+        stored.has_lost |= found.may_lack_changes
         news = compare(stored, on_disk, 0).news
         policy = "cleanup.policy"
         suspended = [

@@ -22,6 +22,8 @@ Directory = Annotated[
     ),
 ]
 
+_FIRST = "It is in the first directory of log.dirs."
+
 
 @app.command()
 def check(
@@ -50,6 +52,8 @@ def check(
 
     with _stopped():
         found = store_check.check([str(path) for path in paths])
+    if not found.files and not found.at_start:
+        raise UsageError(f"There is no coordination store in {paths[0]}. {_FIRST}")
     if json:
         print_json(dataclasses.asdict(found))
     else:
@@ -122,6 +126,8 @@ def restore(directory: Directory, json: Json = False) -> None:
 
     with _stopped():
         found = store_check.restore(str(directory))
+    if found.is_new:
+        raise UsageError(f"There is no coordination store in {directory}. {_FIRST}")
     topics = len([path for path in found.tree.nodes if path.startswith("/config/topics/")])
     if json:
         print_json(

@@ -50,6 +50,7 @@ EPOCHS_AHEAD: Final = 1000
 """Leader epochs that are left out after a loss: clients may know some that no log tells of."""
 PRODUCER_IDS_AHEAD: Final = 1_000_000
 _BLOCK: Final = 1000
+_MOST_VERSIONS: Final = 10_000
 
 AUTO: Final = "auto"
 ADOPT: Final = "adopt"
@@ -308,6 +309,7 @@ class _Comparing:
         self._result.batches += create_topic_nodes(
             name, node, config, states, config_exists=name in self._stored.left_configs
         )
+        self._catch_up(name, config, 0)
         self._result.adopted.append(name)
         gap = f", of which {some(missing)} not there and begin empty" if missing else ""
         self._result.news.append(
@@ -330,6 +332,16 @@ class _Comparing:
         if name in self._known_configs:
             return dict(self._known_configs[name]), True
         return dict(KEEP_EVERYTHING), False
+
+    def _catch_up(self, name: str, config: Mapping[str, str], version: int) -> None:
+        """Count the settings' versions on above those of the copies: one that could not be read now
+        would be newer than the store's otherwise. Each write of a node adds one.
+        """
+        kept = self._found.configs.get(name)
+        if kept is not None and kept.version >= version:
+            op = SetData(paths.topic_config(name), znodes.encode_config(config))
+            times = min(kept.version + 1 - version, _MOST_VERSIONS)
+            self._result.batches += batched([op] * times, PARTITIONS_PER_BATCH)
 
     def _was_being_deleted(self, topic_id: UUID, there: Iterable[FoundPartition]) -> bool:
         """What was moved between directories leaves one behind, too, but is there."""
@@ -372,6 +384,7 @@ class _Comparing:
             op: Op = SetData(path, data) if exists else Create(path, data)
             self._has_lost = True
             self._result.batches.append([op])
+            self._catch_up(name, kept.config, topic.config_version + 1)
             self._result.news.append(
                 f"the settings of topic {name} were newer with its partitions than in the store: "
                 f"{_shown(kept.config)} holds"

@@ -9,7 +9,7 @@ from moldau.coordination.errors import StoreLockedError
 from moldau.machine import Disk, File
 from moldau.machine.directories import make_directory
 from moldau.machine.disk import DirectoryLock
-from moldau.machine.errors import is_passing
+from moldau.machine.errors import is_full, is_passing
 
 LOCK: Final = "coordination.lock"
 
@@ -104,9 +104,9 @@ class DiskStorage:
         try:
             self._sync_names()
         except OSError as error:
-            if not is_passing(error):
+            if not is_passing(error) and not is_full(error):
                 raise
-            # The next change is not acknowledged before they are.
+            # The new one is in its place. The next change is not acknowledged before they are.
 
     def append(self, name: str, data: bytes, at: int) -> None:
         self.prepare(name)

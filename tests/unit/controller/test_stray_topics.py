@@ -259,6 +259,17 @@ async def test_newer_settings_hold_and_older_ones_do_not() -> None:
     assert compared(stored, older) == Comparison()
 
 
+@pytest.mark.parametrize("topics", [{}, {"a": known(config={"retention.ms": "5"})}])
+async def test_versions_of_settings_go_on_above_those_of_the_copies(
+    topics: dict[str, StoredTopic],
+) -> None:
+    """Otherwise a copy in a directory that was offline would be the newest when it is back."""
+    on_disk = FoundOnDisk(found("a", 0), {"a": kept(version=7, retention_ms="-1")})
+    after = await written(Stored(topics, has_lost=True), on_disk)
+    assert after.topics["a"].config == {"retention.ms": "-1"}
+    assert after.topics["a"].config_version == 8
+
+
 async def test_leader_epochs_never_go_back() -> None:
     stored = Stored({"a": known(2, epoch=5), "b": known(number=8, epoch=2)})
     on_disk = FoundOnDisk([*found("a", 0, epoch=9), *found("a", 1, epoch=5)])

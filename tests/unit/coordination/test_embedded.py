@@ -24,6 +24,7 @@ from moldau.coordination.errors import (
 )
 from moldau.coordination.storage import DiskStorage
 from moldau.coordination.store import CoordinationStore, Create, SetData
+from moldau.machine.real.disk import OsDisk
 
 
 class EmbeddedCluster:
@@ -216,6 +217,35 @@ async def test_the_journal_has_room_although_the_disk_is_full(tmp_path: Path) ->
         assert (await session.get("/a"))[0] == b"499"
         await session.set("/a", b"on a full disk, after a crash")
         again.close()
+
+
+async def test_a_disk_full_at_the_last_step_of_a_snapshot_costs_no_change(tmp_path: Path) -> None:
+    """The new journal is in its place although its name may not be durable yet."""
+
+    class Full(OsDisk):
+        syncs_to_come = 1 << 30
+
+        def sync_dir(self, path: str) -> None:
+            self.syncs_to_come -= 1
+            if self.syncs_to_come == 0:
+                raise OSError(errno.ENOSPC, "no room")
+            super().sync_dir(path)
+
+    for step in (1, 2):
+        disk, data = Full(), str(tmp_path / str(step))
+        storage = DiskStorage(disk, data)
+        store = await EmbeddedStore.open(storage, asyncio.to_thread, lambda: 1, 2000)
+        session = store.session()
+        await session.create("/a")
+        disk.syncs_to_come = step
+        for number in range(200):
+            with suppress(StoreUnavailableError):
+                await session.set("/a", b"%d" % number)
+        assert disk.syncs_to_come <= 0
+        storage.close()
+        again = await EmbeddedStore.open(DiskStorage(disk, data), asyncio.to_thread, lambda: 1)
+        assert (await again.session().get("/a"))[0] == b"199"
+        await again.close()
 
 
 async def test_what_may_be_missing_is_marked_until_somebody_has_looked() -> None:

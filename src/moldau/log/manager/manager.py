@@ -447,7 +447,9 @@ class LogManager:
     async def has_room(self, partitions: int) -> bool:
         """Returns whether a disk can take so many more partitions; one that cannot be asked may."""
         usage = await self.disk_usage()
-        open_to_new = [path for path in self.online_dirs if not self._directories[path].cordoned]
+        online = self.online_dirs
+        # As in Placement: where all are cordoned, who insists is served.
+        open_to_new = [path for path in online if not self._directories[path].cordoned] or online
         needed = _ROOM + partitions * _ROOM_PER_PARTITION
         return any(path not in usage or usage[path].free >= needed for path in open_to_new)
 

@@ -620,6 +620,16 @@ async def test_what_is_left_alone_is_neither_served_nor_replaced_nor_deleted(
     assert log.log_end_offset == 3
 
 
+async def test_where_all_directories_are_cordoned_there_is_room_for_who_insists() -> None:
+    broker = Broker(MemoryDisk())
+    broker.config = BrokerConfig.load(
+        {"node.id": "1", "log.dirs": "/d1", "cordoned.log.dirs": "/d1"}
+    )
+    manager = await broker.start()
+    assert manager.all_cordoned
+    assert await manager.has_room(1)
+
+
 async def test_directories_that_are_no_partitions_are_not_opened(broker: Broker) -> None:
     names = ["..-0", "foo bar-0", "x\ny-0", "a" * 250 + "-0", "a-2147483648"]
     for name in names:
