@@ -212,3 +212,21 @@ def test_a_broker_without_any_directory_left_ends_and_says_why(tmp_path: Path) -
     assert broker.terminate() == 1, "what it ended with by itself"
     assert "all log directories have failed" in broker.logs()
     producer.purge()
+
+
+async def test_the_copy_of_the_settings_goes_where_the_replica_goes(tmp_path: Path) -> None:
+    """There and back again."""
+    homes = [tmp_path / "one", tmp_path / "two"]
+    settings = {"log.dirs": ",".join(map(str, homes))}
+    async with InProcessBroker(tmp_path, settings) as broker:
+        client = await broker.connect()
+        await client.create_topic("t", configs={"cleanup.policy": "compact"})
+        if not (homes[0] / "t-0").exists():
+            homes.reverse()
+        for home in (homes[1], homes[0]):
+            wanted = [{"path": str(home), "topics": [{"name": "t", "partitions": [0]}]}]
+            answer = await client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=wanted)
+            assert not answer.results[0].partitions[0].error_code
+            copy = home / "t-0" / "topic.config"
+            await eventually(copy.exists, f"{copy} was not written")
+            assert b"compact" in copy.read_bytes()

@@ -100,6 +100,9 @@ class TopicConfigCopies:
 
     async def partition_moved(self, topic: str) -> None:
         """Other directories may have the topic's lowest partition now."""
+        served = {log.directory for log in self._logs.values()}
+        # What it left behind is on its way out, and it may come back to an empty directory.
+        self._written = {home: kept for home, kept in self._written.items() if home in served}
         await self._write({topic})
 
     async def _write(self, topics: Iterable[str]) -> None:
@@ -121,7 +124,8 @@ class TopicConfigCopies:
                 else:
                     self._written[directory] = stored
             for directory, error in failed.items():
-                self._refused(directory, error)
+                if not isinstance(error, FileNotFoundError):
+                    self._refused(directory, error)
 
     def _write_files(
         self, work: Mapping[str, tuple[StoredTopicConfig, bool]]
@@ -132,8 +136,8 @@ class TopicConfigCopies:
             write = self._disk.write if is_new else self._disk.write_atomic
             try:
                 write(path, encode_topic_config(stored))
-            except FileNotFoundError:
-                continue  # the partition is gone or has moved meanwhile
+            except FileNotFoundError as error:  # the partition is gone or has moved meanwhile
+                failed[directory] = error
             except OSError as error:
                 failed[directory] = error
                 try:
