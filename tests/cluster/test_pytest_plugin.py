@@ -108,7 +108,8 @@ def test_who_does_not_use_it_does_not_pay(run: pytest.Pytester) -> None:
 
         def test_nothing_is_imported():
             loaded = {name for name in sys.modules if name.startswith(("moldau", "kio", "uvloop"))}
-            assert loaded <= {"moldau", "moldau.testing", "moldau.testing.pytest_plugin"}
+            own = {"moldau", "moldau.source", "moldau.testing", "moldau.testing.pytest_plugin"}
+            assert loaded <= own
         """
     )
     run.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=1)

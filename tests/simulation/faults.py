@@ -216,7 +216,7 @@ def groups_are_not_loaded_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 # Appending ---------------------------------------------------------------------------------------
 
 
-@fault(FULL_DISKS, records.REORDERED, records.DOUBLED, seeds=10)
+@fault(FULL_DISKS, records.REORDERED, records.DOUBLED, seeds=20)
 def sequences_may_have_gaps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(producer_state, "_check_sequence", lambda *_: None)
 

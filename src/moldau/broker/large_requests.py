@@ -131,7 +131,7 @@ class LargeRequests:
             try:
                 response = await _handle_piece(request)
             except KafkaError as error:
-                response = route.error_answer(request, error)
+                response = await self._run_in_thread(route.error_answer, request, error)
                 if response is None:
                     raise
             responses.append(response)
