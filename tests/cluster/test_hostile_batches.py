@@ -212,13 +212,15 @@ async def test_many_records_are_taken_searched_and_read(
 
 # Large values ------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("codec", [ZSTD, GZIP, LZ4])
-@pytest.mark.parametrize(
+every_kind_of_topic = pytest.mark.parametrize(
     "configs",
     [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
     ids=["plain", "compacted", "recompressed"],
 )
+
+
+@pytest.mark.parametrize("codec", [ZSTD, GZIP, LZ4])
+@every_kind_of_topic
 async def test_a_batch_may_hold_thirty_times_what_it_may_take(
     broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
 ) -> None:
@@ -229,11 +231,7 @@ async def test_a_batch_may_hold_thirty_times_what_it_may_take(
 
 
 @pytest.mark.parametrize("codec", [ZSTD, GZIP])
-@pytest.mark.parametrize(
-    "configs",
-    [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
-    ids=["plain", "compacted", "recompressed"],
-)
+@every_kind_of_topic
 async def test_a_batch_that_holds_more_is_too_large(
     broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
 ) -> None:

@@ -31,6 +31,7 @@ from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
 from moldau.broker.stalls import Stalls
+from moldau.broker.turns import others_turn
 from moldau.config.altering.validation import (
     validate_broker_update,
     validate_group_configs,
@@ -310,7 +311,7 @@ class BrokerServer:
     async def _close_listeners(self, broker: Broker) -> None:
         """Let nobody in; answer what is under way, long polls at once with what is there."""
         closing = broker.listeners.close()
-        await asyncio.sleep(0)
+        await others_turn()
         broker.coordinators.stop()
         broker.replicas.wake_all()
         await closing

@@ -57,16 +57,13 @@ class LargeRequests:
         """Returns the body, once there is a place for it; ``respond`` gives the place back."""
         try:
             await self._places.acquire()
-        except BaseException:
-            self._waiting_bytes -= len(frame)
-            raise
-        try:
-            return await self._run_in_thread(
-                route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
-            )
-        except BaseException:
-            self._places.release()
-            raise
+            try:
+                return await self._run_in_thread(
+                    route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
+                )
+            except BaseException:
+                self._places.release()
+                raise
         finally:
             self._waiting_bytes -= len(frame)
 
