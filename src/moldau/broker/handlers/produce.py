@@ -83,16 +83,19 @@ class LongCheck(NamedTuple):
     records: bytearray
 
 
-class Waits(NamedTuple):
+class Waits:
     """What an answer has to wait for."""
 
-    replicas: list[tuple[Partition, int]]
-    """The high watermark of these partitions must reach the offset (acks=all)."""
-    disks: list[Partition]
-    """These logs must be flushed first (``flush.messages``)."""
-    checks: list[LongCheck]
-    """These batches are appended later: the event loop has no time to look at them."""
-    budget: DecompressionBudget
+    __slots__ = ("budget", "checks", "disks", "replicas")
+
+    def __init__(self) -> None:
+        self.replicas: list[tuple[Partition, int]] = []
+        """The high watermark of these partitions must reach the offset (acks=all)."""
+        self.disks: list[Partition] = []
+        """These logs must be flushed first (``flush.messages``)."""
+        self.checks: list[LongCheck] = []
+        """These batches are appended later: the event loop has no time to look at them."""
+        self.budget = DecompressionBudget()
 
 
 def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
@@ -100,7 +103,7 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     topics = body.topics
     if len(topics) > 1 or (topics and len(topics[0].partitions) > 1):
         topics = named_once(topics)
-    waits = Waits([], [], [], DecompressionBudget())
+    waits = Waits()
     results: Results = []
     for topic in topics:
         partitions = _append_topic(request.broker, request.version, topic, body, waits)
@@ -115,7 +118,7 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
 async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | None:
     """As ``handle``, with everybody else's turn after some partitions."""
     body = request.body
-    waits = Waits([], [], [], DecompressionBudget())
+    waits = Waits()
     results: Results = []
     for topic in await request.broker.run_in_thread(named_once, body.topics):
         partitions: list[PartitionProduceResult] = []

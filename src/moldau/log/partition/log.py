@@ -31,6 +31,7 @@ from moldau.log.partition.events import LogEvents, LogObserver
 from moldau.log.partition.flush_job import FlushJob
 from moldau.log.partition.health import LogHealth
 from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.log.partition.offsets import LogOffsets
 from moldau.log.partition.producer_snapshots import ProducerSnapshots
 from moldau.log.partition.producer_state import AppendOrigin, ProducerState
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
@@ -47,7 +48,7 @@ from moldau.machine.disk import Disk
 from moldau.model import NO_TOPIC_ID, TopicPartition
 
 
-class PartitionLog:
+class PartitionLog(LogOffsets):
     """One partition's log. Built by ``recovery.load_log`` or ``LogManager``."""
 
     __slots__ = (
@@ -62,10 +63,7 @@ class PartitionLog:
         "durability",
         "health",
         "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
         "producers",
-        "recovery_point",
         "replaced_by",
         "topic_id",
         "topic_partition",
@@ -89,6 +87,7 @@ class PartitionLog:
         topic_id: UUID = NO_TOPIC_ID,
         unsynced: Sequence[str] = (),
     ) -> None:
+        super().__init__(log_start_offset, recovery_point, log_end_offset)
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.leader_epochs = leader_epochs
@@ -97,9 +96,6 @@ class PartitionLog:
         """The log in another directory that has taken this one's place."""
         self._config = config
         self._snapshots = snapshots
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
         self._events = events = LogEvents(topic_partition)
         self.health = health = LogHealth(events)
         self._segments = log_segments = LogSegments(disk, directory, segments)
