@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from typing import NamedTuple
 
 from bench import loads, measuring, open_loop, requests
-from bench.comparison import load_text
+from bench.comparison import load_text, warm_up
 from bench.figures import Runs
 from bench.old_data import fetch_frames, fill
 from bench.processes import cpu_seconds
 from bench.report import OURS, THEIRS, Goal, Table, met_text, ratio_text
 from bench.session import Session
+from bench.shapes import at_the_head, produce_on
 from bench.targets import Target, brokers, in_turns
-from bench.warming import warm
 
 BATCH = requests.batch_of(100)
 MICROSECONDS, MILLISECONDS = 1e6, 1e3
+WARMING_ROUND_S = 0.8
 
 
 class Scale(NamedTuple):
@@ -34,7 +35,7 @@ class Scale(NamedTuple):
     old_batches: int
 
 
-FULL = Scale(5, 3, 60, 2000)
+FULL = Scale(5, 3, 120, 2000)
 QUICK = Scale(1, 0.2, 0, 200)
 
 
@@ -80,14 +81,13 @@ class Latencies:
 def run(session: Session) -> list[Table]:
     scale = QUICK if session.quick else FULL
     runs, latencies = Runs(), Latencies()
-    notes = []
     with brokers(session.both) as targets:
         for target in targets:
             target.start()
             fill(target, scale.old_batches)
-            session.say(f"warming {target.name}")
-            notes.append(_warm(target, scale))
-            session.say(notes[-1])
+        # At full speed: at the rates below, a JVM would take many minutes to compile anything.
+        warming = [produce_on(10, WARMING_ROUND_S), at_the_head(WARMING_ROUND_S)]
+        notes = warm_up(targets, warming, scale.warming_s, session.say)
         for number in range(scale.rounds):
             session.say(f"round {number + 1}/{scale.rounds}")
             for shape in SHAPES:
@@ -97,14 +97,6 @@ def run(session: Session) -> list[Table]:
             for target in targets:
                 latencies.add_percentiles(runs, shape, target)
     return [_table(f"Latency, {scale.rounds} rounds together", runs, notes)]
-
-
-def _warm(target: Target, scale: Scale) -> str:
-    def cpu_of(shape: Shape) -> Callable[[], float]:
-        return lambda: _measure(target, shape, scale, Runs(), Latencies())
-
-    works = {shape.title: cpu_of(shape) for shape in SHAPES if not shape.beside_old_reader}
-    return warm(works, scale.warming_s).text(target.name)
 
 
 def _measure(target: Target, shape: Shape, scale: Scale, runs: Runs, latencies: Latencies) -> float:

@@ -37,7 +37,7 @@ QUICK = Scale(1, 0.05, 0, 200, (1, 10))
 def run(session: Session) -> list[Table]:
     scale = QUICK if session.quick else FULL
     works = [
-        *(_produce_on(count, scale) for count in scale.connections),
+        *(produce_on(count, scale.seconds) for count in scale.connections),
         *(_fetch_on(count, scale) for count in scale.connections),
         _produce_to_many(scale),
         _fetch_of_many(scale),
@@ -54,14 +54,14 @@ def run(session: Session) -> list[Table]:
     return [comparison(f"Shapes, medians of {scale.rounds} rounds", works, runs, notes)]
 
 
-def _produce_on(connections: int, scale: Scale) -> Work:
+def produce_on(connections: int, seconds: float) -> Work:
     def run(target: Target) -> Measurement:
         return measuring.produce(
             target,
             SMALL,
             records=1,
             in_flight=1,
-            seconds=scale.seconds,
+            seconds=seconds,
             connections=connections,
         )
 
@@ -138,3 +138,21 @@ def _both_directions(scale: Scale) -> Work:
             return measuring.measure(target, work)
 
     return Work("both", "16 KB batches, 5 in flight, and a consumer that follows", run)
+
+
+def at_the_head(seconds: float) -> Work:
+    """Produce one at a time while a consumer waits at the head: a wake-up for each request."""
+
+    def run(target: Target) -> Measurement:
+        with measuring.new_topic(target) as topic:
+            start = requests.count_records(target.address, topic)
+            frame = requests.produce_frame(topic, SMALL)
+            sender = Load(target.address, [frame], in_flight=1)
+            follower = Follower(target.address, topic, offset=start, batch_size=len(SMALL))
+
+            def work() -> Outcome:
+                return loads.run([sender], seconds, followers=[follower])
+
+            return measuring.measure(target, work)
+
+    return Work("head", "1 record, one at a time, and a consumer at the head", run)

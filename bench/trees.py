@@ -18,12 +18,12 @@ from bench import loads, measuring, requests
 from bench.broker import FULL, works
 from bench.comparison import Work
 from bench.figures import Runs
-from bench.follower import Follower
-from bench.loads import Load, Outcome
+from bench.loads import Load
 from bench.measuring import Measurement
 from bench.old_data import fill
 from bench.processes import resident_mb
 from bench.report import Table
+from bench.shapes import at_the_head
 from bench.targets import Moldau, Target, in_turns, time_to_first_record
 from moldau.source import VARIABLE as PLAIN_PYTHON
 from moldau.wire.fetch import (
@@ -52,25 +52,6 @@ class TreeMoldau(Moldau):
             "PYTHONPATH": str(Path(path, "src").resolve(strict=True)),
             PLAIN_PYTHON: "1" if plain else "0",
         }
-
-
-def head(seconds: float) -> Work:
-    """Produce one at a time while a consumer waits at the head: a wake-up for each request."""
-    batch = requests.batch_of(100)
-
-    def run(target: Target) -> Measurement:
-        with measuring.new_topic(target) as topic:
-            start = requests.count_records(target.address, topic)
-            frame = requests.produce_frame(topic, batch)
-            sender = Load(target.address, [frame], in_flight=1)
-            follower = Follower(target.address, topic, offset=start, batch_size=len(batch))
-
-            def work() -> Outcome:
-                return loads.run([sender], seconds, followers=[follower])
-
-            return measuring.measure(target, work)
-
-    return Work("head", "1 record, one at a time, and a consumer at the head", run)
 
 
 def quiet() -> Work:
@@ -104,7 +85,9 @@ def run(
 ) -> Table:
     scale = FULL._replace(seconds=seconds, old_batches=batches)
     chosen = [
-        work for work in [*works(scale), head(seconds), quiet()] if not only or work.key in only
+        work
+        for work in [*works(scale), at_the_head(seconds), quiet()]
+        if not only or work.key in only
     ]
     runs = Runs()
     with TemporaryDirectory(prefix="moldau-bench-") as directory, ExitStack() as stack:

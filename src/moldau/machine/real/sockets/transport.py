@@ -34,9 +34,9 @@ HIGH_WATER: Final = 1024 * 1024
 LOW_WATER: Final = 256 * 1024
 # One wake-up reads or writes at most about this much before other connections get their turn.
 TURN_BYTES: Final = 4 * 1024 * 1024
-# Up to this total (128 KB of records, and what stands around them) slices are read, and everything
-# goes out with one system call; sendfile pays above it (figures in docs/adr/0017).
-READ_LIMIT: Final = 132 * 1024
+# Up to this total (64 KB of records, and what stands around them) slices are read, and everything
+# goes out with one system call; sendfile pays above it (figures in docs/adr/0019).
+READ_LIMIT: Final = 68 * 1024
 # How much of a slice is read at a time where sendfile cannot be used.
 READ_CHUNK: Final = 256 * 1024
 
