@@ -25,7 +25,7 @@ from bench.session import Session
 from bench.targets import (
     Target,
     brokers,
-    compiled_modules,
+    has_machine_code,
     in_turns,
     time_to_first_record,
 )
@@ -104,9 +104,8 @@ def run(session: Session) -> list[Table]:
         run_in_turns(targets, loads, scale.rounds, runs, session.say)
         for target in targets:
             runs.add("loaded", target, resident_mb(target.pid))
-            if target.name == OURS:
-                modules = len(compiled_modules(target.pid))
-                notes.append(f"{OURS} had {modules} modules of its own as machine code.")
+            if target.name == OURS and not has_machine_code(target.pid):
+                notes.append(f"{OURS} was **not compiled**: both columns are plain Python.")
     first = f"the first {scale.seconds:g} s of each load on a broker that has just started"
     return [
         comparison(f"Warm: medians of {scale.rounds} rounds", loads, runs, notes),
