@@ -40,6 +40,11 @@ _log = logging.getLogger(__name__)
 
 PARTITIONS_PER_JOB: Final = 256
 """So many logs are opened or made by one call in a thread."""
+CHECKPOINTS: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+)
 _MAX_PARTITION: Final = 2**31 - 1
 _TELL_FULL_EVERY_MS: Final = 60_000
 
@@ -60,6 +65,8 @@ class DirectoryContent(NamedTuple):
     high_watermarks: dict[TopicPartition, int]
     replaced: dict[TopicPartition, str]
     """Partitions whose log here replaced one in another directory, if a crash left that there."""
+    last_written_ms: int
+    """When the checkpoints were last written, by the clock of then; 0 if nobody knows."""
 
     def recovery_point(self, topic_partition: TopicPartition) -> int | None:
         """Returns how far a log is durable, None if nobody knows.
@@ -130,7 +137,14 @@ class LogDirectory:
             self._read(LOG_START_OFFSET_CHECKPOINT) or {},
             self._read(HIGH_WATERMARK_CHECKPOINT) or {},
             replaced,
+            max(self._modified_ms(name) for name in CHECKPOINTS),
         )
+
+    def _modified_ms(self, name: str) -> int:
+        try:
+            return self._disk.modified_ms(f"{self.path}/{name}")
+        except FileNotFoundError:
+            return 0
 
     def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
         partitions, futures, to_delete = [], [], []

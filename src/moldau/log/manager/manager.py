@@ -177,6 +177,9 @@ class LogManager:
         for path, content in contents.items():
             self._removal.finish(self._directories[path], content.to_delete)
             self._checkpointer.found(self._directories[path], content.recovery_points)
+        self._retention.begin_after(
+            max((content.last_written_ms for content in contents.values()), default=0)
+        )
         # From here on a log that is not written down is known to be new.
         await self._checkpointer.write_recovery_points()
         self._schedule()

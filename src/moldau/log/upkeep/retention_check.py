@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _WORK_PER_TURN: Final = 16
 """Logs looked at and segments deleted: half a millisecond if every file has to be opened."""
 _SEGMENTS_PER_TURN: Final = 8
+_LONG_AWAY_MS: Final = 24 * 60 * 60 * 1000
+"""A broker that was down for longer, or whose clock is wrong by more, does not delete at once."""
 
 
 class RetentionCheck:
@@ -30,8 +32,17 @@ class RetentionCheck:
         self._logs = logs
         self._clock = clock
         self._watch = ClockWatch(clock)
+        self._away_ms = 0
         self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
         """How far a partition is committed; None if it is not served (yet). Replication sets it."""
+
+    def begin_after(self, last_written_ms: int) -> None:
+        """The broker starts, and so long ago it last wrote here; 0 if nobody knows.
+
+        A machine whose clock is wrong when it starts does not see it jump.
+        """
+        if last_written_ms:
+            self._away_ms = self._clock.now_ms() - last_written_ms
 
     async def run(self) -> None:
         """Look at every log once, unless the clock has just jumped ahead.
@@ -39,6 +50,14 @@ class RetentionCheck:
         By a clock that is wrong everything may be too old. The next check goes by the new time if
         it still holds then; until there is one, somebody may put it right.
         """
+        away_ms, self._away_ms = self._away_ms, 0
+        if away_ms >= _LONG_AWAY_MS:
+            _log.warning(
+                "by the clock nothing was written here for %.1f days: nothing is deleted for its "
+                "age before the next check, should the clock be wrong",
+                away_ms / _LONG_AWAY_MS,
+            )
+            return
         jump_ms = self._watch.jump_ms()
         if jump_ms:
             _log.warning(

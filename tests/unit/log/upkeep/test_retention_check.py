@@ -67,6 +67,27 @@ async def test_old_segments_go_at_the_next_check_and_their_files_later(broker: B
     assert len(names(broker, ".log")) == 1
 
 
+@pytest.mark.parametrize(("days", "spared"), [(0.9, False), (2, True)])
+async def test_after_a_long_time_away_the_first_check_deletes_nothing(
+    broker: Broker, caplog: pytest.LogCaptureFixture, days: float, spared: bool
+) -> None:
+    """The clock may be wrong since the machine started, when nobody sees it jump."""
+    log = create(broker)
+    fill(log, 30)
+    assert isinstance(broker.disk, MemoryDisk)
+    broker.disk.now_ms = broker.clock.now_ms()
+    await broker.manager.shutdown()
+    broker.clock.ahead_ms = int(days * 86_400_000)
+    await start(broker)
+    log = broker.manager.logs[A0]
+    log.config = CONFIG
+    await broker.clock.advance(2)  # the first check is after 1 s
+    assert (log.log_start_offset == 0) == spared
+    assert ("nothing was written here for 2.0 days" in caplog.text) == spared
+    await broker.clock.advance(5)
+    assert log.log_start_offset == 30
+
+
 async def test_a_changed_setting_holds_at_the_next_check(broker: Broker) -> None:
     log = create(broker)
     fill(log, 30)
