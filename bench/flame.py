@@ -16,10 +16,9 @@ from tempfile import TemporaryDirectory
 from bench import measuring, requests
 from bench.flame_svg import draw
 from bench.old_data import fetch_frames, fill
-from bench.page import ROOT
+from bench.page import PICTURES
 from bench.targets import Moldau, Target, brokers
 
-PICTURES = ROOT / "docs" / "pictures"
 OLD_BATCHES = 4000
 WARMING_S = 1.0
 EVENT_LOOP = "uv_run (core.c);"

@@ -14,6 +14,7 @@ from moldau import __version__
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
+PICTURES = ROOT / "docs" / "pictures"
 
 
 def markers(program: str) -> tuple[str, str]:

@@ -16,15 +16,18 @@ from typing import NamedTuple
 
 from bench import measuring, open_loop, requests
 from bench.comparison import Work, warm_up
+from bench.curves_svg import Panel, draw
 from bench.figures import Runs
 from bench.loads import Load
 from bench.measuring import Measurement
+from bench.page import PICTURES
 from bench.processes import cpu_seconds, resident_mb
 from bench.report import MET, OURS, THEIRS, Table
 from bench.session import Session
 from bench.targets import Target, brokers, in_turns
 
 BATCH = requests.batch_of(100)
+PICTURE = PICTURES / "scaling.svg"
 NOISE = 0.1
 """An exponent so much above 1 is still called linear."""
 MICROSECONDS, MILLISECONDS = 1e6, 1e3
@@ -103,6 +106,8 @@ def run(session: Session) -> list[Table]:
                 _consumers(target, scale, runs)
         for target in targets:
             _partitions(target, scale, runs, session.say)
+    if not session.quick:
+        PICTURE.write_text(draw([_panel(curve, runs) for curve in curves]))
     tables = [_table(curve, runs) for curve in curves]
     return [*tables, _growth(curves, runs, notes)]
 
@@ -198,6 +203,16 @@ def _table(curve: Curve, runs: Runs) -> Table:
             lines.append([name, *figures])
     headings = [f"{curve.unit}", *(f"{size:,}" for size in curve.sizes)]
     return Table(curve.title, headings, lines)
+
+
+def _panel(curve: Curve, runs: Runs) -> Panel:
+    lines = {}
+    for name in (OURS, THEIRS):
+        points = [(size, runs.median(f"{curve.key}-{size}", name)) for size in curve.sizes]
+        lines[name] = [
+            (size, max(cost, curve.least / 10)) for size, cost in points if cost is not None
+        ]
+    return Panel(curve.title, curve.unit, {name: line for name, line in lines.items() if line})
 
 
 def _growth(curves: Sequence[Curve], runs: Runs, notes: Sequence[str]) -> Table:

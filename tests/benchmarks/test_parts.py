@@ -8,9 +8,12 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from bench import loads, page
+from bench.curves_svg import Panel
+from bench.curves_svg import draw as draw_curves
 from bench.figures import Name, Runs
 from bench.flame_svg import draw
 from bench.processes import Neighbours, family_cpu_seconds
@@ -147,3 +150,21 @@ def test_a_flame_graph_has_the_share_of_every_frame_that_is_not_tiny() -> None:
     assert "tiny" not in svg
     with pytest.raises(ValueError, match="no samples"):
         draw("", [])
+
+
+def test_curves_of_both_sides_are_drawn_with_the_figures_at_their_ends() -> None:
+    ours, theirs = [(1, 2.0), (100, 40.0)], [(1, 8.0), (100, 41.0)]
+    picture = draw_curves([Panel("cost <of all>", "MB", {"Moldau": ours, "Kafka": theirs})])
+    root = ET.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [text.text for text in root.iter(f"{space}text")]
+    assert {"Moldau", "Kafka", "cost <of all>", "MB", "1", "100", "40", "41"} <= set(texts)
+    lines = [line.attrib["points"].split() for line in root.iter(f"{space}polyline")]
+    assert len(lines) == 2
+    for line in lines:
+        heights = [float(point.split(",")[1]) for point in line]
+        assert heights[1] < heights[0]  # a larger cost is further up
+    ends = [
+        float(text.attrib["y"]) for text in root.iter(f"{space}text") if text.text in ("40", "41")
+    ]
+    assert abs(ends[0] - ends[1]) >= 13  # one does not cover the other
