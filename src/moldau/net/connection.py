@@ -135,13 +135,22 @@ class Pending:
         elif self._on_done is not None:
             self._on_done(self._parts)
 
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.abandoned = True
+        if self.on_abandoned is not None:
+            self.on_abandoned()
+
     def take_over(self, other: Pending) -> None:
-        """Give the answer that the other gets; who abandons this one abandons the other."""
+        """Give the answer that the other gets. Who abandons this one abandons the other, and what
+        may follow the other may follow this one.
+        """
         if self.abandoned:
-            if other.on_abandoned is not None:
-                other.on_abandoned()
+            other.abandon()
             return
-        self.on_abandoned = other.on_abandoned
+        self.on_abandoned = other.abandon
+        if other.follower is not None:
+            self.let_follow(other.follower)
         other.when_done(self.complete)
 
     def let_follow(self, follower: int) -> None:
@@ -504,9 +513,7 @@ class ServerConnection:
         for pending in waiting:
             pending._connection = None
             if not pending.done:
-                pending.abandoned = True
-                if pending.on_abandoned is not None:
-                    pending.on_abandoned()
+                pending.abandon()
         self._waiting_bytes = 0
 
     # The end
