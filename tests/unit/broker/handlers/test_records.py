@@ -366,14 +366,17 @@ async def test_nothing_is_left_of_it_when_its_client_leaves_before_it_was_looked
     partition = await replicated(broker)
     running = len(broker.parts.tasks._running)
     places = broker.parts.long_checks._places
+    memory = broker.parts.request_memory
     async with places, places:
         client.send_produce({"r": {0: compressed(LARGE)}})
         await eventually(lambda: len(broker.parts.tasks._running) > running)
+        assert memory.used == len(compressed(LARGE))
         await client.close()
         await eventually(lambda: not any(one.connections for one in broker.parts.listeners))
     await eventually(lambda: len(broker.parts.tasks._running) == running)
     assert partition.log.log_end_offset == 1
     assert partition.parked == 0
+    assert memory.used == 0
 
 
 async def test_what_is_wrong_with_it_is_told(client: WireClient, topic: str) -> None:
