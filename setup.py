@@ -56,6 +56,7 @@ COMPILED_MODULES = [
     "src/moldau/machine/real/sockets/transport.py",
     "src/moldau/net/connection.py",
     "src/moldau/net/frames.py",
+    "src/moldau/net/memory_pool.py",
     "src/moldau/records/builder.py",
     "src/moldau/records/compaction.py",
     "src/moldau/records/consumer_record.py",

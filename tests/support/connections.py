@@ -23,6 +23,7 @@ from moldau.net.connection import ConnectionLimits, Handler, ServerConnection
 from moldau.net.frames import BufferPool
 from moldau.net.listener import Listener, ListenerSettings
 from moldau.net.log_limiter import LogLimiter
+from moldau.net.memory_pool import MemoryPool
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -153,11 +154,14 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    kind: str, handler: Handler, limits: ConnectionLimits | None = None
+    kind: str,
+    handler: Handler,
+    limits: ConnectionLimits | None = None,
+    memory: MemoryPool | None = None,
 ) -> AsyncIterator[Server]:
     """A server over our own transport (``socket``) or over an asyncio stream (``stream``)."""
     loop = asyncio.get_running_loop()
-    server = Server(0, BufferPool())
+    server = Server(0, BufferPool(memory=memory))
     limits = limits or ConnectionLimits()
     if kind == "socket":
         listener = Listener(

@@ -65,6 +65,9 @@ class NoLimits:
     def raise_open_files(self) -> int:
         return 1024
 
+    def memory(self) -> int:
+        return 4 << 30
+
 
 class OverAWire:
     """A controller at the other end of a wire: what is asked and what it answers are bytes in

@@ -65,6 +65,7 @@ from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
+from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
 from moldau.replication import ReplicaManager
 
@@ -281,6 +282,9 @@ class BrokerServer:
                 Window(config.quota_window_num, config.quota_window_size_seconds * 1000)
             ),
             long_checks=LongChecks(self._machine.threads.run),
+            request_memory=MemoryPool(
+                config.request_memory(self._machine.limits.memory()), self._machine.clock
+            ),
         )
         broker.coordinators = CoordinatorRuntime(
             RuntimePorts(
@@ -296,7 +300,12 @@ class BrokerServer:
         )
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
         broker.listeners = BrokerListeners(
-            self._machine, configs, Router(broker), broker.client_quotas.connections, broker.tasks
+            self._machine,
+            configs,
+            Router(broker),
+            broker.client_quotas.connections,
+            broker.tasks,
+            broker.request_memory,
         )
         return broker
 

@@ -22,6 +22,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.machine.clock import Clock
 from moldau.machine.threads import RunInThread
+from moldau.net.memory_pool import MemoryPool
 from moldau.replication import Partition, ReplicaManager
 
 
@@ -41,6 +42,7 @@ class Broker:
     fetch_sessions: FetchSessions
     client_quotas: ClientQuotas
     long_checks: LongChecks
+    request_memory: MemoryPool
     tasks: Tasks = field(default_factory=Tasks)
     traffic: Traffic = field(default_factory=Traffic)
     stalls: Stalls = field(init=False)

@@ -5,7 +5,7 @@ The loop decodes up to ``MOST_ELEMENTS`` array elements of a request. One that h
 - decoded in a thread, and its answer encoded in one;
 - executed as several requests with fewer items (``pieces``), with everybody else's turn in between:
   as if the client had sent them one after another, as it might have;
-- refused when too much of the kind waits already.
+- refused when too much of the kind waits already. What is kept of it counts as memory of requests.
 
 An answer with more of them is encoded in a thread, whatever was asked.
 """
@@ -26,6 +26,7 @@ from moldau.errors import KafkaError
 from moldau.machine import Part
 from moldau.machine.threads import RunInThread
 from moldau.net import Pending
+from moldau.net.memory_pool import MemoryPool
 from moldau.wire.errors import DecodeError
 from moldau.wire.headers import RequestHeader
 
@@ -38,26 +39,46 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 NEVER: Final = 1_000_000_000
 
 
+class AbandonedError(Exception):
+    """The client has gone before anything was done for it, so that nothing need be done."""
+
+
 class LargeRequests:
     """Executes them, some at a time."""
 
-    def __init__(self, run_in_thread: RunInThread) -> None:
+    def __init__(self, run_in_thread: RunInThread, memory: MemoryPool) -> None:
         self._run_in_thread = run_in_thread
+        self._memory = memory
         self._places = _Places(AT_ONCE)
         self._waiting_bytes = 0
 
     def keep(self, frame: memoryview) -> memoryview:
-        """Returns a copy that stays valid; DecodeError if too much waits already."""
-        if self._waiting_bytes + len(frame) > MAX_WAITING_BYTES:
+        """Returns a copy that stays valid, until ``let_go``; DecodeError if too much waits already.
+
+        One that waits alone may be larger than what may wait.
+        """
+        if self._waiting_bytes and self._waiting_bytes + len(frame) > MAX_WAITING_BYTES:
             raise DecodeError(f"{self._waiting_bytes} bytes of large requests wait already")
         self._waiting_bytes += len(frame)
+        self._memory.count(len(frame))
         return memoryview(bytearray(frame))
 
-    async def decode(self, route: Route, header: RequestHeader, frame: memoryview, at: int) -> Any:
-        """Returns the body, once there is a place for it; ``respond`` gives the place back."""
+    def let_go(self, kept: memoryview) -> None:
+        """Neither the frame nor what was decoded of it is needed any more."""
+        self._memory.count(-len(kept))
+
+    async def decode(
+        self, route: Route, header: RequestHeader, frame: memoryview, at: int, pending: Pending
+    ) -> Any:
+        """Returns the body, once there is a place for it; ``respond`` gives the place back.
+
+        Raises AbandonedError if by then nobody waits for the answer.
+        """
         try:
             await self._places.acquire()
             try:
+                if pending.abandoned:
+                    raise AbandonedError
                 return await self._run_in_thread(
                     route.decode, header.api_version, frame, at, MOST_OF_A_LARGE_REQUEST
                 )

@@ -24,6 +24,7 @@ from moldau.coordination import znodes
 from moldau.errors import invalid_request
 from moldau.machine import Machine
 from moldau.net import BufferPool, ConnectionLimits, Handler, Listener, ListenerSettings
+from moldau.net.memory_pool import MemoryPool
 from moldau.net.quotas import ConnectionQuota, ConnectionQuotas, ConnectionQuotaSettings
 from moldau.quotas.manager import ClientQuotaManager
 from moldau.quotas.meters import Rate
@@ -45,6 +46,7 @@ class BrokerListeners:
         handler: Handler,
         rates: ClientQuotaManager[Rate],
         tasks: Tasks,
+        memory: MemoryPool,
     ) -> None:
         """``rates``: those at which addresses may connect."""
         config = configs.broker
@@ -68,7 +70,7 @@ class BrokerListeners:
                 self._room,
             )
         self._quotas = ConnectionQuotas(_connection_quotas(config, self._room), rates=rates)
-        self._pool = BufferPool()
+        self._pool = BufferPool(memory=memory)
         self._listeners: list[Listener] = []
         self._retired: set[asyncio.Task[None]] = set()
         self._is_serving = False

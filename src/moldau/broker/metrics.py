@@ -44,7 +44,27 @@ def broker_metrics(broker: Broker, is_controller: Callable[[], bool]) -> Registr
         lambda: {listener.name: listener.connections for listener in broker.listeners},
         tag="listener",
     )
+    _request_memory(registry, broker)
     return registry
+
+
+def _request_memory(registry: Registry, broker: Broker) -> None:
+    memory = broker.request_memory
+    registry.gauge(
+        "kafka.network:type=SocketServer,name=MemoryPoolUsed",
+        "Bytes of requests that are unfinished, unread or kept while they are executed.",
+        lambda: memory.used,
+    )
+    registry.gauge(
+        "kafka.network:type=SocketServer,name=MemoryPoolAvailable",
+        "What is left of queued.max.request.bytes for more of them; negative while one is over it.",
+        lambda: memory.available,
+    )
+    registry.gauge(  # a counter would have another name than Kafka's
+        "kafka.server:type=socket-server-metrics,name=MemoryPoolDepletedTimeTotal",
+        "For how many milliseconds some connection was not read because there was nothing left.",
+        lambda: memory.depleted_ms,
+    )
 
 
 def _log(registry: Registry, broker: Broker) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
 from moldau.broker.broker import Broker
-from moldau.broker.large_requests import MOST_ELEMENTS, LargeRequests
+from moldau.broker.large_requests import MOST_ELEMENTS, AbandonedError, LargeRequests
 from moldau.broker.metered_request import MeteredRequest
 from moldau.broker.pieces import Doubles, distinct, has_more_elements
 from moldau.broker.request import Request
@@ -39,7 +39,7 @@ class Router:
         self._broker = broker
         self._routes: list[Route | None] = [None] * len(ApiKey)
         self._answers = AnswerCache()
-        self._large = LargeRequests(broker.run_in_thread)
+        self._large = LargeRequests(broker.run_in_thread, broker.request_memory)
         self._most_elements = MOST_ELEMENTS
         self._requests = broker.traffic.requests
         self._quotas = broker.client_quotas
@@ -192,14 +192,19 @@ class Router:
     ) -> None:
         large = self._large
         try:
-            body = await large.decode(route, header, frame, position)
-        except Exception as error:
-            connection.refuse(error)
-            return
-        request = self._request(route, header, connection, body, len(frame))
-        if route.api.has_timeout:
-            self._set_deadline(request, body.timeout)
-        await self._answer_later(request, large.respond(request), pending)
+            try:
+                body = await large.decode(route, header, frame, position, pending)
+            except AbandonedError:
+                return
+            except Exception as error:
+                connection.refuse(error)
+                return
+            request = self._request(route, header, connection, body, len(frame))
+            if route.api.has_timeout:
+                self._set_deadline(request, body.timeout)
+            await self._answer_later(request, large.respond(request), pending)
+        finally:
+            large.let_go(frame)
 
     def _set_deadline(self, request: Request[Any], timeout: timedelta) -> None:
         # Old clients send 0 for "do not wait", and are better served by the answer.

@@ -7,9 +7,9 @@ Nothing here knows about sockets: any ``Transport`` drives it, also one that liv
   since they could see its effect: a client may rely on that what it asked for last is true last.
   Only appends follow appends, and an answer that is ready waits for those before it.
 - What was pipelined is answered together, with one write.
-- Reading stops while the peer does not take its answers, while too many requests are unanswered, or
-  while too many bytes wait behind a parked one. So memory per connection is bounded whatever the
-  peer does.
+- Reading stops while the peer does not take its answers, while too many requests are unanswered,
+  while too many bytes wait behind a parked one, or while there is no memory for more of the next
+  request. So memory is bounded whatever peers do.
 - A connection handles a limited number of requests per turn; the others' turn comes in between.
 """
 
@@ -78,6 +78,8 @@ class Blocked(IntFlag):
     """A request that must not be overtaken is not answered yet."""
     MUTED = 32
     """The peer has gone over a quota."""
+    MEMORY = 64
+    """The next request is unfinished, and there is no memory for more of it."""
 
 
 # Plain integers: the arithmetic of IntFlag costs a microsecond each time.
@@ -88,6 +90,7 @@ _TURN: Final = int(Blocked.TURN)
 _CLOSING: Final = int(Blocked.CLOSING)
 _BEHIND: Final = int(Blocked.BEHIND)
 _MUTED: Final = int(Blocked.MUTED)
+_MEMORY: Final = int(Blocked.MEMORY)
 
 _API_KEY: Final = Struct(">h")
 
@@ -135,13 +138,22 @@ class Pending:
         elif self._on_done is not None:
             self._on_done(self._parts)
 
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.abandoned = True
+        if self.on_abandoned is not None:
+            self.on_abandoned()
+
     def take_over(self, other: Pending) -> None:
-        """Give the answer that the other gets; who abandons this one abandons the other."""
+        """Give the answer that the other gets. Who abandons this one abandons the other, and what
+        may follow the other may follow this one.
+        """
         if self.abandoned:
-            if other.on_abandoned is not None:
-                other.on_abandoned()
+            other.abandon()
             return
-        self.on_abandoned = other.on_abandoned
+        self.on_abandoned = other.abandon
+        if other.follower is not None:
+            self.let_follow(other.follower)
         other.when_done(self.complete)
 
     def let_follow(self, follower: int) -> None:
@@ -207,7 +219,6 @@ class ServerConnection:
         self._limits = limits or ConnectionLimits()
         self._on_close = on_close
         self._log_limiter = log_limiter
-        self._reader = FrameReader(pool, self._limits.max_request_bytes)
         self._transport: Transport
         self._waiting: deque[Pending] = deque()
         self._waiting_bytes = 0
@@ -224,6 +235,8 @@ class ServerConnection:
         """Bytes moved since somebody last set this to False."""
         self.principal = ANONYMOUS
         """Who the peer has shown to be."""
+        # Last: attributes that are set after ``self`` is handed out are looked for on every access.
+        self._reader = FrameReader(pool, self._limits.max_request_bytes, self)
 
     def __repr__(self) -> str:
         return f"<connection of {self.peer} on {self.listener}>"
@@ -282,6 +295,7 @@ class ServerConnection:
         self._blocked |= _CLOSING
         self._cancel_unmute()
         self._drop_waiting()
+        self._reader.discard()
         if self._on_close is not None:
             self._on_close(self)
 
@@ -295,6 +309,8 @@ class ServerConnection:
     def finish(self) -> None:
         """Execute no further request, answer those in flight, then close."""
         self._block(_CLOSING)
+        if not self._executing:  # else the handler is at work on bytes of the reader
+            self._reader.discard()
         self._close_if_done()
 
     def refuse(self, error: Exception) -> None:
@@ -310,9 +326,7 @@ class ServerConnection:
                 self.listener,
                 exc_info=error,
             )
-        self._drop_waiting()
-        self._block(_CLOSING)
-        self._close_if_done()
+        self.close()
 
     def mute(self, seconds: float, clock: Clock) -> None:
         """Execute no further request for a time; answers still go. Of several times the one that
@@ -347,6 +361,29 @@ class ServerConnection:
         self._drop_waiting()
         self._blocked |= _CLOSING
         self._transport.abort()
+
+    # What the reader calls
+
+    @property
+    def is_read(self) -> bool:
+        return not self._blocked
+
+    def wait_for_memory(self) -> None:
+        self._block(_MEMORY)
+
+    def memory_is_there(self) -> None:
+        # Not right here: who gives it back may have bytes in the scratch buffer.
+        self._yield_turn()
+        self._unblock(_MEMORY)
+
+    def drop_for_memory(self) -> None:
+        self._warn(
+            "memory",
+            f"{self._reader.buffered} bytes of unfinished or unread requests take memory for which "
+            "others wait (queued.max.request.bytes)",
+        )
+        self.abort()
+        self._reader.discard()
 
     # Executing requests
 
@@ -388,10 +425,17 @@ class ServerConnection:
             self._write(joined or first)
         self._executing = False
         if self._blocked:
-            self._reader.park()
-            self._close_if_done()
+            self._leave_unread()
         if waiting and waiting[0].done:
             self._answer()
+
+    def _leave_unread(self) -> None:
+        """Keep what is not executed now, unless it never will be."""
+        if self._blocked & _CLOSING:
+            self._reader.discard()
+        else:
+            self._reader.park()
+        self._close_if_done()
 
     def _holds_back(self, frame: memoryview) -> bool:
         """Returns whether a request has to wait for the answers to those before it."""
@@ -504,9 +548,7 @@ class ServerConnection:
         for pending in waiting:
             pending._connection = None
             if not pending.done:
-                pending.abandoned = True
-                if pending.on_abandoned is not None:
-                    pending.on_abandoned()
+                pending.abandon()
         self._waiting_bytes = 0
 
     # The end

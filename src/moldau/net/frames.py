@@ -12,15 +12,19 @@ read:
   buffer grows with what has really arrived, never with what was announced, and goes back to the
   pool with the end of the frame.
 
-So memory is bounded by bytes received in unfinished frames, however many connections there are.
+So memory is bounded by bytes received in unfinished frames, however many connections there are; and
+those by the ``MemoryPool``, in which every byte is counted that is kept outside the scratch buffer.
+While it is depleted, a connection takes no more than ``SMALL_PART`` of the scratch buffer without
+asking.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.net.errors import FrameSizeError
+from moldau.net.memory_pool import Borrower, MemoryPool
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -33,24 +37,63 @@ GROWTH: Final = 4
 # Own buffers come in multiples of this, so that one kept for reuse fits the next, slightly larger
 # frame too.
 LARGE_STEP: Final = 256 * KIB
+# A frame of up to this fraction of the scratch buffer never waits for memory: small requests are
+# served whatever others do, and so is whoever wants to know what is wrong.
+SMALL_PART: Final = 16
 
 _SIZE_PREFIX: Final = 4
 _read_size: Final = Struct(">i").unpack_from
 
 
+def _buffer_size(wanted: int, at_most: int) -> int:
+    """Returns how large a new buffer is: as large as may be, or as needed, in whole steps."""
+    return at_most if at_most < wanted else -(-wanted // LARGE_STEP) * LARGE_STEP
+
+
+class Reading(Protocol):
+    """Whose bytes a reader takes in, where memory may be short."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is the peer's turn: it may send, and all that came whole is executed."""
+        ...
+
+    def wait_for_memory(self) -> None:
+        """Nothing may be received until ``memory_is_there``."""
+        ...
+
+    def memory_is_there(self) -> None: ...
+
+    def drop_for_memory(self) -> None:
+        """Others wait for the memory that the unfinished or unread bytes of this peer take."""
+        ...
+
+
 class BufferPool:
     """The memory that all connections of one event loop read into."""
 
-    __slots__ = ("_fewest_free", "_free", "_free_bytes", "_keep_bytes", "_keep_largest", "scratch")
+    __slots__ = (
+        "_fewest_free",
+        "_free",
+        "_free_bytes",
+        "_keep_bytes",
+        "_keep_largest",
+        "memory",
+        "scratch",
+        "small",
+    )
 
     def __init__(
         self,
         *,
+        memory: MemoryPool | None = None,
         scratch_size: int = SCRATCH_SIZE,
         keep_bytes: int = 16 * MIB,
         keep_largest: int = 4 * MIB,
     ) -> None:
+        self.memory = memory or MemoryPool()
         self.scratch = memoryview(bytearray(scratch_size))
+        self.small = self.scratch[: scratch_size // SMALL_PART]
         self._keep_bytes = keep_bytes
         self._keep_largest = keep_largest
         self._free: list[memoryview] = []
@@ -68,9 +111,7 @@ class BufferPool:
                 self._free_bytes -= len(view)
                 self._fewest_free = min(self._fewest_free, len(free))
                 return view
-        if at_most >= wanted:
-            return memoryview(bytearray(-(-wanted // LARGE_STEP) * LARGE_STEP))
-        return memoryview(bytearray(at_most))
+        return memoryview(bytearray(_buffer_size(wanted, at_most)))
 
     def give(self, view: memoryview) -> None:
         """Take a buffer back, to be kept only within the pool's limits."""
@@ -91,7 +132,7 @@ class BufferPool:
         return self._free_bytes
 
 
-class FrameReader:
+class FrameReader(Borrower):
     """Cuts the bytes of one peer into frames.
 
     ``get_buffer`` and ``received`` take bytes in; ``next_frame`` hands frames out until it answers
@@ -100,10 +141,25 @@ class FrameReader:
     last.
     """
 
-    __slots__ = ("_end", "_max_size", "_need", "_own", "_pool", "_scratch", "_start", "_view")
+    __slots__ = (
+        "_end",
+        "_max_size",
+        "_memory",
+        "_need",
+        "_own",
+        "_owner",
+        "_pool",
+        "_scratch",
+        "_start",
+        "_view",
+    )
 
-    def __init__(self, pool: BufferPool, max_size: int) -> None:
+    def __init__(self, pool: BufferPool, max_size: int, owner: Reading | None = None) -> None:
+        """Without an owner there is nobody who could wait: the pool's memory is unlimited."""
+        super().__init__()
         self._pool = pool
+        self._memory = pool.memory
+        self._owner = owner
         self._max_size = max_size
         self._scratch = pool.scratch
         # The unread bytes are _view[_start:_end]; _view is the scratch buffer, a parked copy or an
@@ -112,7 +168,7 @@ class FrameReader:
         self._start = 0
         self._end = 0
         self._own = False
-        self._need = 0  # with an own buffer: where its frame ends
+        self._need = 0  # of an unfinished frame: its whole size, 0 if still unknown
 
     @property
     def buffered(self) -> int:
@@ -123,16 +179,20 @@ class FrameReader:
         """Returns where the next bytes of the peer go; ``received`` says how many came."""
         view = self._view
         if view is self._scratch:
-            return view
+            return self._pool.small if self._memory.is_depleted else view
         end = self._end
         if self._own:
-            if end == len(view):
-                view = self._grow(GROWTH * end)
-            return view[end : self._need]
+            if end == len(view):  # nobody asked for the frame meanwhile
+                self._make_room()
+            return self._view[end : self._need]
         scratch = self._scratch
         if end == len(scratch):
             raise BufferError("a transport read on although reading was paused")
         scratch[:end] = view
+        if self._memory.is_depleted:
+            allowed = max(len(self._pool.small), self.held)
+            if end < allowed:
+                return scratch[end:allowed]
         return scratch[end:]
 
     def received(self, nbytes: int) -> None:
@@ -154,7 +214,7 @@ class FrameReader:
                 return self._view[start + _SIZE_PREFIX : stop]
             self._set_aside(start, end, stop - start)
         elif start == end:
-            self._empty()
+            self.discard()
         else:
             self._set_aside(start, end, 0)
         return None
@@ -167,50 +227,104 @@ class FrameReader:
         """Copy what is unread out of the scratch buffer, which others read into from now on."""
         start, end = self._start, self._end
         if start == end:
-            self._empty()
+            self.discard()
         elif self._view is self._scratch:
-            self._replace(memoryview(bytearray(self._view[start:end])), end - start)
+            if start:
+                self._memory.release(self)  # that was for another frame
+            self._copy_out(start, end)
+            self._memory.hold(self, end - start)
 
     def keep_frame(self, frame: memoryview) -> memoryview:
         """Returns the frame that was handed out last, as a view that stays valid: a large one
-        without a copy.
+        without a copy, which is nobody's concern here any more.
         """
         if self._own:
             self._own = False
+            self._memory.release(self)
             self._replace(self._scratch, 0)
             return frame
         return memoryview(bytes(frame))
 
-    def _empty(self) -> None:
-        if self._own:
-            self._own = False
-            self._pool.give(self._view)
+    def discard(self) -> None:
+        """Forget what is unread, and hold no memory."""
+        if self.held:
+            if self._own:
+                self._own = False
+                self._pool.give(self._view)
+            self._memory.release(self)
         self._view = self._scratch
         self._start = self._end = 0
+
+    # What the pool of memory asks
+
+    def missing(self) -> int:
+        return self._room(self._end - self._start) - self.held
+
+    def waits_for_peer(self) -> bool:
+        return self._owner is not None and self._owner.is_read
+
+    def go_on(self) -> None:
+        self._make_room()
+        if self._owner is not None:
+            self._owner.memory_is_there()
+
+    def drop(self) -> None:
+        if self._owner is not None:
+            self._owner.drop_for_memory()
+
+    # Unfinished frames
 
     def _set_aside(self, start: int, end: int, need: int) -> None:
         """Keep an unfinished frame for later; ``need`` is its whole size, 0 if still unknown."""
         if self._own:
-            return
-        have = end - start
+            if end < len(self._view):
+                return
+        elif start:
+            self._memory.release(self)  # that was for another frame
+        self._need = need
+        if self._room(end - start) <= self.held:
+            self._copy_out(start, end)
+        elif need <= len(self._pool.small) or self._memory.may_take(self):
+            self._make_room()
+        else:
+            self._copy_out(start, end)
+            if self.held < end - start:
+                self._memory.hold(self, end - start)
+            if self._owner is not None:
+                self._owner.wait_for_memory()
+
+    def _is_large(self, have: int) -> bool:
         size = len(self._scratch)
-        if need <= size or have < size // LARGE_AFTER:
-            if self._view is self._scratch or start:
-                self._replace(memoryview(bytearray(self._view[start:end])), have)
+        return self._need > size and have >= size // LARGE_AFTER
+
+    def _room(self, have: int) -> int:
+        """Returns how much memory the unfinished frame needs to go on, of which so much is here: if
+        it is large for a buffer of its own, otherwise for what may be left over in the scratch
+        buffer.
+        """
+        if self._is_large(have):
+            return _buffer_size(self._need, GROWTH * have)
+        return max(have, min(self._need, len(self._scratch)))
+
+    def _make_room(self) -> None:
+        """Have so much memory."""
+        start, end = self._start, self._end
+        have = end - start
+        if not self._is_large(have):
+            self._copy_out(start, end)
+            self._memory.hold(self, self._room(have))
             return
-        view = self._pool.take(need, GROWTH * have)
+        view = self._pool.take(self._need, GROWTH * have)
         view[:have] = self._view[start:end]
         self._replace(view, have)
         self._own = True
-        self._need = need
+        self._memory.hold(self, len(view))
+
+    def _copy_out(self, start: int, end: int) -> None:
+        if start or self._view is self._scratch:
+            self._replace(memoryview(bytearray(self._view[start:end])), end - start)
 
     def _replace(self, view: memoryview, end: int) -> None:
         self._view = view
         self._start = 0
         self._end = end
-
-    def _grow(self, capacity: int) -> memoryview:
-        old = self._view
-        self._view = view = self._pool.take(self._need, capacity)
-        view[: self._end] = old[: self._end]
-        return view

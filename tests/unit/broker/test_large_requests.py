@@ -197,6 +197,54 @@ async def test_long_polls_keep_nobody_from_large_requests(broker: MemoryBroker) 
     assert gc.get_threshold()[2] < 1000
 
 
+async def test_large_requests_take_memory_until_they_are_executed(broker: MemoryBroker) -> None:
+    """Those whose clients have gone are not."""
+    handled = 0
+
+    def count(request: Request[Any]) -> Any:
+        nonlocal handled
+        handled += 1
+        return list_offsets(request)
+
+    list_offsets = replace_handler(broker.router, ApiKey.LIST_OFFSETS, count)
+    memory, places = broker.parts.request_memory, broker.router._large._places
+    clients = [await broker.connect() for _ in range(2)]
+    for _ in range(AT_ONCE):
+        await places.acquire()
+    topics = [{"name": "t", "partitions": [{"partition_index": n} for n in range(MANY)]}]
+    sent = [client.send(ApiKey.LIST_OFFSETS, topics=topics) for client in clients]
+    await broker.settle()
+    assert 2 * MANY < memory.used < 100 * MANY
+    await clients[0].close()
+    await broker.settle()
+    for _ in range(AT_ONCE):
+        places.release()
+    answer = await clients[1].receive(ApiKey.LIST_OFFSETS, sent[1])
+    assert len(answer.topics[0].partitions) == MANY
+    assert handled == -(-MANY // turns.ITEMS_PER_TURN)
+    await broker.settle()
+    assert memory.used == 0
+    assert places._value == AT_ONCE
+
+
+async def test_what_waits_alone_may_be_larger_than_what_may_wait(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_requests, "MAX_WAITING_BYTES", 100)
+    client, other = await broker.connect(), await broker.connect()
+    places = broker.router._large._places
+    for _ in range(AT_ONCE):
+        await places.acquire()
+    topics = [{"name": "t", "partitions": [{"partition_index": n} for n in range(MANY)]}]
+    sent = client.send(ApiKey.LIST_OFFSETS, topics=topics)
+    await broker.settle()
+    with pytest.raises(ConnectionClosedError):
+        await other.call(ApiKey.LIST_OFFSETS, topics=topics)
+    for _ in range(AT_ONCE):
+        places.release()
+    assert await client.receive(ApiKey.LIST_OFFSETS, sent)
+
+
 async def test_the_last_of_several_commits_of_a_partition_counts(broker: MemoryBroker) -> None:
     client = await broker.connect()
     await client.create_topic("t")

@@ -28,6 +28,8 @@ from moldau.machine.outgoing import SMALL_SLICE
 from moldau.machine.real.sockets.transport import HIGH_WATER, format_address
 from moldau.net.connection import Blocked, Pending, ServerConnection
 from moldau.net.frames import KIB, MIB
+from moldau.net.memory_pool import MemoryPool
+from moldau.testing.clock import ManualClock
 
 pytestmark = pytest.mark.parametrize("kind", ["socket", "stream"])
 
@@ -334,6 +336,25 @@ async def test_a_peer_that_ends_its_requests_gets_its_answers_and_the_end(kind: 
         assert frames_of(await peer.read(10 * MIB)) == [b"c" * MIB, b"b"]
         peer.close()
         await server.closed.get()
+
+
+async def test_who_waits_for_memory_is_read_on_when_it_is_there(kind: str) -> None:
+    clock = ManualClock()
+    async with serving(kind, echo, memory=MemoryPool(MIB, clock)) as server:
+        memory = server.pool.memory
+        first, *others = [await Peer.connect(server.port) for _ in range(20)]
+        body = os.urandom(MIB)
+        await first.send(frame(body)[:-1])
+        await until(lambda: memory.used > MIB)
+        answers = [asyncio.ensure_future(peer.ask(body)) for peer in others]
+        await until(lambda: memory.waiting == len(others))
+        await first.send(body[-1:])
+        assert await first.read_frame() == body
+        assert await asyncio.gather(*answers) == [body] * len(others)
+        assert memory.used == 0
+        assert clock.pending == 0
+        for peer in (first, *others):
+            peer.close()
 
 
 async def test_garbage_is_answered_with_the_end_of_the_connection(kind: str) -> None:

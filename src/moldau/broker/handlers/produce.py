@@ -97,6 +97,10 @@ class Waits:
         """These batches are appended later: the event loop has no time to look at them."""
         self.budget = DecompressionBudget()
 
+    def copied_bytes(self) -> int:
+        """Returns what the batches take that are appended later."""
+        return sum([len(check.records) for check in self.checks])
+
 
 def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     body = request.body
@@ -117,7 +121,7 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
 
 async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | None:
     """As ``handle``, with everybody else's turn after some partitions."""
-    body = request.body
+    body, memory = request.body, request.broker.request_memory
     waits = Waits()
     results: Results = []
     for topic in await request.broker.run_in_thread(named_once, body.topics):
@@ -129,7 +133,12 @@ async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | 
                 topic.name, topic.topic_id, topic.partitions[start : start + ITEMS_PER_TURN]
             )
             appended = _append_topic(request.broker, request.version, piece, body, waits)
-            await _append_checked(request, waits)
+            copies = waits.copied_bytes()
+            memory.count(copies)
+            try:
+                await _append_checked(request, waits)
+            finally:
+                memory.count(-copies)
             partitions += appended
         results.append((topic.name, topic.topic_id, partitions))
     return _conclude(request, results, waits)
@@ -247,6 +256,9 @@ def _check_later(request: Request[ProduceRequest], results: Results, waits: Wait
     """Answer when the batches that take long are looked at, too; the connection waits so long."""
     pending = Pending()
     body = request.body
+    memory = request.broker.request_memory
+    copies = waits.copied_bytes()
+    memory.count(copies)
     # The records in it are views of memory that others read into from now on.
     request.body = ProduceRequest(
         body.transactional_id,
@@ -263,7 +275,10 @@ def _check_later(request: Request[ProduceRequest], results: Results, waits: Wait
     async def answer() -> None:
         parts: Sequence[Part] | None
         try:
-            await _append_checked(request, waits)
+            try:
+                await _append_checked(request, waits)
+            finally:
+                memory.count(-copies)
             response = _conclude(request, results, waits, pending)
             if isinstance(response, Pending):
                 return

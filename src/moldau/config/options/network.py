@@ -13,8 +13,9 @@ from moldau.config.types import MAX_INT
 class NetworkOptions(Options):
     """Limits on connections and requests. `max.connections` and `max.connection.creation.rate` can
     also be set for one listener, as `listener.name.<name>.max.connections`; for each listener that
-    has none of its own, the broker's counts. Kafka's thread and queue sizes load but change
-    nothing: one event loop serves every connection, and more cores are used by running more nodes.
+    has none of its own, the broker's counts. Kafka's numbers of threads and of queued requests load
+    but change nothing: one event loop serves every connection, and more cores are used by running
+    more nodes.
     """
 
     title = "Network"
@@ -81,9 +82,10 @@ class NetworkOptions(Options):
     )
     queued_max_request_bytes = long(
         -1,
-        "The memory that requests waiting for a thread may take. Requests do not wait for threads "
-        "here.",
-        inert=True,
+        "The memory that requests may take before they are executed; connections that need more "
+        "for an unfinished one are not read until others give some back. At least "
+        "`socket.request.max.bytes`. The default, -1, is a quarter of the memory that the process "
+        "may use; in Kafka there is no limit then.",
     )
     queued_max_requests = integer(
         500,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from moldau.config.describing.entry import ConfigSource
 from moldau.config.option import AnyOption, ConfigError, Option, Update
@@ -35,6 +35,11 @@ from moldau.config.values.server_properties import (
 from moldau.config.values.topic import TopicConfig
 
 T = TypeVar("T")
+
+REQUEST_MEMORY_PART: Final = 4
+"""Of the memory that there is, requests take this fraction at most, unless a setting says more: the
+largest part is for what holds records and answers, and for the system's copies of files.
+"""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -188,6 +193,13 @@ class BrokerConfig(BrokerOptions):
     def serves_consumer_protocol(self) -> bool:
         """Whether groups may use the consumer protocol (KIP-848)."""
         return "consumer" in self.group_coordinator_rebalance_protocols
+
+    def request_memory(self, machine_memory: int) -> int:
+        """Returns how many bytes requests may take before they are executed, on a machine with so
+        much memory: ``queued.max.request.bytes``.
+        """
+        size = self.queued_max_request_bytes
+        return size if size > 0 else machine_memory // REQUEST_MEMORY_PART
 
     def max_connections_by_ip(self) -> dict[str, int]:
         """``max.connections.per.ip.overrides``: limits for single addresses."""

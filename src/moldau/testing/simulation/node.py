@@ -35,6 +35,9 @@ class _Limits:
     def raise_open_files(self) -> int:
         return 1 << 20
 
+    def memory(self) -> int:
+        return 4 << 30
+
 
 class _Signals:
     def __init__(self) -> None:

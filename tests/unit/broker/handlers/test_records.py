@@ -172,6 +172,55 @@ async def test_a_flush_that_fails_for_lack_of_room_is_answered_without_waiting_f
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+# Produce with so many partitions that it goes to a thread ----------------------------------------
+
+
+@pytest.fixture
+def large(broker: MemoryBroker) -> None:
+    """Every append is a large one."""
+    broker.router._most_elements = 1
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_large_append_does_not_hold_up_the_next_one_either(
+    broker: MemoryBroker, client: WireClient
+) -> None:
+    partition = await replicated(broker)
+    sent = [client.send_produce({"r": {0: one_batch(value)}}) for value in (b"v", b"w")]
+    await eventually(lambda: partition.parked == 2)
+    partition.read(2, 1 << 20, follower_id=ELSEWHERE)
+    for offset, one in enumerate(sent):
+        ((_, _, (result,)),) = (await client.receive_produce(one)).topics
+        assert (result.error_code, result.base_offset) == (0, offset)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("broker", [{"log.flush.interval.messages": "1"}], indirect=True)
+@pytest.mark.parametrize("leaves", ["before the flush", "during the flush", "after it"])
+async def test_a_client_that_leaves_takes_its_large_append_along(
+    broker: MemoryBroker, client: WireClient, leaves: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, flushed = asyncio.Event(), asyncio.Event()
+
+    async def flush(_log: PartitionLog) -> None:
+        begun.set()
+        await flushed.wait()
+
+    monkeypatch.setattr(broker.parts.logs, "flush", flush)
+    partition = await replicated(broker)
+    client.send_produce({"r": {0: one_batch(b"v")}}, timeout_ms=1_000_000)
+    if leaves == "during the flush":
+        await begun.wait()
+    elif leaves == "after it":
+        flushed.set()
+        await eventually(lambda: partition.parked == 1)
+    await client.close()
+    await broker.settle()
+    flushed.set()
+    await broker.settle()
+    assert partition.parked == 0
+
+
 # Fetch -------------------------------------------------------------------------------------------
 
 # What decompresses to much is looked at in a thread ----------------------------------------------
@@ -317,14 +366,17 @@ async def test_nothing_is_left_of_it_when_its_client_leaves_before_it_was_looked
     partition = await replicated(broker)
     running = len(broker.parts.tasks._running)
     places = broker.parts.long_checks._places
+    memory = broker.parts.request_memory
     async with places, places:
         client.send_produce({"r": {0: compressed(LARGE)}})
         await eventually(lambda: len(broker.parts.tasks._running) > running)
+        assert memory.used == len(compressed(LARGE))
         await client.close()
         await eventually(lambda: not any(one.connections for one in broker.parts.listeners))
     await eventually(lambda: len(broker.parts.tasks._running) == running)
     assert partition.log.log_end_offset == 1
     assert partition.parked == 0
+    assert memory.used == 0
 
 
 async def test_what_is_wrong_with_it_is_told(client: WireClient, topic: str) -> None:

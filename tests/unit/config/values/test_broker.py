@@ -413,3 +413,14 @@ def test_stored_listeners_that_cannot_be_opened_are_left_out_with_a_warning() ->
     assert [str(one) for one in config.endpoints] == ["PLAINTEXT://a:1"]
     (warning,) = config.warnings
     assert "no protocol is known for the listener UNKNOWN" in warning
+
+
+@pytest.mark.parametrize(
+    ("setting", "bytes_of_requests"),
+    [(None, 1000), ("-1", 1000), ("0", 1000), ("104857600", 104857600)],
+)
+def test_requests_have_a_quarter_of_the_memory_unless_somebody_says_more(
+    setting: str | None, bytes_of_requests: int
+) -> None:
+    config = BrokerConfig.load({} if setting is None else {"queued.max.request.bytes": setting})
+    assert config.request_memory(4000) == bytes_of_requests

@@ -1,0 +1,207 @@
+"""The memory that requests may take before they are executed: ``queued.max.request.bytes``.
+
+Everything that holds bytes of requests is counted here: unfinished frames, what waits unread behind
+a request that is not answered, copies that threads work on. Nobody is asked before bytes come that
+fit into the scratch buffer, so that most requests never get here.
+
+- An unfinished frame that needs more than a little memory asks for it. What does not fit waits, and
+  goes on in the order in which it came to wait: its connection is not read so long.
+- One of them at a time may go over the limit, to the end of its frame. So a request that is larger
+  than the limit gets through, too, and those that hold half of what they need do not wait for each
+  other for ever.
+- Memory is given back when a frame is executed. Who lets it lie instead is dropped, but only while
+  others wait for it.
+
+Kafka's pool counts what frames announce and has no time limit: a few connections that announce the
+largest request, and send a byte now and then, keep everybody out.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from moldau.machine.clock import Clock, Timer
+
+UNLIMITED: Final = sys.maxsize
+LOOK_INTERVAL: Final = 1.0
+UNFINISHED_SECONDS: Final = 5
+"""How long a frame may take to come while others wait for memory: a sixth of the time after which
+producers give up (``request.timeout.ms``), so that who waits behind some who drip is still served.
+A request of the largest default size, 1 MiB, comes in time at 200 KB a second.
+"""
+UNREAD_SECONDS: Final = 30
+"""How long whole requests may lie behind one that is not answered. The broker may be the slow one,
+so it is the time after which their client gives up anyway.
+"""
+
+
+class Borrower:
+    """Somebody who holds memory of a pool, and may have to wait for more."""
+
+    __slots__ = ("held", "seconds")
+
+    def __init__(self) -> None:
+        self.held = 0
+        """Bytes, by the pool's count."""
+        self.seconds = 0
+        """For how long it was seen to hold them while others had to wait."""
+
+    def missing(self) -> int:
+        """Returns how many bytes more it needs to go on."""
+        raise NotImplementedError
+
+    def waits_for_peer(self) -> bool:
+        """Returns whether the rest of what it holds has yet to come."""
+        raise NotImplementedError
+
+    def go_on(self) -> None:
+        """The memory that it waited for is there; to be taken at once."""
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """Give everything back, now."""
+        raise NotImplementedError
+
+
+class MemoryPool:
+    """Counts what is held, and says who may have more."""
+
+    __slots__ = (
+        "_borrowers",
+        "_clock",
+        "_depleted_since",
+        "_depleted_time",
+        "_over_limit",
+        "_timer",
+        "_waiting",
+        "is_depleted",
+        "size",
+        "used",
+    )
+
+    def __init__(self, size: int = UNLIMITED, clock: Clock | None = None) -> None:
+        """A pool that has a size needs a clock."""
+        self.size = size
+        self.used = 0
+        self.is_depleted = False
+        """Whether whoever reads should take as little as possible."""
+        self._clock = clock
+        self._borrowers: dict[Borrower, None] = {}
+        self._waiting: dict[Borrower, None] = {}
+        self._over_limit: Borrower | None = None
+        self._timer: Timer | None = None
+        self._depleted_since = 0.0
+        self._depleted_time = 0.0
+
+    @property
+    def available(self) -> int:
+        """What is left; negative while somebody is over the limit."""
+        return self.size - self.used
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for memory."""
+        return len(self._waiting)
+
+    @property
+    def depleted_ms(self) -> float:
+        """For how long somebody had to wait, since the start."""
+        time = self._depleted_time
+        if self._waiting and self._clock is not None:
+            time += self._clock.monotonic() - self._depleted_since
+        return time * 1000
+
+    def count(self, change: int) -> None:
+        """So many bytes more are held, or fewer, by somebody who need not ask."""
+        self.used += change
+        if change < 0 and self._waiting:
+            self._hand_out()
+        self.is_depleted = self.used >= self.size or bool(self._waiting)
+
+    def hold(self, borrower: Borrower, held: int) -> None:
+        """A borrower holds so many bytes from now on."""
+        if not borrower.held:
+            self._borrowers[borrower] = None
+            borrower.seconds = 0
+        change = held - borrower.held
+        borrower.held = held
+        self.count(change)
+
+    def release(self, borrower: Borrower) -> None:
+        """A borrower holds nothing any more."""
+        held = borrower.held
+        if not held:
+            return
+        borrower.held = 0
+        del self._borrowers[borrower]
+        if self._over_limit is borrower:
+            self._over_limit = None
+        if borrower in self._waiting:
+            del self._waiting[borrower]
+            if not self._waiting:
+                self._nobody_waits()
+        self.count(-held)
+
+    def may_take(self, borrower: Borrower) -> bool:
+        """Returns whether a borrower may take what it is missing. Otherwise it waits from now on,
+        and is told to go on; it holds what it has so far.
+        """
+        if borrower is self._over_limit:
+            return True
+        if not self._waiting:
+            if self.used + borrower.missing() <= self.size:
+                return True
+            if self._over_limit is None:
+                self._over_limit = borrower
+                return True
+            self._somebody_waits()
+        self._waiting[borrower] = None
+        self.is_depleted = True
+        return False
+
+    def _hand_out(self) -> None:
+        """Let those go on for whom there is memory, in their order."""
+        waiting = self._waiting
+        while waiting:
+            first = next(iter(waiting))
+            if self.used + first.missing() > self.size:
+                if self._over_limit is not None:
+                    return
+                self._over_limit = first
+            del waiting[first]
+            first.go_on()
+        self._nobody_waits()
+
+    # Who lets memory lie
+
+    def _somebody_waits(self) -> None:
+        assert self._clock is not None
+        self._depleted_since = self._clock.monotonic()
+        self._timer = self._clock.call_later(LOOK_INTERVAL, self._look)
+
+    def _nobody_waits(self) -> None:
+        assert self._clock is not None
+        self._depleted_time += self._clock.monotonic() - self._depleted_since
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """Drop who holds memory for too long, in the order in which they began, until nobody has to
+        wait. Who waits himself does not grow older.
+        """
+        assert self._clock is not None
+        self._timer = self._clock.call_later(LOOK_INTERVAL, self._look)
+        overdue: list[Borrower] = []
+        for borrower in self._borrowers:
+            if borrower not in self._waiting:
+                borrower.seconds += 1
+                if borrower.seconds > UNFINISHED_SECONDS and (
+                    borrower.seconds > UNREAD_SECONDS or borrower.waits_for_peer()
+                ):
+                    overdue.append(borrower)
+        for borrower in overdue:
+            if not self._waiting:
+                return
+            borrower.drop()
