@@ -183,7 +183,7 @@ class FrameReader(Borrower):
         end = self._end
         if self._own:
             if end == len(view):  # nobody asked for the frame meanwhile
-                self._make_room()
+                self._make_room(self.missing())
             return self._view[end : self._need]
         scratch = self._scratch
         if end == len(scratch):
@@ -258,13 +258,21 @@ class FrameReader(Borrower):
     # What the pool of memory asks
 
     def missing(self) -> int:
-        return self._room(self._end - self._start) - self.held
+        """An unfinished frame that is large needs a buffer of its own, another one what may be left
+        over of it in the scratch buffer.
+        """
+        have, need, most = self._end - self._start, self._need, len(self._scratch)
+        if need > most:
+            if have >= most // LARGE_AFTER:
+                return _buffer_size(need, GROWTH * have) - self.held
+            need = most
+        return (need if need > have else have) - self.held
 
     def waits_for_peer(self) -> bool:
         return self._owner is not None and self._owner.is_read
 
     def go_on(self) -> None:
-        self._make_room()
+        self._make_room(self.missing())
         if self._owner is not None:
             self._owner.memory_is_there()
 
@@ -279,13 +287,14 @@ class FrameReader(Borrower):
         if self._own:
             if end < len(self._view):
                 return
-        elif start:
+        elif start and self.held:
             self._memory.release(self)  # that was for another frame
         self._need = need
-        if self._room(end - start) <= self.held:
+        missing = self.missing()
+        if missing <= 0:
             self._copy_out(start, end)
-        elif need <= len(self._pool.small) or self._memory.may_take(self):
-            self._make_room()
+        elif need <= len(self._pool.small) or self._memory.may_take(self, missing):
+            self._make_room(missing)
         else:
             self._copy_out(start, end)
             if self.held < end - start:
@@ -293,26 +302,14 @@ class FrameReader(Borrower):
             if self._owner is not None:
                 self._owner.wait_for_memory()
 
-    def _is_large(self, have: int) -> bool:
-        size = len(self._scratch)
-        return self._need > size and have >= size // LARGE_AFTER
-
-    def _room(self, have: int) -> int:
-        """Returns how much memory the unfinished frame needs to go on, of which so much is here: if
-        it is large for a buffer of its own, otherwise for what may be left over in the scratch
-        buffer.
-        """
-        if self._is_large(have):
-            return _buffer_size(self._need, GROWTH * have)
-        return max(have, min(self._need, len(self._scratch)))
-
-    def _make_room(self) -> None:
-        """Have so much memory."""
+    def _make_room(self, missing: int) -> None:
+        """Have so much more memory."""
         start, end = self._start, self._end
         have = end - start
-        if not self._is_large(have):
+        size = len(self._scratch)
+        if self._need <= size or have < size // LARGE_AFTER:
             self._copy_out(start, end)
-            self._memory.hold(self, self._room(have))
+            self._memory.hold(self, self.held + missing)
             return
         view = self._pool.take(self._need, GROWTH * have)
         view[:have] = self._view[start:end]

@@ -115,9 +115,12 @@ class MemoryPool:
     def count(self, change: int) -> None:
         """So many bytes more are held, or fewer, by somebody who need not ask."""
         self.used += change
-        if change < 0 and self._waiting:
-            self._hand_out()
-        self.is_depleted = self.used >= self.size or bool(self._waiting)
+        if self.is_depleted:
+            if change < 0 and self._waiting:
+                self._hand_out()
+            self.is_depleted = self.used >= self.size or bool(self._waiting)
+        elif self.used >= self.size:
+            self.is_depleted = True
 
     def hold(self, borrower: Borrower, held: int) -> None:
         """A borrower holds so many bytes from now on."""
@@ -143,15 +146,15 @@ class MemoryPool:
                 self._nobody_waits()
         self.count(-held)
 
-    def may_take(self, borrower: Borrower) -> bool:
+    def may_take(self, borrower: Borrower, missing: int) -> bool:
         """Returns whether a borrower may take what it is missing. Otherwise it waits from now on,
         and is told to go on; it holds what it has so far.
         """
+        if not self._waiting and self.used + missing <= self.size:
+            return True
         if borrower is self._over_limit:
             return True
         if not self._waiting:
-            if self.used + borrower.missing() <= self.size:
-                return True
             if self._over_limit is None:
                 self._over_limit = borrower
                 return True
