@@ -266,7 +266,7 @@ class FrameReader(Borrower):
             if have >= most // LARGE_AFTER:
                 return _buffer_size(need, GROWTH * have) - self.held
             need = most
-        return (need if need > have else have) - self.held
+        return max(have, need) - self.held
 
     def waits_for_peer(self) -> bool:
         return self._owner is not None and self._owner.is_read

@@ -26,26 +26,36 @@ from moldau.machine.clock import Clock, Timer
 UNLIMITED: Final = sys.maxsize
 LOOK_INTERVAL: Final = 1.0
 UNFINISHED_SECONDS: Final = 5
-"""How long a frame may take to come while others wait for memory: a sixth of the time after which
-producers give up (``request.timeout.ms``), so that who waits behind some who drip is still served.
-A request of the largest default size, 1 MiB, comes in time at 200 KB a second.
+"""For how long, in all, a frame may come too slowly while others wait for memory: a sixth of the
+time after which producers give up (``request.timeout.ms``), so that who waits behind some who drip
+is still served.
 """
-UNREAD_SECONDS: Final = 30
-"""How long whole requests may lie behind one that is not answered. The broker may be the slow one,
-so it is the time after which their client gives up anyway.
+HELD_SECONDS: Final = 30
+"""How long memory may be held while others wait for it, whoever is the slow one: the time after
+which clients give up anyway. A frame that comes too slowly for that brings, in a second, less than
+this part of what it holds.
 """
 
 
 class Borrower:
     """Somebody who holds memory of a pool, and may have to wait for more."""
 
-    __slots__ = ("held", "seconds")
+    __slots__ = ("held", "seconds", "seen", "slow_seconds")
 
     def __init__(self) -> None:
         self.held = 0
         """Bytes, by the pool's count."""
         self.seconds = 0
         """For how long it was seen to hold them while others had to wait."""
+        self.slow_seconds = 0
+        """For how long it could have been brought more meanwhile, and hardly was."""
+        self.seen = 0
+        """How many bytes of the peer were seen to be here."""
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes of the peer are here."""
+        raise NotImplementedError
 
     def missing(self) -> int:
         """Returns how many bytes more it needs to go on."""
@@ -126,7 +136,7 @@ class MemoryPool:
         """A borrower holds so many bytes from now on."""
         if not borrower.held:
             self._borrowers[borrower] = None
-            borrower.seconds = 0
+            borrower.seconds = borrower.slow_seconds = 0
         change = held - borrower.held
         borrower.held = held
         self.count(change)
@@ -196,15 +206,26 @@ class MemoryPool:
         """
         assert self._clock is not None
         self._timer = self._clock.call_later(LOOK_INTERVAL, self._look)
-        overdue: list[Borrower] = []
-        for borrower in self._borrowers:
-            if borrower not in self._waiting:
-                borrower.seconds += 1
-                if borrower.seconds > UNFINISHED_SECONDS and (
-                    borrower.seconds > UNREAD_SECONDS or borrower.waits_for_peer()
-                ):
-                    overdue.append(borrower)
+        overdue = [
+            borrower
+            for borrower in self._borrowers
+            if borrower not in self._waiting and _is_overdue(borrower)
+        ]
         for borrower in overdue:
             if not self._waiting:
                 return
             borrower.drop()
+
+
+def _is_overdue(borrower: Borrower) -> bool:
+    """A second has passed: returns whether it was one too many."""
+    buffered = borrower.buffered
+    came = buffered - borrower.seen if borrower.seconds else 0  # the rest was here before
+    borrower.seen = buffered
+    borrower.seconds += 1
+    is_slow = borrower.waits_for_peer() and came * HELD_SECONDS < borrower.held
+    if is_slow:
+        borrower.slow_seconds += 1
+    return borrower.seconds > HELD_SECONDS or (
+        is_slow and borrower.slow_seconds > UNFINISHED_SECONDS
+    )

@@ -23,7 +23,7 @@ from moldau.net.frames import (
     BufferPool,
 )
 from moldau.net.log_limiter import LogLimiter
-from moldau.net.memory_pool import UNFINISHED_SECONDS, UNREAD_SECONDS, MemoryPool
+from moldau.net.memory_pool import HELD_SECONDS, UNFINISHED_SECONDS, MemoryPool
 from moldau.testing.clock import ManualClock
 
 SMALL = SCRATCH_SIZE // SMALL_PART
@@ -449,12 +449,51 @@ def test_whole_requests_may_lie_for_longer_since_the_broker_may_be_slow() -> Non
     broker = Broker(10_000, handler=lambda _connection, _request: parked)
     unread = broker.connect()
     unread.send(frame(b"parked") + frame(bytes(3000)) * 10)
-    for _ in range(UNREAD_SECONDS // UNFINISHED_SECONDS + 2):
+    for _ in range(HELD_SECONDS // UNFINISHED_SECONDS + 2):
         broker.connect().send(UNFINISHED)
     aborted = []
-    for _ in range(UNREAD_SECONDS + 1):
+    for _ in range(HELD_SECONDS + 1):
         assert broker.memory.waiting
         broker.pass_time(1)
         aborted.append(unread.aborted)
-    assert aborted == [False] * UNREAD_SECONDS + [True]
+    assert aborted == [False] * HELD_SECONDS + [True]
     assert parked.abandoned
+
+
+def test_who_sends_steadily_is_not_dropped_however_large_the_request() -> None:
+    broker = Broker(MIB)
+    steady, waiting = broker.filled(), broker.connect()
+    sent = broker.memory.size
+    rest = waiting.send(frame(bytes(MIB)))
+    while not steady.answers:
+        broker.pass_time(1)
+        assert not steady.aborted
+        assert steady.send(bytes(min(MIB // 2, 4 + 10 * MIB - sent))) == b""
+        sent += MIB // 2
+    assert sent > 2 * UNFINISHED_SECONDS * MIB // 2, "it took longer than others may"
+    broker.run()
+    assert waiting.send(rest) == b""
+    assert waiting.answers == [bytes(MIB)]
+
+
+@pytest.mark.parametrize(("pause", "is_dropped"), [(4, False), (5, True)])
+def test_who_sends_steadily_may_pause_a_little(pause: int, is_dropped: bool) -> None:
+    broker = Broker(MIB)
+    steady = broker.filled()
+    broker.connect().send(frame(bytes(MIB)))
+    for second in range(15):
+        if not 3 <= second < 3 + pause:
+            steady.send(bytes(MIB // 2))
+        broker.pass_time(1)
+    assert steady.aborted == is_dropped
+
+
+def test_the_time_in_which_it_is_not_read_is_not_the_peers() -> None:
+    broker = Broker(MIB)
+    muted = broker.filled()
+    broker.connect().send(frame(bytes(MIB)))
+    muted.receiver.mute(2 * UNFINISHED_SECONDS + 0.5, broker.clock)
+    broker.pass_time(3 * UNFINISHED_SECONDS)
+    assert not muted.aborted
+    broker.pass_time(1)
+    assert muted.aborted
