@@ -8,7 +8,8 @@ fit into the scratch buffer, so that most requests never get here.
   goes on in the order in which it came to wait: its connection is not read so long.
 - One of them at a time may go over the limit, to the end of its frame. So a request that is larger
   than the limit gets through, too, and those that hold half of what they need do not wait for each
-  other for ever.
+  other for ever. But not while copies alone take all there is: else each one's copy would make room
+  for the next.
 - Memory is given back when a frame is executed. Who lets it lie instead is dropped, but only while
   others wait for it.
 
@@ -80,6 +81,7 @@ class MemoryPool:
     __slots__ = (
         "_borrowers",
         "_clock",
+        "_copied",
         "_depleted_since",
         "_depleted_time",
         "_over_limit",
@@ -97,6 +99,7 @@ class MemoryPool:
         self.is_depleted = False
         """Whether whoever reads should take as little as possible."""
         self._clock = clock
+        self._copied = 0
         self._borrowers: dict[Borrower, None] = {}
         self._waiting: dict[Borrower, None] = {}
         self._over_limit: Borrower | None = None
@@ -123,7 +126,13 @@ class MemoryPool:
         return time * 1000
 
     def count(self, change: int) -> None:
-        """So many bytes more are held, or fewer, by somebody who need not ask."""
+        """So many bytes more are held, or fewer, by somebody who need not ask, and gives them back
+        whatever others do.
+        """
+        self._copied += change
+        self._change(change)
+
+    def _change(self, change: int) -> None:
         self.used += change
         if self.is_depleted:
             if change < 0 and self._waiting:
@@ -139,7 +148,7 @@ class MemoryPool:
             borrower.seconds = borrower.slow_seconds = 0
         change = held - borrower.held
         borrower.held = held
-        self.count(change)
+        self._change(change)
 
     def release(self, borrower: Borrower) -> None:
         """A borrower holds nothing any more."""
@@ -154,7 +163,7 @@ class MemoryPool:
             del self._waiting[borrower]
             if not self._waiting:
                 self._nobody_waits()
-        self.count(-held)
+        self._change(-held)
 
     def may_take(self, borrower: Borrower, missing: int) -> bool:
         """Returns whether a borrower may take what it is missing. Otherwise it waits from now on,
@@ -165,7 +174,7 @@ class MemoryPool:
         if borrower is self._over_limit:
             return True
         if not self._waiting:
-            if self._over_limit is None:
+            if self._one_may_go_over():
                 self._over_limit = borrower
                 return True
             self._somebody_waits()
@@ -173,13 +182,17 @@ class MemoryPool:
         self.is_depleted = True
         return False
 
+    def _one_may_go_over(self) -> bool:
+        # Copies that threads work on do not wait for anybody: when they are the reason, it passes.
+        return self._over_limit is None and self._copied < self.size
+
     def _hand_out(self) -> None:
         """Let those go on for whom there is memory, in their order."""
         waiting = self._waiting
         while waiting:
             first = next(iter(waiting))
             if self.used + first.missing() > self.size:
-                if self._over_limit is not None:
+                if not self._one_may_go_over():
                     return
                 self._over_limit = first
             del waiting[first]

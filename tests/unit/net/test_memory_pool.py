@@ -248,6 +248,30 @@ def test_only_one_at_a_time_goes_over_the_limit() -> None:
     assert within.answers == [bytes(3 * MIB)]
 
 
+def test_nobody_goes_over_the_limit_while_what_threads_work_on_takes_all_of_it() -> None:
+    working: list[tuple[Pending, int]] = []
+
+    def work(_connection: ServerConnection, request: memoryview) -> Pending:
+        working.append((Pending(), len(request)))
+        broker.memory.count(len(request))
+        return working[-1][0]
+
+    broker = Broker(MIB, handler=work)
+    for _ in range(20):
+        broker.connect().unread = frame(bytes(300 * KIB))
+    for done in range(20):
+        for peer in broker.peers:
+            peer.unread = peer.send(peer.unread)
+            broker.run()
+        assert broker.memory.used < 2 * MIB + 512 * KIB
+        pending, size = working[done]
+        broker.memory.count(-size)
+        pending.complete([frame(b"done")])
+        broker.run()
+    assert all(peer.answers == [b"done"] for peer in broker.peers)
+    assert broker.memory.used == 0
+
+
 def test_small_requests_are_served_while_there_is_no_memory() -> None:
     broker = Broker(MIB)
     broker.filled()
