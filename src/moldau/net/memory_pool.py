@@ -5,7 +5,8 @@ a request that is not answered, copies that threads work on. Nobody is asked bef
 fit into the scratch buffer, so that most requests never get here.
 
 - An unfinished frame that needs more than a little memory asks for it. What does not fit waits, and
-  goes on in the order in which it came to wait: its connection is not read so long.
+  goes on in the order in which it came to wait, but those first that need more for what they have
+  begun: its connection is not read so long.
 - One of them at a time may go over the limit, to the end of its frame. So a request that is larger
   than the limit gets through, too, and those that hold half of what they need do not wait for each
   other for ever. But not while copies alone take all there is: else each one's copy would make room
@@ -20,6 +21,7 @@ largest request, and send a byte now and then, keep everybody out.
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from typing import Final
 
 from moldau.machine.clock import Clock, Timer
@@ -36,12 +38,16 @@ HELD_SECONDS: Final = 30
 which clients give up anyway. A frame that comes too slowly for that brings, in a second, less than
 this part of what it holds.
 """
+STUCK_SECONDS: Final = 2 * UNFINISHED_SECONDS
+"""How long those who were let go on may wait for still more, while hardly anything comes or is
+given back: longer than those have who hold them up.
+"""
 
 
 class Borrower:
     """Somebody who holds memory of a pool, and may have to wait for more."""
 
-    __slots__ = ("held", "seconds", "seen", "slow_seconds")
+    __slots__ = ("has_begun", "held", "seconds", "seen", "slow_seconds", "stuck_seconds")
 
     def __init__(self) -> None:
         self.held = 0
@@ -50,8 +56,12 @@ class Borrower:
         """For how long it was seen to hold them while others had to wait."""
         self.slow_seconds = 0
         """For how long it could have been brought more meanwhile, and hardly was."""
+        self.stuck_seconds = 0
+        """For how long it waited for more meanwhile, and nothing moved."""
         self.seen = 0
         """How many bytes of the peer were seen to be here."""
+        self.has_begun = False
+        """It was let go on, once at least, since it held nothing."""
 
     @property
     def buffered(self) -> int:
@@ -84,6 +94,7 @@ class MemoryPool:
         "_copied",
         "_depleted_since",
         "_depleted_time",
+        "_given_back",
         "_over_limit",
         "_timer",
         "_waiting",
@@ -100,8 +111,9 @@ class MemoryPool:
         """Whether whoever reads should take as little as possible."""
         self._clock = clock
         self._copied = 0
+        self._given_back = 0  # since the last look, while somebody waited
         self._borrowers: dict[Borrower, None] = {}
-        self._waiting: dict[Borrower, None] = {}
+        self._waiting: OrderedDict[Borrower, None] = OrderedDict()
         self._over_limit: Borrower | None = None
         self._timer: Timer | None = None
         self._depleted_since = 0.0
@@ -136,6 +148,7 @@ class MemoryPool:
         self.used += change
         if self.is_depleted:
             if change < 0 and self._waiting:
+                self._given_back -= change
                 self._hand_out()
             self.is_depleted = self.used >= self.size or bool(self._waiting)
         elif self.used >= self.size:
@@ -145,7 +158,7 @@ class MemoryPool:
         """A borrower holds so many bytes from now on."""
         if not borrower.held:
             self._borrowers[borrower] = None
-            borrower.seconds = borrower.slow_seconds = 0
+            borrower.seconds = borrower.slow_seconds = borrower.stuck_seconds = 0
         change = held - borrower.held
         borrower.held = held
         self._change(change)
@@ -156,6 +169,7 @@ class MemoryPool:
         if not held:
             return
         borrower.held = 0
+        borrower.has_begun = False
         del self._borrowers[borrower]
         if self._over_limit is borrower:
             self._over_limit = None
@@ -170,15 +184,19 @@ class MemoryPool:
         and is told to go on; it holds what it has so far.
         """
         if not self._waiting and self.used + missing <= self.size:
+            borrower.has_begun = True
             return True
         if borrower is self._over_limit:
             return True
         if not self._waiting:
             if self._one_may_go_over():
                 self._over_limit = borrower
+                borrower.has_begun = True
                 return True
             self._somebody_waits()
         self._waiting[borrower] = None
+        if borrower.has_begun:
+            self._waiting.move_to_end(borrower, last=False)
         self.is_depleted = True
         return False
 
@@ -196,6 +214,7 @@ class MemoryPool:
                     return
                 self._over_limit = first
             del waiting[first]
+            first.has_begun = True
             first.go_on()
         self._nobody_waits()
 
@@ -215,26 +234,47 @@ class MemoryPool:
 
     def _look(self) -> None:
         """Drop who holds memory for too long, in the order in which they began, until nobody has to
-        wait. Who waits himself does not grow older.
+        wait. Who waits himself grows older only when all wait for each other.
         """
         assert self._clock is not None
         self._timer = self._clock.call_later(LOOK_INTERVAL, self._look)
-        overdue = [
-            borrower
-            for borrower in self._borrowers
-            if borrower not in self._waiting and _is_overdue(borrower)
-        ]
+        waiting = self._waiting
+        overdue: list[Borrower] = []
+        moved, self._given_back = self._given_back, 0
+        for borrower in self._borrowers:
+            if borrower not in waiting:
+                came = _came(borrower)
+                moved += came
+                if _is_overdue(borrower, came):
+                    overdue.append(borrower)
+        stuck: list[Borrower] = []
+        if moved * HELD_SECONDS < self.size:
+            stuck = [
+                borrower
+                for borrower in self._borrowers
+                if borrower.has_begun and borrower in waiting and _is_stuck(borrower)
+            ]
         for borrower in overdue:
-            if not self._waiting:
+            if not waiting:
                 return
             borrower.drop()
+        for borrower in stuck:
+            if borrower in waiting:
+                borrower.drop()
 
 
-def _is_overdue(borrower: Borrower) -> bool:
-    """A second has passed: returns whether it was one too many."""
-    buffered = borrower.buffered
-    came = buffered - borrower.seen if borrower.seconds else 0  # the rest was here before
-    borrower.seen = buffered
+# A second has passed ------------------------------------------------------------------------------
+
+
+def _came(borrower: Borrower) -> int:
+    """Returns how much the peer has brought in it, as far as is known."""
+    before = borrower.seen if borrower.seconds else borrower.buffered
+    borrower.seen = borrower.buffered
+    return borrower.seen - before
+
+
+def _is_overdue(borrower: Borrower, came: int) -> bool:
+    """Returns whether it was one too many for who holds memory."""
     borrower.seconds += 1
     is_slow = borrower.waits_for_peer() and came * HELD_SECONDS < borrower.held
     if is_slow:
@@ -242,3 +282,9 @@ def _is_overdue(borrower: Borrower) -> bool:
     return borrower.seconds > HELD_SECONDS or (
         is_slow and borrower.slow_seconds > UNFINISHED_SECONDS
     )
+
+
+def _is_stuck(borrower: Borrower) -> bool:
+    """Returns whether it was one too many for who waits, when nothing moved in it."""
+    borrower.stuck_seconds += 1
+    return borrower.stuck_seconds > STUCK_SECONDS

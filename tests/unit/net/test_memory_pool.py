@@ -23,7 +23,7 @@ from moldau.net.frames import (
     BufferPool,
 )
 from moldau.net.log_limiter import LogLimiter
-from moldau.net.memory_pool import HELD_SECONDS, UNFINISHED_SECONDS, MemoryPool
+from moldau.net.memory_pool import HELD_SECONDS, STUCK_SECONDS, UNFINISHED_SECONDS, MemoryPool
 from moldau.testing.clock import ManualClock
 
 SMALL = SCRATCH_SIZE // SMALL_PART
@@ -206,6 +206,34 @@ def test_who_comes_later_does_not_overtake_who_waits() -> None:
     broker.memory.size = broker.memory.used + 100 * KIB
     little.send(frame(bytes(10_000)))
     assert little.waits
+
+
+def test_who_needs_more_for_what_it_has_begun_goes_first() -> None:
+    broker = Broker(100 * KIB)
+    begun, over, later = (broker.connect() for _ in range(3))
+    request = frame(bytes(300 * KIB))
+    assert begun.send(request[: 20 * KIB]) == b""
+    assert over.send(frame(bytes(200 * KIB))[:5000]) == b""
+    later.send(frame(bytes(200 * KIB)))
+    begun.send(request[20 * KIB :])
+    assert later.waits
+    assert begun.waits
+    over.receiver.connection_lost(None)
+    assert later.waits
+    assert not begun.waits
+
+
+@pytest.mark.parametrize("first", [2, 4])
+def test_who_had_a_few_bytes_without_asking_has_not_begun(first: int) -> None:
+    broker = Broker(10_000)
+    done = broker.filled()
+    others = [broker.connect() for _ in range(2)]
+    request = frame(bytes(200 * KIB))
+    others[0].send(request)
+    others[1].send(request[:first])
+    others[1].send(request[first:])
+    done.receiver.connection_lost(None)
+    assert [peer.waits for peer in others] == [False, True]
 
 
 def test_who_goes_on_does_not_read_over_the_bytes_of_who_gives_memory_back() -> None:
@@ -521,3 +549,53 @@ def test_the_time_in_which_it_is_not_read_is_not_the_peers() -> None:
     assert not muted.aborted
     broker.pass_time(1)
     assert muted.aborted
+
+
+def test_those_who_all_wait_for_more_do_not_hold_up_others_for_ever() -> None:
+    broker = Broker(8 * MIB)
+    strangers = [broker.connect() for _ in range(128)]
+    for part in (16 * KIB, 48 * KIB):
+        for peer in strangers:
+            peer.send(frame(bytes(MIB))[:part])
+    assert broker.memory.waiting == len(strangers) - 1
+    waiting = broker.connect()
+    rest = waiting.send(frame(bytes(900 * KIB)))
+    for _ in range(STUCK_SECONDS + UNFINISHED_SECONDS):
+        broker.pass_time(1)
+        rest = waiting.send(rest)
+    assert waiting.answers == [bytes(900 * KIB)]
+
+
+def test_of_those_who_wait_for_each_other_no_more_are_dropped_than_need_be() -> None:
+    broker = Broker(1_250_000)
+    large, little, over = (broker.connect() for _ in range(3))
+    requests = [frame(bytes(size)) for size in (4 * MIB, 300 * KIB, 300 * KIB)]
+    assert large.send(requests[0][: 256 * KIB]) == b""
+    assert little.send(requests[1][: 20 * KIB]) == b""
+    assert over.send(requests[2][: 100 * KIB]) == b""
+    over.receiver.mute(HELD_SECONDS, broker.clock)
+    large.send(requests[0][256 * KIB :])
+    rest = little.send(requests[1][20 * KIB :])
+    broker.pass_time(STUCK_SECONDS)
+    assert broker.memory.waiting == 2
+    broker.pass_time(1)
+    assert large.aborted
+    assert little.send(rest) == b""
+    assert little.answers == [bytes(300 * KIB)]
+
+
+def test_who_waits_for_more_is_not_dropped_while_another_one_sends() -> None:
+    broker = Broker(MIB)
+    begun = broker.connect()
+    begun.send(frame(bytes(2 * MIB))[: 100 * KIB])
+    steady = broker.filled()
+    rest = begun.send(bytes(2 * MIB + 4 - 100 * KIB))
+    assert begun.waits
+    for _ in range(STUCK_SECONDS + 5):
+        broker.pass_time(1)
+        assert steady.send(bytes(MIB // 2)) == b""
+    assert begun.waits
+    steady.receiver.connection_lost(None)
+    broker.run()
+    assert begun.send(rest) == b""
+    assert begun.answers == [bytes(2 * MIB)]
