@@ -142,17 +142,9 @@ class MemoryPool:
         whatever others do.
         """
         self._copied += change
-        self._change(change)
-
-    def _change(self, change: int) -> None:
         self.used += change
-        if self.is_depleted:
-            if change < 0 and self._waiting:
-                self._given_back -= change
-                self._hand_out()
-            self.is_depleted = self.used >= self.size or bool(self._waiting)
-        elif self.used >= self.size:
-            self.is_depleted = True
+        if self.is_depleted or self.used >= self.size:
+            self._changed(change)
 
     def hold(self, borrower: Borrower, held: int) -> None:
         """A borrower holds so many bytes from now on."""
@@ -161,7 +153,9 @@ class MemoryPool:
             borrower.seconds = borrower.slow_seconds = borrower.stuck_seconds = 0
         change = held - borrower.held
         borrower.held = held
-        self._change(change)
+        self.used += change
+        if self.is_depleted or self.used >= self.size:
+            self._changed(change)
 
     def release(self, borrower: Borrower) -> None:
         """A borrower holds nothing any more."""
@@ -177,7 +171,9 @@ class MemoryPool:
             del self._waiting[borrower]
             if not self._waiting:
                 self._nobody_waits()
-        self._change(-held)
+        self.used -= held
+        if self.is_depleted:
+            self._changed(-held)
 
     def may_take(self, borrower: Borrower, missing: int) -> bool:
         """Returns whether a borrower may take what it is missing. Otherwise it waits from now on,
@@ -199,6 +195,13 @@ class MemoryPool:
             self._waiting.move_to_end(borrower, last=False)
         self.is_depleted = True
         return False
+
+    def _changed(self, change: int) -> None:
+        """So much more is used, or less, and that matters: there was nothing left, or is not."""
+        if change < 0 and self._waiting:
+            self._given_back -= change
+            self._hand_out()
+        self.is_depleted = self.used >= self.size or bool(self._waiting)
 
     def _one_may_go_over(self) -> bool:
         # Copies that threads work on do not wait for anybody: when they are the reason, it passes.
