@@ -10,9 +10,12 @@ import pytest
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
 
+from moldau.broker.group_coordinator import group_coordinator_spec
+from moldau.broker.handlers.join_group import MAX_METADATA_BYTES
 from moldau.controller import CreateTopicResult, NewTopic
 from moldau.coordinators import HostState
 from moldau.errors import ErrorCode
+from moldau.machine.real import real_machine
 from moldau.wire.api import ApiKey
 
 PROTOCOLS = [{"name": "range", "metadata": b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"}]
@@ -404,3 +407,46 @@ async def test_committed_offsets_survive_a_restart(broker: MemoryBroker, ready: 
     answer = await client.call(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "g", "topics": None}])
     (topic,) = answer.groups[0].topics
     assert [p.committed_offset for p in topic.partitions] == [7]
+
+
+async def test_metadata_that_could_never_be_stored_is_refused(ready: WireClient) -> None:
+    protocols = [{"name": "range", "metadata": bytes(MAX_METADATA_BYTES + 1)}]
+    answer = await ready.call(
+        ApiKey.JOIN_GROUP,
+        3,
+        group_id="g",
+        session_timeout=10_000,
+        rebalance_timeout=10_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+
+
+async def test_an_assignment_larger_than_a_record_is_an_error_and_begins_anew(
+    broker: MemoryBroker, ready: WireClient
+) -> None:
+    member = await joined(broker, ready)
+    answer = await ready.call(
+        ApiKey.SYNC_GROUP,
+        group_id="g",
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": member.member_id, "assignment": bytes(2_000_000)}],
+    )
+    assert answer.error_code is ErrorCode.UNKNOWN_SERVER_ERROR, "as in Kafka"
+    beat = await ready.call(
+        ApiKey.HEARTBEAT,
+        group_id="g",
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+    )
+    assert beat.error_code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_all_shards_of_a_broker_have_one_memory(broker: MemoryBroker) -> None:
+    parts = broker.parts
+    spec = group_coordinator_spec(parts.configs, parts.metadata, real_machine())
+    assert spec.new_shard()._memory is spec.new_shard()._memory
