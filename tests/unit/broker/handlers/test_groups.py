@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
 
@@ -444,6 +446,35 @@ async def test_an_assignment_larger_than_a_record_is_an_error_and_begins_anew(
         member_id=member.member_id,
     )
     assert beat.error_code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_who_waits_for_an_assignment_holds_on_to_none(
+    broker: MemoryBroker, ready: WireClient
+) -> None:
+    clients = [await broker.connect() for _ in range(2)]
+    joins = [asyncio.ensure_future(join(client)) for client in clients]
+    for _ in range(3):
+        await broker.settle()
+        broker.clock.advance(4)
+    members = [await answer for answer in joins]
+    (number,) = [i for i, m in enumerate(members) if m.member_id != m.leader]
+    follower = members[number]
+    waiting = asyncio.ensure_future(
+        clients[number].call(
+            ApiKey.SYNC_GROUP,
+            group_id="g",
+            generation_id=follower.generation_id,
+            member_id=follower.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": "x", "assignment": b"seven times seven"}] * 7,
+        )
+    )
+    await broker.settle()
+    assert not waiting.done()
+    kept = [each for each in gc.get_objects() if isinstance(each, SyncGroupRequestAssignment)]
+    assert not [each for each in kept if each.assignment == b"seven times seven"]
+    waiting.cancel()
 
 
 def test_all_shards_of_a_broker_have_one_memory(broker: MemoryBroker) -> None:
