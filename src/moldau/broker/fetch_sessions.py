@@ -33,7 +33,7 @@ _CHANGING: Final = -2
 """The epoch of a session while its partitions are being changed: no request is the next one."""
 
 PARTITIONS_PER_SLOT: Final = 200
-"""So many partitions sessions may have on average. One takes about 300 bytes, and 300 more if its
+"""So many partitions sessions may have on average. One takes about 320 bytes, and 400 more if its
 topic has the longest of names.
 """
 MOST_WAITING: Final = 200_000
