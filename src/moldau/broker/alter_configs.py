@@ -28,7 +28,7 @@ from moldau.wire.make import make
 A = TypeVar("A")
 
 MOST_SETTINGS: Final = 1000
-"""Of one resource in one request: three times as many as there are options."""
+"""Of one resource in one request: five times as many as there are options."""
 
 _REPEATED: Final = ConfigResult(
     error=ErrorCode.INVALID_REQUEST, message="Each resource must appear at most once."
