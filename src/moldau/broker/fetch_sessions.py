@@ -23,7 +23,7 @@ from moldau.broker.turns import others_turn
 from moldau.errors import ErrorCode
 from moldau.model import MAX_TOPIC_NAME_LENGTH
 from moldau.replication import Partition
-from moldau.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
+from moldau.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
 
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
@@ -71,10 +71,13 @@ class SessionPartition:
         self._partition: Partition | None = None
         self._leader_epoch = -1
         self._last: FetchedPartition
-        self.change(want)
+        self.current_leader_epoch = want.current_leader_epoch
+        self.fetch_offset = want.fetch_offset
+        self.last_fetched_epoch = want.last_fetched_epoch
+        self.max_bytes = want.max_bytes
 
     def change(self, want: FetchPartition) -> None:
-        """The client wants this of the partition from now on."""
+        """The client wants something else of this partition from now on."""
         self.current_leader_epoch = want.current_leader_epoch
         self.fetch_offset = want.fetch_offset
         self.last_fetched_epoch = want.last_fetched_epoch
@@ -248,6 +251,10 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:
+        if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
+            topics = request.topics
+            if len(topics) == 1 and len(topics[0].partitions) == 1:  # as many clients ask
+                return _of_one(topics[0])
         context = self._begin(request, uses_topic_ids, now)
         if context.error:
             return context
@@ -420,6 +427,15 @@ class FetchSessions:
 
 def _worth(session: FetchSession) -> tuple[bool, int]:
     return session.is_privileged, session.counted
+
+
+def _of_one(topic: FetchTopic) -> FetchContext:
+    want = topic.partitions[0]
+    context = FetchContext()
+    context.partitions = [
+        SessionPartition((topic.name, topic.topic_id, want.partition), want),
+    ]
+    return context
 
 
 def are_legal(request: FetchRequest) -> bool:
