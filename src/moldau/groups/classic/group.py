@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from sys import getsizeof
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols, vote
@@ -24,6 +25,7 @@ from moldau.groups.classic.states import (
     ClassicGroupState,
     IllegalTransitionError,
 )
+from moldau.groups.memory import GROUP_BYTES, PENDING_BYTES
 from moldau.wire.embedded_protocol import PROTOCOL_TYPE, subscribed_topics
 from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 
@@ -227,6 +229,18 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
+    @property
+    def is_inhabited(self) -> bool:
+        """Whether somebody is in the group, or is expected."""
+        return bool(self.members or self.pending_join)
+
+    @property
+    def footprint(self) -> int:
+        """What the group and those in it take, in bytes."""
+        pending = sum(PENDING_BYTES + getsizeof(member_id) for member_id in self.pending_join)
+        members = sum([member.footprint for member in self.members.values()])
+        return GROUP_BYTES + getsizeof(self.group_id) + pending + members
+
     def rename_static(self, member: ClassicMember, member_id: str) -> None:
         """A static member came back: same place, same assignment, another member id."""
         assert member.instance_id is not None
@@ -315,6 +329,8 @@ class ClassicGroup:
         # A client may name a protocol twice; it still supports it once.
         for name in dict(member.protocols):
             self._supported[name] += change
+            if not self._supported[name]:
+                del self._supported[name]
 
     # -- generations ---------------------------------------------------------------------------
 
