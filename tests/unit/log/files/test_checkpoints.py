@@ -13,6 +13,7 @@ from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.log.files.meta_properties import (
     MetaProperties,
 )
+from moldau.log.files.names import REPLACED_LOGS
 from moldau.log.files.partition_metadata import (
     decode_uuid,
     encode_partition_metadata,
@@ -20,7 +21,7 @@ from moldau.log.files.partition_metadata import (
     read_partition_metadata,
 )
 from moldau.log.files.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
-from moldau.log.files.replaced_logs import REPLACED_LOGS, read_replaced
+from moldau.log.files.replaced_logs import read_replaced
 from moldau.log.partition.leader_epochs import LeaderEpochs
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
