@@ -27,6 +27,7 @@ from moldau.groups.classic.states import (
 )
 from moldau.groups.memory import GROUP_BYTES, PENDING_BYTES
 from moldau.wire.embedded_protocol import PROTOCOL_TYPE, subscribed_topics
+from moldau.wire.errors import DecodeError
 from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 
 
@@ -106,11 +107,12 @@ class ClassicGroup:
     # -- what is stored ------------------------------------------------------------------------
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Take over what the log says now.
+        """Take over what the log says now. DecodeError if it names a member twice.
 
         A group that is made, or that has been something else so far, may already prepare the
         rebalance to a later generation; then that goes on.
         """
+        _check_members(value)
         self.stored = value
         is_preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         if not is_preparing or value.generation > self.generation:
@@ -369,3 +371,10 @@ class ClassicGroup:
         """Whether a member may be reading the topic; in doubt a consumer group may."""
         topics = self.subscribed_topics
         return self.uses_consumer_protocol if topics is None else topic in topics
+
+
+def _check_members(value: GroupMetadataValue) -> None:
+    ids = [member.member_id for member in value.members]
+    instances = [one for member in value.members if (one := member.group_instance_id) is not None]
+    if len({*ids}) < len(ids) or len({*instances}) < len(instances):
+        raise DecodeError("a stored group has the same member twice")
