@@ -184,8 +184,24 @@ kafka-suite: install $(VENV)/.compiled kafka-suite-jars ## Apache Kafka's own in
 	@$(BIN)/python -m tests.kafka_suite $(ARGS) $(LISTS)
 
 .PHONY: soak
-soak: test-tools ## The long runs: every crash round, all of Kafka's tests that can run, more examples of every property
+soak: test-tools ## The long runs: fuzzing, every crash round, all of Kafka's tests that can run, more examples of every property
+	@$(MAKE) fuzz ARGS=
 	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/kafka_suite tests/spark $(ARGS)
+
+# There is no wheel of atheris for every machine that Moldau is for: only who fuzzes needs one.
+FUZZ_TOOLS = $(shell sed -n 's/^fuzz = \["\(.*\)"\].*/\1/p' pyproject.toml)
+
+$(VENV)/.fuzz: pyproject.toml | $(VENV)/.dev
+	@echo "Installing $(FUZZ_TOOLS) into $(VENV)"
+	@$(PIP) install --only-binary :all: '$(FUZZ_TOOLS)'
+	@touch $@
+
+# For each target of tests/fuzz, with what earlier runs found worth keeping.
+FUZZ_MINUTES ?= 10
+
+.PHONY: fuzz
+fuzz: $(VENV)/.fuzz $(VENV)/.compiled ## Bytes that nobody thought of, guided by what they reach (FUZZ_MINUTES=10, ARGS="batches")
+	@$(BIN)/python -m tests.fuzz --minutes $(FUZZ_MINUTES) $(ARGS)
 
 # Lives on all cores: for MINUTES, or so many as LIVES says. A life that breaks a promise is told by its seed.
 MINUTES ?= 10

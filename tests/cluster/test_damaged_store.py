@@ -157,13 +157,22 @@ def test_a_damaged_snapshot_costs_nothing(broker: MoldauProcess) -> None:
     assert "put together from the previous snapshot" in broker.logs(100)
 
 
-def test_damage_in_the_middle_is_told_with_a_way_out_that_loses_nothing(
-    broker: MoldauProcess, moldau: CommandLine
+def flip_in_the_middle(data: Path) -> None:
+    flip(journal(data), frames(journal(data))[-3] + 30)
+
+
+def empty_the_journal(data: Path) -> None:
+    journal(data).write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flip_in_the_middle, empty_the_journal])
+def test_damage_that_cannot_be_passed_over_is_told_with_a_way_out_that_loses_nothing(
+    broker: MoldauProcess, moldau: CommandLine, damage: Damage
 ) -> None:
     data = str(broker.data_dir)
     assert "Stop the broker first" in moldau("coordination", "check", data, code=2).err
     broker.kill()
-    flip(journal(broker.data_dir), frames(journal(broker.data_dir))[-3] + 30)
+    damage(broker.data_dir)
     with pytest.raises(BrokerStartError, match="moldau coordination restore"):
         broker.start()
     checked = moldau("coordination", "check", data, "--json", code=1).json

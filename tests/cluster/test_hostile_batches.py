@@ -111,6 +111,12 @@ def check(cost: Cost) -> None:
     assert cost.memory < MEMORY
 
 
+every_kind_of_topic = pytest.mark.parametrize(
+    "configs",
+    [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
+    ids=["plain", "compacted", "recompressed"],
+)
+
 # Records that are not there ----------------------------------------------------------------------
 
 
@@ -135,6 +141,18 @@ async def test_a_header_that_claims_records_changes_nothing(
             for records in consumer.poll(timeout=10).values():
                 values += [record.value for record in records]
     assert values == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("codec", [ZSTD, GZIP, LZ4])
+@every_kind_of_topic
+async def test_nothing_but_zeros_ends_at_the_first_record(
+    broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
+) -> None:
+    """Once 255 MB of memory, and as much for each of the twenty in a request."""
+    name = await topic(client, f"zeros-{codec.label}-{'-'.join(configs)}", configs)
+    payload = compress(codec, bytes(200 * MIB))
+    result = await send(broker, client, name, batch(payload, 1, codec, last=now_ms() + 2 * HOUR))
+    assert result.error_code == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [ZSTD, GZIP])
@@ -212,12 +230,6 @@ async def test_many_records_are_taken_searched_and_read(
 
 # Large values ------------------------------------------------------------------------------------
 
-every_kind_of_topic = pytest.mark.parametrize(
-    "configs",
-    [{}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
-    ids=["plain", "compacted", "recompressed"],
-)
-
 
 @pytest.mark.parametrize("codec", [ZSTD, GZIP, LZ4])
 @every_kind_of_topic
@@ -230,13 +242,17 @@ async def test_a_batch_may_hold_thirty_times_what_it_may_take(
     assert (result.error_code, result.base_offset) == (0, 0)
 
 
-@pytest.mark.parametrize("codec", [ZSTD, GZIP])
+@pytest.mark.parametrize(("codec", "size"), [(ZSTD, 255), (GZIP, 255), (LZ4, 200)])
 @every_kind_of_topic
 async def test_a_batch_that_holds_more_is_too_large(
-    broker: MoldauProcess, client: WireClient, codec: Compression, configs: dict[str, str]
+    broker: MoldauProcess,
+    client: WireClient,
+    codec: Compression,
+    size: int,
+    configs: dict[str, str],
 ) -> None:
     name = await topic(client, f"larger-{codec.label}-{'-'.join(configs)}", configs)
-    payload = compress(codec, encoded(0, b"key", bytes(255 * MIB)))
+    payload = compress(codec, encoded(0, b"key", bytes(size * MIB)))
     result = await send(broker, client, name, batch(payload, 1, codec))
     assert result.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert "decompress" in (result.error_message or "")

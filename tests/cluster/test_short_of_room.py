@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from tests.support.small_disk import small_disk
 from tests.support.waiting import eventually
+from tests.support.wire import WireClient
 
 from moldau import Consumer, Producer, TopicPartition
 from moldau.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.real.disk import OsDisk
 from moldau.testing.broker import MoldauProcess
+from moldau.wire.api import ApiKey
 
 DISK_BYTES = 8 << 20
 EAGER = {
@@ -112,6 +114,23 @@ def test_a_topic_for_which_there_is_no_room_is_refused(full: tuple[MoldauProcess
         (grown,) = admin.create_partitions({"small": 2})
         assert grown.error is not None
         assert grown.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_full_disk_answers_whatever_needs_no_room(full: tuple[MoldauProcess, int]) -> None:
+    broker, taken = full
+    async with await WireClient.connect(broker.bootstrap_servers) as client:
+        answer = await client.call(
+            ApiKey.METADATA, 9, topics=[{"name": "auto"}], allow_auto_topic_creation=True
+        )
+        assert answer.topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        found = await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+        assert found.coordinators[0].error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        made = await client.call(ApiKey.INIT_PRODUCER_ID, 2, producer_id=-1, producer_epoch=-1)
+        assert made.error_code is ErrorCode.NONE
+        cut = [{"name": "large", "partitions": [{"partition_index": 0, "offset": -1}]}]
+        deleted = await client.call(ApiKey.DELETE_RECORDS, 2, topics=cut, timeout=10_000)
+        assert deleted.topics[0].partitions[0].error_code is ErrorCode.NONE
+    assert offsets(broker, "large") == (taken, taken)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "killed"])

@@ -162,6 +162,11 @@ def modest_requests(
                 yield CostlyRequest(api, version, f"{'.'.join(path)}, {kind}", frame)
 
 
+def smallest_request(api: ApiKey, version: int, topic_id: UUID) -> bytes:
+    """A frame, with its size: one element in each array."""
+    return encode_request(api, version, 1, "costly", _maker(api, version, topic_id).make({}))
+
+
 def _maker(api: ApiKey, version: int, topic_id: UUID) -> _Maker:
     hints = {**VALUES, **OF_AN_API.get(api, {}), "topic_id": topic_id}
     return _Maker(newest_class(api, "request"), message_class(api, version, "request"), hints)

@@ -23,7 +23,8 @@ def requirements() -> list[Requirement]:
     """All that an installation can ask for, but for developers'."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    lists = [project["dependencies"], *(own for extra, own in extras.items() if extra != "dev")]
+    released = [own for extra, own in extras.items() if extra not in ("dev", "fuzz")]
+    lists = [project["dependencies"], *released]
     return [Requirement(text) for each in lists for text in each]
 
 

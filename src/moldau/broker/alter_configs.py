@@ -27,8 +27,17 @@ from moldau.wire.make import make
 
 A = TypeVar("A")
 
+MOST_SETTINGS: Final = 1000
+"""Of one resource in one request: five times as many as there are options."""
+
 _REPEATED: Final = ConfigResult(
     error=ErrorCode.INVALID_REQUEST, message="Each resource must appear at most once."
+)
+
+
+_TOO_MANY: Final = ConfigResult(
+    error=ErrorCode.INVALID_REQUEST,
+    message=f"A resource has at most {MOST_SETTINGS} settings in one request.",
 )
 
 
@@ -42,13 +51,20 @@ class Resource(Protocol):
 
 
 async def alter_configs(
-    broker: Broker, alterations: Sequence[ConfigAlteration], *, validate_only: bool
+    broker: Broker,
+    alterations: Sequence[ConfigAlteration | ConfigResult],
+    *,
+    validate_only: bool,
 ) -> list[ConfigResult]:
-    """Returns one result per alteration, in order."""
-    mentions = Counter(map(_resource, alterations))
+    """Returns one result per alteration, in order; some may have been decided already."""
+    mentions = Counter(
+        _resource(each) for each in alterations if isinstance(each, ConfigAlteration)
+    )
     async with AsyncExitStack() as while_undecided:
         local = [
-            _REPEATED
+            alteration
+            if isinstance(alteration, ConfigResult)
+            else _REPEATED
             if mentions[_resource(alteration)] > 1
             else await _decide_here(broker, alteration, validate_only, while_undecided)
             for alteration in alterations
@@ -65,6 +81,11 @@ async def alter_configs(
                 decided = [ConfigResult(error=error.code, message=error.message)] * len(forwarded)
     rest = iter(decided)
     return [next(rest) if isinstance(result, ConfigAlteration) else result for result in local]
+
+
+def too_many_settings(settings: Sequence[object]) -> ConfigResult | None:
+    """Returns the refusal of a resource that names more settings than anybody could have."""
+    return _TOO_MANY if len(settings) > MOST_SETTINGS else None
 
 
 def _resource(alteration: ConfigAlteration) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from moldau.broker.topic_view import MetadataTopics
 from moldau.config.values.broker import BrokerConfig
 from moldau.controller import NewTopic
 from moldau.coordinators import Coordinator, CoordinatorSpec
+from moldau.groups.memory import GroupMemory
 from moldau.groups.settings import GroupSettings
 from moldau.machine import Machine
 from moldau.records.compression import Compression
@@ -27,12 +28,13 @@ def group_coordinator_spec(
 ) -> CoordinatorSpec[GroupShard]:
     settings = GroupSettings.from_config(configs.broker, configs.group)
     topics = MetadataTopics(metadata)
+    memory = GroupMemory()
 
     def new_shard() -> GroupShard:
         # The messages of a dozen APIs come with it; a broker without groups starts without them.
         from moldau.groups.shard import GroupShard
 
-        return GroupShard(settings, topics, machine.new_uuid)
+        return GroupShard(settings, topics, machine.new_uuid, memory)
 
     return CoordinatorSpec(
         OFFSETS_TOPIC,

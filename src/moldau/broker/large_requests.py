@@ -13,11 +13,11 @@ An answer with more of them is encoded in a thread, whatever was asked.
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
+from moldau.broker.collector import YoungObjectsOnly
 from moldau.broker.pieces import Doubles, distinct, join, split, together
 from moldau.broker.request import Request
 from moldau.broker.routes import Route
@@ -36,7 +36,6 @@ MOST_OF_A_LARGE_REQUEST: Final = 100_000
 """With its answer, an element takes up to half a kilobyte."""
 AT_ONCE: Final = 4
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
-NEVER: Final = 1_000_000_000
 
 
 class AbandonedError(Exception):
@@ -134,7 +133,7 @@ class LargeRequests:
     async def _handle(self, request: Request[Any]) -> Any:
         route, body = request.route, request.body
         if route.handle_large is not None:
-            return await route.handle_large(request)
+            return await request.handle_large()
         cut = route.api.pieces
         if cut is None:
             return await _handle_piece(request)
@@ -157,26 +156,17 @@ class LargeRequests:
 
 
 class _Places(asyncio.Semaphore):
-    """While one of them is taken the garbage collector looks at young objects only: the hundred
-    thousands of a request are no garbage, and everybody would wait while it finds that out.
-    """
+    """While one of them is taken the garbage collector looks at young objects only."""
 
-    taken: ClassVar[int] = 0
-    """By all brokers of this process: they have one collector."""
-    thresholds: ClassVar[tuple[int, int, int]] = gc.get_threshold()
+    _young = YoungObjectsOnly()
 
     async def acquire(self) -> Literal[True]:
         await super().acquire()
-        if not _Places.taken:
-            _Places.thresholds = young, middle, _ = gc.get_threshold()
-            gc.set_threshold(young, middle, NEVER)
-        _Places.taken += 1
+        self._young.__enter__()
         return True
 
     def release(self) -> None:
-        _Places.taken -= 1
-        if not _Places.taken:
-            gc.set_threshold(*_Places.thresholds)
+        self._young.__exit__()
         super().release()
 
 

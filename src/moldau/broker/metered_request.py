@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +60,14 @@ class MeteredRequest(Request[B]):
             self._limit_fetch()
         response = self._timed(partial(self.route.handle, self))
         return _TimedSteps(response, self._timed) if inspect.isawaitable(response) else response
+
+    def handle_large(self) -> Awaitable[Any]:
+        if self._is_consumer_fetch:
+            self._limit_fetch()
+        return _TimedSteps(super().handle_large(), self._timed)
+
+    async def timed(self, steps: Coroutine[Any, Any, None]) -> None:
+        await _TimedSteps(steps, self._timed)
 
     def charge(self, response: Any) -> None:
         self._guard(partial(self._charge, response))

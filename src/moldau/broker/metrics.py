@@ -22,6 +22,7 @@ def broker_metrics(broker: Broker, is_controller: Callable[[], bool]) -> Registr
     registry = Registry()
     _log(registry, broker)
     _replicas(registry, broker)
+    _fetch_sessions(registry, broker)
     _controller(registry, broker, is_controller)
     _traffic(registry, broker)
     _groups(registry, broker)
@@ -183,6 +184,20 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         ),
     ):
         registry.gauge(f"kafka.server:type=ReplicaManager,name={name}", doc, read)
+
+
+def _fetch_sessions(registry: Registry, broker: Broker) -> None:
+    kind = "kafka.server:type=FetchSessionCache,name="
+    registry.gauge(
+        f"{kind}NumIncrementalFetchSessions",
+        "Fetch sessions that are remembered.",
+        lambda: len(broker.fetch_sessions),
+    )
+    registry.gauge(
+        f"{kind}NumIncrementalFetchPartitionsCached",
+        "Partitions of all fetch sessions.",
+        lambda: broker.fetch_sessions.partitions,
+    )
 
 
 def _controller(registry: Registry, broker: Broker, is_controller: Callable[[], bool]) -> None:

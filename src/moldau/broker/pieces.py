@@ -151,8 +151,20 @@ def split(message: Any, path: Path, most: int) -> Iterator[Any]:
 def _count(item: Any, path: Path) -> int:
     """An item without anything in it costs something, too."""
     if not path:
-        return 1
+        return 1 + (_elements(item) if is_dataclass(item) else 0)
     return 1 + sum(_count(inner, path[1:]) for inner in getattr(item, path[0]) or ())
+
+
+def _elements(message: Any) -> int:
+    """How many elements the arrays of a message have, all in all."""
+    kind: type = type(message)
+    found = 0
+    for name, is_nested in _arrays(kind):
+        items = getattr(message, name) or ()
+        found += len(items)
+        if is_nested:
+            found += sum(map(_elements, items))
+    return found
 
 
 def join(messages: Sequence[Any], path: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from moldau.controller import Mutator
@@ -85,6 +85,15 @@ class Request(Generic[B]):
     def handle(self) -> Any:
         """Returns what the handler returns."""
         return self.route.handle(self)
+
+    def handle_large(self) -> Awaitable[Any]:
+        """As ``handle``, for the handlers that have a way of their own with large requests."""
+        assert self.route.handle_large is not None
+        return self.route.handle_large(self)
+
+    def timed(self, steps: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        """Returns what a handler has still to do, for a task: it counts as the request's time."""
+        return steps
 
     def unanswered(self) -> None:
         """The request is done, and its client wants no answer."""

@@ -98,7 +98,7 @@ class LineParser:
 
         try:
             fields = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"not JSON ({error}): {_shown(line)}") from None
         if not isinstance(fields, dict):
             raise ValueError(f"not a JSON object with key and value: {_shown(line)}")

@@ -90,7 +90,7 @@ def decode_snapshot(data: bytes) -> Tree:
     zxid, payload = check_snapshot(data)
     try:
         return Tree.restore(zxid, _decode_nodes(payload))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(f"the snapshot cannot be decoded: {error}") from error
 
 
@@ -136,7 +136,7 @@ def read_frames(data: bytes) -> Frames:
             break
         try:
             txns += _decode_txns(memoryview(data)[position + _FRAME_HEADER.size : end])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             damage = f"the journal's frame at byte {position} cannot be decoded: {error}"
             break
         position = end

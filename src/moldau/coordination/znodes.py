@@ -107,7 +107,7 @@ _FROM_URL_SAFE = str.maketrans("-_", "+/")
 def _decode(data: bytes, kind: type[T], path: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(f"node {path} cannot be read: {error}", path=path) from error
 
 
@@ -191,7 +191,7 @@ def encode_topic(node: TopicNode) -> bytes:
 def decode_topic(name: str, data: bytes) -> TopicNode:
     try:
         node = _decode_topic(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(f"the node of topic {name} cannot be read: {error}") from error
     topic_id = id_from_text(node.topic_id) if node.topic_id is not None else None
     return TopicNode(node.partitions, topic_id, node.adding_replicas, node.removing_replicas)
@@ -215,7 +215,7 @@ def encode_state(state: StateNode) -> bytes:
 def decode_state(data: bytes, topic: str, partition: int) -> StateNode:
     try:
         return _decode_state(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(
             f"the state of partition {topic}-{partition} cannot be read: {error}"
         ) from error

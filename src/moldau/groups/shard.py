@@ -26,12 +26,20 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.groups import listings, offsets
-from moldau.groups.classic import ClassicDeadline, ClassicGroup, ClassicGroups, ClassicGroupState
+from moldau.groups.admission import heartbeat_growth, join_growth, sync_growth
+from moldau.groups.classic import (
+    ClassicDeadline,
+    ClassicGroup,
+    ClassicGroups,
+    ClassicGroupState,
+)
+from moldau.groups.classic.responses import join_error, sync_error
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout, PatternResolution
+from moldau.groups.memory import GroupMemory
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.records import from_record, tombstone
@@ -54,6 +62,8 @@ from moldau.wire.stored.group_records import (
 )
 
 _EXPIRY: Final = "offset expiry"
+_FULL: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+"""To members for which there is no memory: clients take it for a reason to try again later."""
 
 
 class GroupShard:
@@ -63,7 +73,11 @@ class GroupShard:
     """
 
     def __init__(
-        self, settings: GroupSettings, topics: TopicView, new_uuid: Callable[[], UUID]
+        self,
+        settings: GroupSettings,
+        topics: TopicView,
+        new_uuid: Callable[[], UUID],
+        memory: GroupMemory | None = None,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -80,6 +94,18 @@ class GroupShard:
         )
         self._classic_members = ClassicMembers(settings, topics, self._consumer, downgrader)
         self._offsets = OffsetStore(settings)
+        self._memory = memory or GroupMemory()
+        self._memory.watch(self)
+
+    # Memory --------------------------------------------------------------------------------------
+
+    def footprint(self) -> int:
+        """What members take, in bytes, and groups that are nothing but a name."""
+        has_offsets = self._offsets.has_offsets
+        return self._classic.footprint(has_offsets) + self._consumer.footprint(has_offsets)
+
+    def _has_room(self, growth: int, now_ms: int) -> bool:
+        return growth <= 0 or self._memory.has_room(growth, now_ms)
 
     # Classic groups ------------------------------------------------------------------------------
 
@@ -91,6 +117,10 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
+        member = self._classic.member(request.group_id, request.member_id)
+        if not self._has_room(join_growth(request, client, member), now_ms):
+            refused = join_error(_FULL, request.member_id, version=version)
+            return Outcome.reply(token, refused)
         group = self._consumer.get(request.group_id)
         if group is None:
             return self._classic.join(request, token, now_ms, client, version)
@@ -104,6 +134,9 @@ class GroupShard:
     def sync_group(
         self, request: SyncGroupRequest, token: object, now_ms: int, version: int
     ) -> Outcome:
+        growth = sync_growth(request, self._classic.get(request.group_id))
+        if not self._has_room(growth, now_ms):
+            return Outcome.reply(token, sync_error(_FULL))
         group = self._mixed(request.group_id)
         if group is not None:
             return self._classic_members.sync(group, request, token, now_ms, version)
@@ -136,6 +169,9 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
+        known = self._consumer.member(request.group_id, request.member_id)
+        if not self._has_room(heartbeat_growth(request, client, known), now_ms):
+            return Outcome.reply(token, messages.error_response(_FULL))
         group = self._classic.get(request.group_id)
         if group is None:
             return self._consumer.heartbeat(request, token, now_ms, client, version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from sys import getsizeof
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity
@@ -14,6 +15,12 @@ FEW_CLIENTS: Final = 1000
 """Idle meters are looked for when there are more clients, or more meters (which outlive a change of
 quotas); then whenever their number has doubled.
 """
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""What meters and the names of clients take at most. Beyond it those that came first are forgotten:
+their clients begin anew.
+"""
+_METER_BYTES: Final = 1000
 
 Client: TypeAlias = tuple[str, ...]
 """A user and a client id, or an address."""
@@ -67,6 +74,7 @@ class ClientQuotaManager(Generic[M]):
         self._meters: dict[Sharers, M] = {}
         self._shares: dict[Client, _Share[M] | None] = {}
         self._many = FEW_CLIENTS
+        self._bytes = 0
 
     @property
     def is_active(self) -> bool:
@@ -113,7 +121,7 @@ class ClientQuotaManager(Generic[M]):
             return self._shares[client]
         except KeyError:
             pass
-        if max(len(self._shares), len(self._meters)) >= self._many:
+        if max(len(self._shares), len(self._meters)) >= self._many or self._bytes > MOST_BYTES:
             self._forget_idle(now_ms)
         found = self._find(client)
         share = None
@@ -124,6 +132,7 @@ class ClientQuotaManager(Generic[M]):
                 meter = self._meters[sharers] = self._new_meter(self.window)
             share = _Share(quota, meter)
         self._shares[client] = share
+        self._bytes += _size(client)
         return share
 
     def _find(self, client: Client) -> tuple[float, Sharers] | None:
@@ -139,4 +148,15 @@ class ClientQuotaManager(Generic[M]):
         self._meters = {
             sharers: meter for sharers, meter in self._meters.items() if not meter.is_idle(now_ms)
         }
+        self._bytes = sum(map(_size, self._meters))
+        oldest = iter(tuple(self._meters))
+        while self._bytes > MOST_BYTES // 2:
+            sharers = next(oldest)
+            del self._meters[sharers]
+            self._bytes -= _size(sharers)
         self._many = max(FEW_CLIENTS, 2 * len(self._meters))
+
+
+def _size(names: Sharers) -> int:
+    """What is kept of a client, in bytes, about."""
+    return _METER_BYTES + sum(map(getsizeof, names))

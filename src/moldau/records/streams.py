@@ -20,7 +20,7 @@ import zstandard
 
 from moldau.records.batch import Buffer
 from moldau.records.errors import DecompressionLimitError, InvalidRecordError
-from moldau.records.zstd_frames import frames_are_whole
+from moldau.records.zstd_frames import UNKNOWN_SIZE, content_size, count_frames
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -38,6 +38,7 @@ _LZ4_RESERVED: Final = 0b00000011
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _ZSTD_MAX_WINDOW: Final = 128 * 1024 * 1024
+_ANY_NUMBER: Final = 2**62
 _SMALL: Final = 1024 * 1024
 _MOST_KEPT: Final = 4
 _INPUT_PIECE: Final = 16 * 1024
@@ -46,7 +47,8 @@ _INPUT_PIECE: Final = 16 * 1024
 
 class PayloadStream(ABC):
     """The bytes in a payload, ``limit`` of them at most. Each part but the first (members of gzip,
-    blocks of snappy) counts as ``part_cost`` more: parts take time, whatever they hold.
+    blocks of snappy, frames of zstd) counts as ``part_cost`` more: parts take time, whatever they
+    hold.
     """
 
     def __init__(self, limit: int, part_cost: int = 0) -> None:
@@ -59,8 +61,8 @@ class PayloadStream(ABC):
         """What was read of the limit."""
         return self._limit - self._room
 
-    def _next_part(self) -> None:
-        self._room -= self._part_cost
+    def _next_part(self, count: int = 1) -> None:
+        self._room -= count * self._part_cost
         if self._room < 0:
             raise DecompressionLimitError(self._limit)
 
@@ -165,22 +167,38 @@ class ZstdStream(PayloadStream):
         self._data = bytes(data)
         self._decoder: Any = None
         self._reader: Any = None
+        self._claimed = UNKNOWN_SIZE
+        self._read_bytes = 0
 
     def _next(self, size: int) -> bytes:
         try:
             if self._reader is None:
-                if not frames_are_whole(self._data):
-                    raise InvalidRecordError("zstd: the data is cut off, or no zstd")
-                self._decoder = _zstd_decoder()
-                self._reader = self._decoder.stream_reader(self._data, read_across_frames=True)
+                self._open()
             output: bytes = self._reader.read(size)
         except zstandard.ZstdError as error:
             raise InvalidRecordError(f"zstd: {error}") from error
+        self._read_bytes += len(output)
         if not output and self._decoder is not None:
+            # The decoder does not notice it if the last block is empty; some consumers do.
+            if self._claimed not in (UNKNOWN_SIZE, self._read_bytes):
+                raise InvalidRecordError(
+                    f"zstd: the frame claims {self._claimed} bytes and holds {self._read_bytes}"
+                )
             if self.cost <= _SMALL and len(_zstd_decoders) < _MOST_KEPT:
                 _zstd_decoders.append(self._decoder)
             self._decoder = None
         return output
+
+    def _open(self) -> None:
+        most = self._room // self._part_cost + 2 if self._part_cost else _ANY_NUMBER
+        frames = count_frames(self._data, most)
+        if not frames:
+            raise InvalidRecordError("zstd: the data is cut off, or no zstd")
+        self._next_part(frames - 1)
+        if frames == 1:
+            self._claimed = content_size(self._data)
+        self._decoder = _zstd_decoder()
+        self._reader = self._decoder.stream_reader(self._data, read_across_frames=True)
 
 
 _zstd_decoders: Final[list[Any]] = []

@@ -21,7 +21,16 @@ class ParkedFetch:
     it returns the number of bytes it saw when it did not answer.
     """
 
-    __slots__ = ("_attempt", "_available", "_clock", "_min_bytes", "_partitions", "_timer", "_turn")
+    __slots__ = (
+        "_as_follower",
+        "_attempt",
+        "_available",
+        "_clock",
+        "_min_bytes",
+        "_partitions",
+        "_timer",
+        "_turn",
+    )
 
     def __init__(
         self,
@@ -35,14 +44,22 @@ class ParkedFetch:
         as_follower: bool = False,
     ) -> None:
         self._clock = clock
-        self._partitions = partitions
+        self._partitions: list[Partition] | None = []
+        """None when it has ended."""
         self._min_bytes = min_bytes
         self._available = available
         self._attempt = attempt
+        self._as_follower = as_follower
         self._turn: Timer | None = None
         self._timer = clock.call_later(max_wait_ms / 1000, self._time_is_up)
         for partition in partitions:
-            partition.park_fetch(self, as_follower=as_follower)
+            self.watch(partition)
+
+    def watch(self, partition: Partition) -> None:
+        """Be told of the progress of this one, too."""
+        if self._partitions is not None:
+            self._partitions.append(partition)
+            partition.park_fetch(self, as_follower=self._as_follower)
 
     def progress(self, size: int) -> None:
         self._available += size
@@ -59,9 +76,9 @@ class ParkedFetch:
         self._timer.cancel()
         if self._turn is not None:
             self._turn.cancel()
-        for partition in self._partitions:
+        partitions, self._partitions = self._partitions, None
+        for partition in partitions or ():
             partition.leave_fetch(self)
-        self._partitions = ()
 
     def _look_again(self) -> None:
         self._turn = None

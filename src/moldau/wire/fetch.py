@@ -20,7 +20,12 @@ from moldau.wire.fetch_layout import (
     Records,
 )
 from moldau.wire.fetch_request import decode_fetch_request, encode_fetch_request
-from moldau.wire.fetch_response import decode_fetch_response, encode_fetch_response
+from moldau.wire.fetch_response import (
+    FetchResponseWriter,
+    decode_fetch_response,
+    encode_fetch_response,
+    fetch_response_head,
+)
 
 __all__ = (
     "NEWEST",
@@ -28,6 +33,7 @@ __all__ = (
     "FetchPartition",
     "FetchRequest",
     "FetchResponse",
+    "FetchResponseWriter",
     "FetchTopic",
     "FetchedPartition",
     "FetchedTopic",
@@ -37,4 +43,5 @@ __all__ = (
     "decode_fetch_response",
     "encode_fetch_request",
     "encode_fetch_response",
+    "fetch_response_head",
 )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
+from moldau.native import let_threads_in
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import DecodeError, TooManyElementsError
 from moldau.wire.fetch_layout import (
@@ -52,6 +53,8 @@ from moldau.wire.primitives import (
 )
 from moldau.wire.tags import read_tags, tagged_section
 
+_AT_ONCE: Final = 1000
+"""Partitions that are read before other threads are let in."""
 _HEAD: Final = Struct(LIMITS.format + SESSION.format[1:])
 # Replica id, limits, session; and the number of topics.
 _HEAD_7: Final = Struct(">i" + LIMITS.format[1:] + SESSION.format[1:] + "i")
@@ -88,6 +91,8 @@ def _decode_flexible(version: int, buf: memoryview, pos: int, max_elements: int)
             topic, pos = _read_topic(version, buf, pos, budget)
             budget -= len(topic.partitions)
             topics.append(topic)
+            if not len(topics) % _AT_ONCE:
+                let_threads_in()
     forgotten: list[ForgottenTopic] = []
     if buf[pos] == 1:
         pos += 1
@@ -127,15 +132,28 @@ def _read_topic(version: int, buf: memoryview, pos: int, budget: int) -> tuple[F
     name, topic_id, pos = read_topic(version, buf, pos)
     count, pos = read_uvarint(buf, pos)
     check_count(count - 1, 33, len(buf) - pos, budget)
+    partitions: list[FetchPartition] = []
+    left = count - 1
+    while left > _AT_ONCE:
+        pos = _read_partitions(buf, pos, _AT_ONCE, partitions)
+        left -= _AT_ONCE
+        let_threads_in()
+    pos = _read_partitions(buf, pos, left, partitions)
+    pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
+    return FetchTopic(name, topic_id, partitions), pos
+
+
+def _read_partitions(
+    buf: memoryview, pos: int, count: int, partitions: list[FetchPartition]
+) -> int:
+    """Returns the position after them."""
     unpack = PARTITION.unpack_from
-    partitions = []
-    for _ in range(count - 1):
+    for _ in range(count):
         index, epoch, offset, last_epoch, log_start, max_bytes = unpack(buf, pos)
         partitions.append(FetchPartition(index, epoch, offset, last_epoch, log_start, max_bytes))
         pos += 32
         pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
-    pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos)
-    return FetchTopic(name, topic_id, partitions), pos
+    return pos
 
 
 def _read_forgotten(
@@ -176,8 +194,17 @@ def _decode_legacy(version: int, buf: memoryview, pos: int, max_elements: int) -
         partition_count, pos = read_length(buf, pos, False)
         check_count(partition_count, smallest, len(buf) - pos, budget)
         budget -= partition_count
-        partitions, pos = _legacy_partitions(version, buf, pos, partition_count)
+        partitions: list[FetchPartition] = []
+        while partition_count > _AT_ONCE:
+            some, pos = _legacy_partitions(version, buf, pos, _AT_ONCE)
+            partitions += some
+            partition_count -= _AT_ONCE
+            let_threads_in()
+        some, pos = _legacy_partitions(version, buf, pos, partition_count)
+        partitions = partitions + some if partitions else some
         topics.append(FetchTopic(name, topic_id, partitions))
+        if not len(topics) % _AT_ONCE:
+            let_threads_in()
     request = FetchRequest(
         replica_id, -1, max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch, topics
     )

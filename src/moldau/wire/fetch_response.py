@@ -99,21 +99,40 @@ def encode_fetch_response(
             return encode(
                 correlation_id, throttle_ms, error_code, session_id, prefix, partitions[0]
             )
-    head_bytes = _head(version, correlation_id, throttle_ms, error_code, session_id)
-    return _any_partitions(version, head_bytes, topics, node_endpoints)
+    head = fetch_response_head(version, correlation_id, throttle_ms, error_code, session_id)
+    return _any_partitions(version, head, topics, node_endpoints)
 
 
 def _any_partitions(
     version: int, head: bytes, topics: Sequence[FetchedTopic], node_endpoints: Sequence[Node]
 ) -> list[Part]:
-    flexible = version >= FLEXIBLE
-    out = bytearray(head)
-    out += length_prefix(len(topics), flexible)
-    parts: list[Part] = []
-    size = -4  # the size does not count itself
+    writer = FetchResponseWriter(version, head, len(topics))
     for name, topic_id, partitions in topics:
-        out += topic_bytes(version, name, topic_id)
-        out += length_prefix(len(partitions), flexible)
+        writer.begin_topic(name, topic_id, len(partitions))
+        writer.put(partitions)
+        writer.end_topic()
+    return writer.end(node_endpoints)
+
+
+class FetchResponseWriter:
+    """A response frame that is written bit by bit, after ``fetch_response_head``."""
+
+    __slots__ = ("_flexible", "_out", "_parts", "_size", "_version")
+
+    def __init__(self, version: int, head: bytes, topic_count: int) -> None:
+        self._version = version
+        self._flexible = version >= FLEXIBLE
+        self._out = bytearray(head)
+        self._out += length_prefix(topic_count, self._flexible)
+        self._parts: list[Part] = []
+        self._size = -4  # the size does not count itself
+
+    def begin_topic(self, name: str | None, topic_id: UUID | None, partition_count: int) -> None:
+        self._out += topic_bytes(self._version, name, topic_id)
+        self._out += length_prefix(partition_count, self._flexible)
+
+    def put(self, partitions: Sequence[FetchedPartition]) -> None:
+        version, flexible, out = self._version, self._flexible, self._out
         for partition in partitions:
             if flexible:
                 _put_flexible(out, partition)
@@ -126,25 +145,33 @@ def _any_partitions(
                 if length <= _MERGED_RECORDS and isinstance(records, _IN_MEMORY):
                     out += records
                 else:
-                    parts += (out, records)
-                    size += len(out) + length
+                    self._parts += (out, records)
+                    self._size += len(out) + length
                     out = bytearray()
             if flexible:
                 _put_partition_tags(out, partition)
-        if flexible:
-            out.append(0)
-    if flexible:
-        if node_endpoints and version >= WITH_ENDPOINTS:
-            out += tagged_section([(0, endpoints_value(node_endpoints))])
-        else:
-            out.append(0)
-    if out:
-        parts.append(out)
-        size += len(out)
-    first = parts[0]
-    assert isinstance(first, bytearray)
-    INT32.pack_into(first, 0, size)
-    return parts
+        self._out = out
+
+    def end_topic(self) -> None:
+        if self._flexible:
+            self._out.append(0)
+
+    def end(self, node_endpoints: Sequence[Node] = ()) -> list[Part]:
+        """The whole frame in parts; file records are passed on as they are."""
+        out, parts = self._out, self._parts
+        if self._flexible:
+            if node_endpoints and self._version >= WITH_ENDPOINTS:
+                out += tagged_section([(0, endpoints_value(node_endpoints))])
+            else:
+                out.append(0)
+        size = self._size
+        if out:
+            parts.append(out)
+            size += len(out)
+        first = parts[0]
+        assert isinstance(first, bytearray)
+        INT32.pack_into(first, 0, size)
+        return parts
 
 
 def _is_plain(partition: FetchedPartition) -> bool:
@@ -230,7 +257,7 @@ def _one_partition_11(
     return [start, records]
 
 
-def _head(
+def fetch_response_head(
     version: int, correlation_id: int, throttle_ms: int, error_code: int, session_id: int
 ) -> bytes:
     if version >= FLEXIBLE:

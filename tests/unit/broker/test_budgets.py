@@ -20,9 +20,16 @@ from tests.support.soak import SOAK
 from tests.support.turn_meter import TurnMeter, metered_turns
 
 from moldau.broker.apis import APIS
+from moldau.broker.fetch_sessions import PARTITIONS_PER_SLOT
 from moldau.broker.pieces import Doubles
 from moldau.broker.routes import load_handlers
 from moldau.wire.api import SERVED, ApiKey
+from moldau.wire.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    encode_fetch_request,
+)
 
 LONGEST_TURN_S = 0.05 if SOAK else 0.1
 """Twice as long is allowed where other tests run beside this one."""
@@ -58,6 +65,65 @@ async def test_a_request_costs_others_little(api: ApiKey, tmp_path: Path) -> Non
         doubles = SOAK or (cut is not None and cut.doubles is not Doubles.EACH)
         for request in costly_requests(api, SERVED[api].newest, topic_id, doubles=doubles):
             await _check(broker, request)
+
+
+async def test_sessions_of_very_many_partitions_cost_others_little(tmp_path: Path) -> None:
+    """What they keep is asked for again with a few bytes."""
+    wanted = [FetchPartition(index, -1, 0, -1, -1, 1000) for index in range(30_000)]
+    start = _fetch_frame([FetchTopic("nope", None, wanted)])
+    async with InProcessBroker(tmp_path, SETTINGS) as broker:
+        turns = []
+        for _ in range(TRIES):
+            with metered_turns() as meter:
+                session_id = await _fetch(broker, start)
+                assert session_id
+                for epoch in (1, 2):
+                    assert await _fetch(broker, _fetch_frame([], session_id, epoch)) == session_id
+            assert meter.grown_bytes <= MOST_MEMORY
+            turns.append(meter.longest_s)
+            if meter.longest_s <= LONGEST_TURN_S:
+                break
+        assert min(turns) <= LONGEST_TURN_S, f"turns of {turns} s"
+
+
+async def test_what_many_sessions_keep_is_bounded(tmp_path: Path) -> None:
+    """Requests of 1 MB that each leave a session behind, with the longest names of topics."""
+    slots = 100
+    partition = FetchPartition(0, -1, 0, -1, -1, 1000)
+    async with InProcessBroker(
+        tmp_path, {**SETTINGS, "max.incremental.fetch.session.cache.slots": str(slots)}
+    ) as broker:
+        ids = []
+        with metered_turns() as meter:
+            for session in range(12):
+                topics = [
+                    FetchTopic(f"{'n' * 237}{session:06}{number:06}", None, [partition])
+                    for number in range(3_400)
+                ]
+                ids.append(await _fetch(broker, _fetch_frame(topics)))
+        fit = slots * PARTITIONS_PER_SLOT // 3_400
+        assert [bool(session_id) for session_id in ids] == [True] * fit + [False] * (12 - fit)
+        assert meter.grown_bytes <= MOST_MEMORY
+
+
+def _fetch_frame(topics: list[FetchTopic], session_id: int = 0, epoch: int = 0) -> bytes:
+    request = FetchRequest(-1, -1, 0, 1, 1 << 20, 0, session_id, epoch, topics)
+    return encode_fetch_request(12, 1, "costly", request)
+
+
+async def _fetch(broker: InProcessBroker, frame: bytes) -> int:
+    """Returns the session id of the answer, of which nothing else is looked at: this is the loop
+    that is metered.
+    """
+    host, port = broker.address.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 24)
+    async with asyncio.timeout(TIMEOUT_S):
+        writer.write(frame)
+        size, _, _, _, error, session_id = struct.unpack(">iiBihi", await reader.readexactly(19))
+        await reader.readexactly(size - 15)
+    writer.close()
+    assert error == 0
+    return int(session_id)
 
 
 async def _prepare(broker: InProcessBroker) -> UUID:

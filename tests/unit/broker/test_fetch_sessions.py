@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import tracemalloc
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from moldau.broker.fetch_sessions import MAX_EPOCH, FetchContext, FetchSessions
+from moldau.broker.fetch_sessions import (
+    MAX_EPOCH,
+    MOST_WAITING,
+    PARTITIONS_PER_SLOT,
+    PARTITIONS_PER_TURN,
+    FetchContext,
+    FetchSessions,
+)
 from moldau.errors import ErrorCode
 from moldau.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
 
@@ -64,17 +73,22 @@ def make_sessions(slots: int = 10) -> FetchSessions:
 
 
 def open_session(
-    sessions: FetchSessions, asked: FetchRequest, *, ids: bool = False, now: float = 0.0
+    sessions: FetchSessions,
+    asked: FetchRequest,
+    *,
+    ids: bool = False,
+    now: float = 0.0,
+    follower: bool = False,
 ) -> FetchContext:
     context = sessions.open(asked, uses_topic_ids=ids, now=now)
     if context.starts_session:
-        sessions.start(context, uses_topic_ids=ids, now=now)
+        sessions.start(context, uses_topic_ids=ids, now=now, is_privileged=follower)
     return context
 
 
 def asked_for(context: FetchContext) -> list[tuple[str | None, int, int]]:
     """What is read, in order: topic, partition, offset."""
-    return [(p.key[0], p.want.partition, p.want.fetch_offset) for p in context.partitions]
+    return [(p.key[0], p.key[2], p.fetch_offset) for p in context.partitions]
 
 
 def answer(
@@ -354,6 +368,188 @@ def test_session_ids_are_positive_and_distinct(count: int) -> None:
     assert all(0 < session_id < 2**31 for session_id in ids)
 
 
+# What sessions may hold --------------------------------------------------------------------------
+
+
+def many(count: int, topic: str = "a") -> dict[tuple[str, int], int]:
+    return {(topic, partition): 0 for partition in range(count)}
+
+
+def test_the_partitions_of_all_sessions_are_bounded() -> None:
+    sessions = make_sessions(slots=2)
+    most = 2 * PARTITIONS_PER_SLOT
+    large = open_session(sessions, request(wanted=many(most - 10)))
+    assert large.session_id, "one session may have what others do not need"
+    refused = open_session(sessions, request(wanted=many(11)), now=1.0)
+    assert (refused.session_id, refused.error, len(refused.partitions)) == (0, 0, 11)
+    assert open_session(sessions, request(wanted=many(10)), now=1.0).session_id
+    assert sessions.partitions == most
+
+
+def test_a_session_alone_may_not_have_more_than_all() -> None:
+    sessions = make_sessions(slots=1)
+    assert not open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT + 1))).session_id
+    assert open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT))).session_id
+
+
+def test_a_session_that_grows_too_large_is_lost() -> None:
+    sessions = make_sessions(slots=2)
+    grown = open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT)))
+    other = open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT)))
+    assert not open_session(sessions, request(grown.session_id, 1, {("a", 1): 5})).error
+    lost = open_session(sessions, request(grown.session_id, 2, {("b", 0): 0}))
+    assert (lost.error, lost.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert lost.partitions == []
+    assert sessions.partitions == PARTITIONS_PER_SLOT, "it made room for others"
+    assert not open_session(sessions, request(other.session_id, 1, {("b", 0): 0})).error
+
+
+def test_partitions_that_are_forgotten_make_room() -> None:
+    sessions = make_sessions(slots=1)
+    session_id = open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT))).session_id
+    forgotten = [("a", 0), ("a", 1)]
+    assert not open_session(sessions, request(session_id, 1, forgotten=forgotten)).error
+    wanted = {("b", 0): 0, ("b", 1): 0}
+    assert not open_session(sessions, request(session_id, 2, wanted)).error
+    assert sessions.partitions == PARTITIONS_PER_SLOT
+
+
+@pytest.mark.parametrize("end", ["final", "restart", "empty"])
+def test_a_session_that_ends_leaves_nothing_behind(end: str) -> None:
+    sessions = make_sessions(slots=2)
+    session_id = open_session(sessions, request(wanted=many(20))).session_id
+    if end == "final":
+        open_session(sessions, request(session_id, FINAL))
+    elif end == "restart":
+        open_session(sessions, request(session_id, 0, many(7)))
+    else:
+        open_session(sessions, request(session_id, 1, forgotten=list(many(20))))
+    assert sessions.partitions == (7 if end == "restart" else 0)
+
+
+def test_sessions_idle_for_long_make_room_for_partitions() -> None:
+    sessions = make_sessions(slots=3)
+    for _ in range(2):
+        open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT)))
+    asked = request(wanted=many(2 * PARTITIONS_PER_SLOT))
+    assert not open_session(sessions, asked, now=119.0).session_id
+    assert open_session(sessions, asked, now=120.0).session_id
+    assert (len(sessions), sessions.partitions) == (2, 3 * PARTITIONS_PER_SLOT)
+
+
+def test_a_follower_comes_before_consumers() -> None:
+    sessions = make_sessions(slots=2)
+    open_session(sessions, request(wanted=many(10)))
+    open_session(sessions, request(wanted=many(2 * PARTITIONS_PER_SLOT - 10)))
+    follower = open_session(sessions, request(wanted=many(300)), follower=True)
+    assert follower.session_id
+    assert sessions.partitions == 310, "the largest one of a consumer had to go"
+    assert not open_session(sessions, request(wanted=many(5)), now=1.0).session_id
+    second = open_session(sessions, request(wanted=many(5)), now=2.0, follower=True)
+    assert second.session_id, "the other one's slot, too"
+    third = open_session(sessions, request(wanted=many(1)), now=4.0, follower=True)
+    assert not third.session_id, "but no follower's"
+
+
+def test_a_larger_session_takes_the_slot_of_a_small_one_that_has_lived_for_long() -> None:
+    sessions = make_sessions(slots=2)
+    small = open_session(sessions, request(wanted=many(3))).session_id
+    large = open_session(sessions, request(wanted=many(9))).session_id
+    for epoch in (1, 2):
+        for session_id in (small, large):  # both are used
+            assert not open_session(sessions, request(session_id, epoch), now=epoch * 60.0).error
+    assert not open_session(sessions, request(wanted=many(4)), now=119.0).session_id
+    assert not open_session(sessions, request(wanted=many(3)), now=121.0).session_id
+    assert not open_session(sessions, request(wanted=many(4)), now=121.5).session_id, "just looked"
+    assert open_session(sessions, request(wanted=many(4)), now=122.5).session_id
+    gone = open_session(sessions, request(small, 3), now=123.0)
+    assert gone.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not open_session(sessions, request(large, 3), now=123.0).error
+
+
+def test_names_that_no_topic_can_have_are_not_kept() -> None:
+    sessions = make_sessions()
+    refused = open_session(sessions, request(wanted={("x" * 250, 0): 0}))
+    assert (refused.session_id, refused.error, len(refused.partitions)) == (0, 0, 1)
+    session_id = open_session(sessions, request(wanted={("x" * 249, 0): 0})).session_id
+    assert session_id
+    lost = open_session(sessions, request(session_id, 1, {("x" * 250, 0): 0}))
+    assert lost.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.partitions == 0
+
+
+def test_sessions_share_the_names_of_topics() -> None:
+    sessions = make_sessions()
+    names = [b"orders".decode() for _ in range(2)]
+    assert names[0] is not names[1]
+    first, second = (
+        open_session(sessions, request(wanted={(name, 0): 0, (name, 1): 0})) for name in names
+    )
+    kept = {id(partition.key[0]) for c in (first, second) for partition in c.partitions}
+    assert len(kept) == 1
+
+
+def test_a_partition_of_a_session_takes_little_memory() -> None:
+    sessions = make_sessions(slots=50)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        wanted = many(10_000)
+        asked, wanted = request(wanted=wanted), {}
+        context = open_session(sessions, asked)
+        assert context.session_id
+        del asked, context
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken / 10_000 < 400
+
+
+def test_fetches_that_wait_are_bounded() -> None:
+    sessions = make_sessions()
+    first, second = sessions.wait(MOST_WAITING - 5), sessions.wait(5)
+    assert first is not None
+    assert second is not None
+    assert sessions.wait(1) is None
+    second.end()
+    second.end()
+    third = sessions.wait(5)
+    assert third is not None
+    first.end()
+    third.end()
+    assert sessions.waiting == 0
+
+
+async def test_many_partitions_are_taken_over_in_turns() -> None:
+    sessions = make_sessions(slots=100)
+    wanted = {**many(3 * PARTITIONS_PER_TURN), ("b", 1): 7}
+    context = await sessions.open_large(request(wanted=wanted), uses_topic_ids=False, now=0.0)
+    assert {(p.key[0], p.key[2]): p.fetch_offset for p in context.partitions} == wanted
+    sessions.start(context, uses_topic_ids=False, now=0.0)
+    session_id = context.session_id
+    changes = request(session_id, 1, {("c", 0): 3}, forgotten=list(many(2 * PARTITIONS_PER_TURN)))
+    changing = asyncio.ensure_future(sessions.open_large(changes, uses_topic_ids=False, now=1.0))
+    await asyncio.sleep(0)
+    for epoch in (1, 2):
+        between = open_session(sessions, request(session_id, epoch), now=1.0)
+        assert between.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    changed = await changing
+    assert len(changed.partitions) == sessions.partitions == PARTITIONS_PER_TURN + 2
+    assert not open_session(sessions, request(session_id, 2), now=1.0).error
+
+
+async def test_a_session_that_ends_while_it_is_changed_is_lost() -> None:
+    sessions = make_sessions(slots=100)
+    began = open_session(sessions, request(wanted=many(10)))
+    changes = request(began.session_id, 1, many(3 * PARTITIONS_PER_TURN))
+    changing = asyncio.ensure_future(sessions.open_large(changes, uses_topic_ids=False, now=1.0))
+    await asyncio.sleep(0)
+    open_session(sessions, request(began.session_id, FINAL))
+    lost = await changing
+    assert (lost.error, lost.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert sessions.partitions == 0
+
+
 # Against a model ---------------------------------------------------------------------------------
 
 TOPIC_PARTITIONS = st.tuples(st.sampled_from("abc"), st.integers(0, 2))
@@ -379,9 +575,7 @@ class SessionsAgreeWithClients(RuleBasedStateMachine):
         self.high_watermarks: dict[tuple[str, int], int] = {}
 
     def finish(self, context: FetchContext, model: ModelSession, *, full: bool) -> None:
-        assert {(p.key[0], p.key[2]): p.want.fetch_offset for p in context.partitions} == (
-            model.wanted
-        )
+        assert {(p.key[0], p.key[2]): p.fetch_offset for p in context.partitions} == (model.wanted)
         found = []
         for partition in context.partitions:
             mark = self.high_watermarks.get((str(partition.key[0]), partition.key[2]), 0)
@@ -455,6 +649,11 @@ class SessionsAgreeWithClients(RuleBasedStateMachine):
         open_session(self.sessions, request(session_id, FINAL))
         del self.clients[session_id]
         assert len(self.sessions) == len(self.clients)
+
+    @invariant()
+    def partitions_are_counted(self) -> None:
+        wanted = sum(len(model.wanted) for model in self.clients.values())
+        assert self.sessions.partitions == wanted
 
 
 TestSessionsAgreeWithClients = SessionsAgreeWithClients.TestCase

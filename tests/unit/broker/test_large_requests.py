@@ -24,7 +24,8 @@ from moldau.broker.pieces import distinct, has_more_elements, join, split, toget
 from moldau.broker.request import Request
 from moldau.errors import ErrorCode
 from moldau.wire.api import SERVED, ApiKey
-from moldau.wire.messages import decode_response, newest_class
+from moldau.wire.messages import decode_response, encode_request, newest_class
+from moldau.wire.primitives import MAX_TEXT_LENGTH, uvarint
 
 ELEMENTS = 12
 SETTINGS = {
@@ -125,6 +126,72 @@ def items(message: Any) -> list[tuple[str, int]]:
     return [
         (topic.name, one.partition_index) for topic in message.topics for one in topic.partitions
     ]
+
+
+LONG = "placeholder"
+
+
+@pytest.mark.parametrize(
+    ("api", "size", "fields"),
+    [
+        (
+            api,
+            size,
+            {
+                "resources": [
+                    {
+                        "resource_type": 2,
+                        "resource_name": LONG if which == "resource" else "t",
+                        "configs": [
+                            {
+                                "name": LONG if which == "name" else "retention.ms",
+                                "value": LONG if which == "value" else "1",
+                            }
+                        ],
+                    }
+                ]
+            },
+        )
+        for api in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+        for which, size in (("resource", 10_000_000), ("name", 10_000_000), ("value", 14_000_000))
+    ]
+    + [
+        (ApiKey.JOIN_GROUP, 10_000_000, {"group_id": LONG}),
+        (ApiKey.JOIN_GROUP, 10_000_000, {"group_id": "g", "group_instance_id": LONG}),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 10_000_000, {"group_id": "g", "member_id": LONG}),
+        (ApiKey.OFFSET_COMMIT, 10_000_000, {"group_id": LONG}),
+        (ApiKey.CREATE_TOPICS, 10_000_000, {"topics": [{"name": LONG}]}),
+        (ApiKey.ALTER_CLIENT_QUOTAS, 10_000_000, {"entries": [{"ops": [{"key": LONG}]}]}),
+    ],
+)
+async def test_long_strings_are_refused(
+    broker: MemoryBroker, api: ApiKey, size: int, fields: dict[str, Any]
+) -> None:
+    """Longer ones than Kafka's strings can be, which the compact encoding could carry."""
+    version = SERVED[api].newest
+    frame = encode_request(api, version, 1, "c", build(newest_class(api, "request"), fields))
+    short = uvarint(len(LONG) + 1) + LONG.encode()
+    assert frame.count(short) == 1
+    for length, is_refused in ((MAX_TEXT_LENGTH, False), (MAX_TEXT_LENGTH + 1, True), (size, True)):
+        long = frame[4:].replace(short, uvarint(length + 1) + b"a" * length)
+        client = await broker.connect()
+        client.write(len(long).to_bytes(4, "big") + long)
+        if is_refused:
+            with pytest.raises(ConnectionClosedError):
+                await client.read_frame()
+        else:
+            assert await client.read_frame()
+
+
+def test_what_is_in_items_counts_for_the_size_of_a_piece() -> None:
+    inner = [{"broker_ids": [1]}] * 10
+    message = build(
+        newest_class(ApiKey.CREATE_PARTITIONS, "request"),
+        {"topics": [{"name": f"t{number}", "assignments": inner} for number in range(9)]},
+    )
+    pieces = list(split(message, ("topics",), 50))
+    assert [len(piece.topics) for piece in pieces] == [2, 2, 2, 2, 1], "21 elements each"
+    assert tuple(topic for piece in pieces for topic in piece.topics) == message.topics
 
 
 @given(topics, st.integers(1, 8))

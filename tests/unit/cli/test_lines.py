@@ -61,6 +61,7 @@ def test_encoded_values_and_keys_are_decoded() -> None:
         ("hex", b"abc", "not hexadecimal"),
         ("base64", b"a", "not base64"),
         ("json", b"{", "not JSON"),
+        ("json", b'{"value": "\xff"}', "not JSON"),
         ("json", b"[1]", "not a JSON object"),
         ("json", b'{"partition": "x"}', "not a whole number"),
     ],

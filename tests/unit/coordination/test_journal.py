@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import struct
+import zlib
 from contextlib import suppress
 
 import pytest
@@ -341,3 +343,22 @@ def test_damage_is_made_up_for_or_reported_and_a_restored_store_loads(
         damaged_end = damage.get(journal.JOURNAL, ("", 0))[0] in ("zeros", "cut", "gone")
         if not found.may_lack_changes and not found.is_new and not damaged_end:
             assert found.tree.nodes == TREE.nodes
+
+
+def test_text_that_is_none_behind_a_right_checksum_is_damage() -> None:
+    """Whoever wrote it: msgspec has an error of its own for that."""
+    tree = Tree()
+    txn = tree.commit([Create("/name", b"1")], 7, 1000).txn
+    assert txn is not None
+    good = journal.encode_snapshot(tree)
+    bad = good.replace(b"/name", b"/\xff\xff\xff\xff")
+    sealed = bad[:24] + struct.pack(">I", zlib.crc32(bad[28:], zlib.crc32(bad[8:16]))) + bad[28:]
+    with pytest.raises(StoreCorruptError, match="cannot be decoded"):
+        journal.decode_snapshot(sealed)
+    frame = journal.encode_frame([txn]).replace(b"/name", b"/\xff\xff\xff\xff")
+    frame = (
+        frame[:8] + struct.pack(">I", zlib.crc32(frame[12:], zlib.crc32(frame[4:8]))) + frame[12:]
+    )
+    frames = journal.read_frames(journal.encode_journal_header(0) + frame)
+    assert frames.txns == []
+    assert "cannot be decoded" in (frames.damage or "")

@@ -127,3 +127,10 @@ def test_unreadable_nodes_are_reported_by_name(data: bytes) -> None:
         znodes.decode_broker(4, data, 0)
     with pytest.raises(StoreCorruptError):
         znodes.decode_controller_epoch(data)
+
+
+def test_text_that_is_none_is_unreadable() -> None:
+    with pytest.raises(StoreCorruptError, match="topic orders"):
+        znodes.decode_topic("orders", b'{"version":3,"topic_id":"\xff","partitions":{}}')
+    with pytest.raises(StoreCorruptError, match="/x"):
+        znodes.decode_config(znodes.encode_config({"a": "b"}).replace(b'"b"', b'"\xff"'), "/x")

@@ -13,6 +13,7 @@ from tests.support.wire import build
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.listings import GroupFilter
+from moldau.groups.memory import GroupMemory
 from moldau.groups.records import from_record
 from moldau.groups.settings import GroupSettings
 from moldau.groups.shard import GroupShard
@@ -50,9 +51,14 @@ def uuids() -> Iterator[UUID]:
 class Runner:
     """Runs a shard as a host does, and keeps the log."""
 
-    def __init__(self, log: list[Record] | None = None, topics: FixedTopics | None = None) -> None:
+    def __init__(
+        self,
+        log: list[Record] | None = None,
+        topics: FixedTopics | None = None,
+        memory: GroupMemory | None = None,
+    ) -> None:
         self.topics = topics or FixedTopics({"t": 4, "u": 1})
-        self.shard = GroupShard(SETTINGS, self.topics, uuids().__next__)
+        self.shard = GroupShard(SETTINGS, self.topics, uuids().__next__, memory)
         self.log: list[Record] = []
         self.now_ms = 1_000_000
         self.answers: dict[object, Any] = {}

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from moldau.quotas.entity import CLIENT_ID, IP, USER, ClientQuotaEntity, canonical_address
-from moldau.quotas.manager import FEW_CLIENTS, ClientQuotaManager, address_levels
+from moldau.quotas.manager import FEW_CLIENTS, MOST_BYTES, ClientQuotaManager, address_levels
 from moldau.quotas.meters import Rate, TokenBucket, Window
 
 KEY = "producer_byte_rate"
@@ -109,6 +109,18 @@ def test_clients_that_come_and_go_leave_nothing_behind_when_quotas_change() -> N
         for number in range(change * 900, (change + 1) * 900):
             quotas.record(("me", f"client-{number}"), 1, number * 1000)
     assert len(quotas._meters) <= FEW_CLIENTS + WINDOW.samples
+
+
+def test_clients_with_long_names_that_come_all_at_once_are_bounded() -> None:
+    quotas = manager()
+    give(quotas, {CLIENT_ID: None}, 1000)
+    for number in range(2_000):
+        quotas.record(("me", f"{number}" + "c" * 32_000), 1, 0)
+        names = {sharers[1] for sharers in quotas._meters} | {c[1] for c in quotas._shares}
+        if number % 100 == 0:
+            assert sum(len(name or "") for name in names) <= MOST_BYTES + 32_010
+    assert quotas._bytes >= sum(len(sharers[1] or "") for sharers in quotas._meters)
+    assert quotas.record(("me", "c" * 32_000), 10**9, 0) > 0, "quotas hold all the same"
 
 
 def test_a_client_in_debt_is_not_forgotten() -> None:

@@ -187,6 +187,43 @@ def test_a_stream_cut_off_anywhere_is_refused(codec: Compression) -> None:
         assert (cut, result) == (16, b"")
 
 
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+PLAIN_BLOCK = (3 << 3).to_bytes(3, "little") + b"abc"
+EMPTY_LAST_BLOCK = b"\x01\0\0"
+
+
+@pytest.mark.parametrize(
+    ("head", "is_right"),
+    [
+        (b"\x20\x03", True),
+        (b"\x20\x04", False),
+        (b"\x20\x02", False),
+        (b"\x60\0\0", False),  # 256, the least that two bytes can say
+        (b"\x80\x50" + struct.pack("<I", 3), True),
+        (b"\x80\x50" + struct.pack("<I", 100_000), False),
+        (b"\xc0\x50" + struct.pack("<Q", 3), True),
+        (b"\xc0\x50" + struct.pack("<Q", 2**40), False),
+        (b"\xc0\x50" + struct.pack("<Q", 2**63 + 3), False),
+        (b"\xc0\x50" + struct.pack("<Q", 2**64 - 2), False),
+        (b"\xc0\x50" + struct.pack("<Q", 2**64 - 1), True),  # as much as not to say it
+        (b"\0\x50", True),
+    ],
+    ids=lambda value: value.hex() if isinstance(value, bytes) else "",
+)
+def test_a_zstd_frame_holds_what_it_claims(head: bytes, is_right: bool) -> None:
+    """The decoder does not look where the last block is empty; consumers that decompress at once
+    do.
+    """
+    frame = ZSTD_MAGIC + head + PLAIN_BLOCK + EMPTY_LAST_BLOCK
+    if is_right:
+        assert decompress(Compression.ZSTD, frame) == b"abc"
+    else:
+        with pytest.raises(InvalidRecordError):
+            decompress(Compression.ZSTD, frame)
+    others = ZSTD_MAGIC + b"\0\x50" + PLAIN_BLOCK + EMPTY_LAST_BLOCK
+    assert decompress(Compression.ZSTD, 2 * others) == b"abcabc"
+
+
 @thorough
 @given(st.sampled_from(STREAMS), st.binary(max_size=300))
 def test_garbage_only_gives_our_error(codec: Compression, data: bytes) -> None:

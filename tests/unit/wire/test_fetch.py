@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,12 @@ from moldau.machine.network import Part
 from moldau.model import NO_TOPIC_ID
 from moldau.testing.disk import MemoryDisk
 from moldau.wire.api import ApiKey
-from moldau.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
+from moldau.wire.errors import (
+    DecodeError,
+    EncodeError,
+    TooManyElementsError,
+    UnsupportedVersionError,
+)
 from moldau.wire.fetch import (
     NEWEST,
     OLDEST,
@@ -253,3 +259,26 @@ def test_more_partitions_than_the_frame_can_hold_are_refused() -> None:
     flexible = bytes(25) + b"\x02" + b"\x02t" + b"\xff\xff\xff\xff\x0f"
     with pytest.raises(DecodeError, match="only 0 bytes left"):
         decode_fetch_request(12, memoryview(flexible), 0)
+
+
+@pytest.mark.parametrize("version", [4, 5, 9, 11, 12, 13, 18])
+def test_very_many_topics_and_partitions_are_read(version: int) -> None:
+    """Some at a time: other threads are let in between."""
+    by_id = version >= 13
+    sizes = [2500, 1, 1000, 0, 1001, *[1] * 2000]
+    topics = [
+        FetchTopic(
+            None if by_id else f"t{number}",
+            UUID(int=number + 1) if by_id else None,
+            [FetchPartition(index, -1, index, -1, -1, 7) for index in range(size)],
+        )
+        for number, size in enumerate(sizes)
+    ]
+    request = FetchRequest(-1, -1, 0, 1, 1, 0, 0, 0 if version >= 7 else -1, topics)
+    frame = encode_fetch_request(version, 1, "c", request)
+    header, position = read_request_header(memoryview(frame)[4:])
+    assert header.api_version == version
+    again = decode_fetch_request(version, memoryview(frame)[4:], position, 10_000)
+    assert again == request
+    with pytest.raises(TooManyElementsError):
+        decode_fetch_request(version, memoryview(frame)[4:], position, 8_000)

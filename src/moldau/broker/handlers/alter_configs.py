@@ -13,18 +13,19 @@ from kio.schema.alter_configs.v2.response import (
     AlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter_configs, resource_results
+from moldau.broker.alter_configs import alter_configs, resource_results, too_many_settings
 from moldau.broker.request import Request
 from moldau.config.altering.operations import Alteration, AlterOperation
-from moldau.controller import ConfigAlteration
+from moldau.controller import ConfigAlteration, ConfigResult
 from moldau.errors import KafkaError
 from moldau.wire.make import make
 
 
 async def handle(request: Request[AlterConfigsRequest]) -> AlterConfigsResponse:
     resources = request.body.resources
-    alterations = [
-        ConfigAlteration(
+    alterations: list[ConfigAlteration | ConfigResult] = [
+        too_many_settings(resource.configs)
+        or ConfigAlteration(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             changes=[

@@ -15,10 +15,10 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
-from moldau.broker.alter_configs import alter_configs, resource_results
+from moldau.broker.alter_configs import alter_configs, resource_results, too_many_settings
 from moldau.broker.request import Request
 from moldau.config.altering.operations import Alteration
-from moldau.controller import ConfigAlteration
+from moldau.controller import ConfigAlteration, ConfigResult
 from moldau.errors import KafkaError
 from moldau.wire.make import make
 
@@ -27,8 +27,9 @@ async def handle(
     request: Request[IncrementalAlterConfigsRequest],
 ) -> IncrementalAlterConfigsResponse:
     resources = request.body.resources
-    alterations = [
-        ConfigAlteration(
+    alterations: list[ConfigAlteration | ConfigResult] = [
+        too_many_settings(resource.configs)
+        or ConfigAlteration(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             changes=[

@@ -1,9 +1,10 @@
 """Metadata (key 3, versions 0-13): brokers, topics, leaders.
 
-Behaviour: no topic list (an empty one in version 0) means all topics; from version 10 on topics may
-be named by id. A topic that does not exist is created when both the request and
-``auto.create.topics.enable`` allow it, and the answer carries its leader at once. Encoded answers
-are cached by the bytes of the request until the metadata changes (see ``broker/router.py``).
+Behaviour: no topic list (an empty one in version 0) means all topics; from version 12 on topics may
+be named by id (10 and 11 have the field and refuse it). A topic that does not exist is created when
+both the request and ``auto.create.topics.enable`` allow it, and the answer carries its leader at
+once. Encoded answers are cached by the bytes of the request until the metadata changes (see
+``broker/router.py``).
 Known deviations: Kafka answers a topic under creation with an error and lets the client ask again.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container
 from contextlib import suppress
+from typing import Final
 from uuid import UUID
 
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
@@ -34,9 +36,13 @@ from moldau.wire.make import make
 
 log = logging.getLogger(__name__)
 
+_TOPICS_BY_ID: Final = 12
+
 
 async def handle(request: Request[MetadataRequest]) -> MetadataResponse:
     broker, body = request.broker, request.body
+    if request.version < _TOPICS_BY_ID:
+        _refuse_topics_by_id(body)
     if wants_all_topics(body, request.version):
         request.is_cacheable = True
         known = list(broker.metadata.topics.values())
@@ -82,6 +88,13 @@ def error_answer(request: Request[MetadataRequest], error: KafkaError) -> Metada
 def wants_all_topics(body: MetadataRequest, version: int) -> bool:
     """Version 0 has no way to ask for no topic: its empty list means all of them."""
     return body.topics is None or (version == 0 and not body.topics)
+
+
+def _refuse_topics_by_id(body: MetadataRequest) -> None:
+    """The answers of these versions have no way to leave the name of a topic out."""
+    for topic in body.topics or ():
+        if topic.name is None or topic.topic_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "this version names topics, not their ids")
 
 
 def _missing(broker: Broker, body: MetadataRequest) -> list[str]:

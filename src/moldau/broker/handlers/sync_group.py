@@ -6,6 +6,7 @@ Known deviations: none.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from kio.schema.sync_group.v5.request import SyncGroupRequest
@@ -28,11 +29,14 @@ def handle(request: Request[SyncGroupRequest]) -> Answer:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not body.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    return request.broker.groups.submit(
+    answer = request.broker.groups.submit(
         body.group_id,
         lambda shard, token, now_ms: shard.sync_group(body, token, now_ms, version),
         partial(error_answer, request),
     )
+    # Whoever waits for the leader need not hold on to what only a leader's request should have.
+    request.body = replace(body, assignments=())
+    return answer
 
 
 def error_answer(_request: Request[SyncGroupRequest], error: KafkaError) -> SyncGroupResponse:

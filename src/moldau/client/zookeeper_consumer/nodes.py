@@ -49,7 +49,7 @@ def decode_registration(consumer: str, data: bytes) -> dict[str, int]:
     """How many streams a consumer has for each topic."""
     try:
         return _read_registration(data).subscription
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(f"consumer {consumer} is registered illegibly: {error}") from error
 
 

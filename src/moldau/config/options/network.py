@@ -141,7 +141,8 @@ class FetchOptions(Options):
     )
     max_incremental_fetch_session_cache_slots = integer(
         1000,
-        "How many incremental fetch sessions the broker remembers; 0 turns them off.",
+        "How many incremental fetch sessions the broker remembers; 0 turns them off. All of them "
+        "together have at most 200 partitions for each slot.",
         at_least=0,
     )
     fetch_purgatory_purge_interval_requests = integer(

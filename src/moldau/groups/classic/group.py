@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from sys import getsizeof
 
 from moldau.errors import ErrorCode
 from moldau.groups.classic.member import ClassicMember, JoinedMember, Parked, Protocols, vote
@@ -24,7 +25,9 @@ from moldau.groups.classic.states import (
     ClassicGroupState,
     IllegalTransitionError,
 )
+from moldau.groups.memory import GROUP_BYTES, PENDING_BYTES
 from moldau.wire.embedded_protocol import PROTOCOL_TYPE, subscribed_topics
+from moldau.wire.errors import DecodeError
 from moldau.wire.stored.group_records import NO_TIMESTAMP, GroupMetadataValue
 
 
@@ -104,11 +107,12 @@ class ClassicGroup:
     # -- what is stored ------------------------------------------------------------------------
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Take over what the log says now.
+        """Take over what the log says now. DecodeError if it names a member twice.
 
         A group that is made, or that has been something else so far, may already prepare the
         rebalance to a later generation; then that goes on.
         """
+        _check_members(value)
         self.stored = value
         is_preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         if not is_preparing or value.generation > self.generation:
@@ -227,6 +231,18 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
+    @property
+    def is_inhabited(self) -> bool:
+        """Whether somebody is in the group, or is expected."""
+        return bool(self.members or self.pending_join)
+
+    @property
+    def footprint(self) -> int:
+        """What the group and those in it take, in bytes."""
+        pending = sum(PENDING_BYTES + getsizeof(member_id) for member_id in self.pending_join)
+        members = sum([member.footprint for member in self.members.values()])
+        return GROUP_BYTES + getsizeof(self.group_id) + pending + members
+
     def rename_static(self, member: ClassicMember, member_id: str) -> None:
         """A static member came back: same place, same assignment, another member id."""
         assert member.instance_id is not None
@@ -315,6 +331,8 @@ class ClassicGroup:
         # A client may name a protocol twice; it still supports it once.
         for name in dict(member.protocols):
             self._supported[name] += change
+            if not self._supported[name]:
+                del self._supported[name]
 
     # -- generations ---------------------------------------------------------------------------
 
@@ -353,3 +371,10 @@ class ClassicGroup:
         """Whether a member may be reading the topic; in doubt a consumer group may."""
         topics = self.subscribed_topics
         return self.uses_consumer_protocol if topics is None else topic in topics
+
+
+def _check_members(value: GroupMetadataValue) -> None:
+    ids = [member.member_id for member in value.members]
+    instances = [one for member in value.members if (one := member.group_instance_id) is not None]
+    if len({*ids}) < len(ids) or len({*instances}) < len(instances):
+        raise DecodeError("a stored group has the same member twice")

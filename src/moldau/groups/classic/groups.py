@@ -23,7 +23,7 @@ from moldau.groups.classic.deadlines import ClassicDeadline, DeadlineKind
 from moldau.groups.classic.description import GroupDescription, GroupListing
 from moldau.groups.classic.group import ClassicGroup
 from moldau.groups.classic.joining import Joiner, Joining
-from moldau.groups.classic.member import Parked
+from moldau.groups.classic.member import ClassicMember, Parked
 from moldau.groups.classic.offset_validation import check_commit, check_commit_to_no_group
 from moldau.groups.classic.rebalance import Rebalancer
 from moldau.groups.classic.states import ClassicGroupState as State
@@ -71,6 +71,15 @@ class ClassicGroups:
 
     def get(self, group_id: str) -> ClassicGroup | None:
         return self._groups.get(group_id)
+
+    def member(self, group_id: str, member_id: str) -> ClassicMember | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.members.get(member_id)
+
+    def footprint(self, has_offsets: Callable[[str], bool]) -> int:
+        """What members take, in bytes, and groups without members and offsets."""
+        groups = (*self._groups.values(), *self._unstored.values())
+        return sum([g.footprint for g in groups if g.is_inhabited or not has_offsets(g.group_id)])
 
     # -- JoinGroup -----------------------------------------------------------------------------
 

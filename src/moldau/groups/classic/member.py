@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from moldau.groups.memory import names_size, protocols_size
 from moldau.wire.stored.group_records import NO_TIMEOUT, MemberMetadata
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -73,6 +74,15 @@ class ClassicMember:
             session_timeout=self.session_timeout_ms,
             subscription=self.metadata(protocol),
             assignment=assignment,
+        )
+
+    @property
+    def footprint(self) -> int:
+        """What the member takes, in bytes."""
+        return (
+            names_size(self.member_id, self.instance_id, self.client_id, self.client_host)
+            + protocols_size(self.protocols)
+            + len(self.assignment)
         )
 
     @property

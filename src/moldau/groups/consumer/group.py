@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from sys import getsizeof
 from uuid import UUID
 
 from moldau.groups.consumer.assignors import Partitions
 from moldau.groups.consumer.member import Member, Ownership
+from moldau.groups.memory import GROUP_BYTES
 
 
 class GroupState(Enum):
@@ -73,6 +75,12 @@ class ConsumerGroup:
         if all(member.is_reconciled_to(target_epoch) for member in self.members.values()):
             return GroupState.STABLE
         return GroupState.RECONCILING
+
+    @property
+    def footprint(self) -> int:
+        """What the group and its members take, in bytes."""
+        members = sum([member.footprint for member in self.members.values()])
+        return GROUP_BYTES + getsizeof(self.group_id) + members
 
     @property
     def has_only_classic_members(self) -> bool:

@@ -91,6 +91,15 @@ class ConsumerGroups:
     def group_ids(self) -> Collection[str]:
         return self._groups.keys()
 
+    def member(self, group_id: str, member_id: str) -> Member | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.members.get(member_id)
+
+    def footprint(self, has_offsets: Callable[[str], bool]) -> int:
+        """What members take, in bytes, and groups without members and offsets."""
+        groups = self._groups.values()
+        return sum([g.footprint for g in groups if g.members or not has_offsets(g.group_id)])
+
     # ConsumerGroupHeartbeat
 
     def heartbeat(

@@ -10,6 +10,7 @@ from moldau.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from moldau.groups.consumer.member import LEAVE_EPOCH, Member, MemberState, Ownership
 from moldau.groups.records import to_record, tombstone
 from moldau.outcome import Record
+from moldau.wire.errors import DecodeError
 from moldau.wire.stored import group_records as r
 
 # What a change writes
@@ -231,13 +232,10 @@ def _replay_regex(group: ConsumerGroup, regex: str, value: r.GroupValue | None) 
 def _to_ownership(topics: tuple[r.CurrentPartitions, ...], member_epoch: int) -> Ownership:
     # Records of Kafka 4.0 do not say when a partition was assigned; the member's own epoch then is
     # the latest that it can have been.
-    return {
-        topic.topic_id: dict(
-            zip(
-                topic.partitions,
-                topic.assignment_epochs or (member_epoch,) * len(topic.partitions),
-                strict=True,
-            )
-        )
-        for topic in topics
-    }
+    ownership = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs or (member_epoch,) * len(topic.partitions)
+        if len(epochs) != len(topic.partitions):
+            raise DecodeError(f"{len(topic.partitions)} partitions with {len(epochs)} epochs")
+        ownership[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return ownership

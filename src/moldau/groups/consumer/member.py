@@ -12,6 +12,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from moldau.groups.consumer.assignors import Partitions
+from moldau.groups.memory import names_size, protocols_size, topics_size
 from moldau.wire.stored.group_records import ClassicMemberMetadata
 
 LEAVE_EPOCH = -1
@@ -66,6 +67,16 @@ class Member:
     state: MemberState = MemberState.STABLE
     assigned: Ownership = field(default_factory=dict)
     pending_revocation: Ownership = field(default_factory=dict)
+
+    @property
+    def footprint(self) -> int:
+        """What the member takes, in bytes, without its partitions, of which there are so many."""
+        protocols = self.classic.supported_protocols if self.classic is not None else ()
+        return (
+            names_size(self.member_id, self.instance_id, self.client_id, self.subscribed_regex)
+            + topics_size(self.subscribed_names)
+            + protocols_size([(protocol.name, protocol.metadata) for protocol in protocols])
+        )
 
     @property
     def uses_classic_protocol(self) -> bool:

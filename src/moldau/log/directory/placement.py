@@ -8,7 +8,7 @@ from typing import Final
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.errors import StorageError
 from moldau.log.partition.log import PartitionLog
-from moldau.model import TopicPartition
+from moldau.model import MAX_TOPIC_NAME_LENGTH, TopicPartition
 
 _PREFERENCES_MAX: Final = 10_000
 """Anybody may ask for partitions that will never be: only so many are remembered."""
@@ -65,6 +65,8 @@ class Placement:
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Make the partition there, should it ever be made here."""
+        if len(topic_partition.topic) > MAX_TOPIC_NAME_LENGTH:
+            return  # it never will be
         self._preferred.pop(topic_partition, None)
         self._preferred[topic_partition] = path
         if len(self._preferred) > _PREFERENCES_MAX:

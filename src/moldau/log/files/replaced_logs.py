@@ -38,7 +38,7 @@ def read_replaced(disk: Disk, log_dir: str) -> dict[TopicPartition, str]:
         content = msgspec.json.decode(disk.read(path), type=_Content)
     except FileNotFoundError:
         return {}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptCheckpointError(f"{path}: {error}") from None
     return {
         TopicPartition(entry.topic, entry.partition): entry.directory for entry in content.replaced

@@ -10,6 +10,7 @@ itself in ``upkeep``, ``cleaner`` and ``moving``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -224,8 +225,9 @@ class LogManager:
         if self._producers_watch.jump_ms() > 0:
             return  # see RetentionCheck
         oldest_ms = self._machine.clock.now_ms() - self._config.producer_id_expiration_ms
-        for log in self.logs.values():
+        for log in tuple(self.logs.values()):
             log.producers.expire(oldest_ms)
+            await asyncio.sleep(0)  # a log may know thousands
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings changed at run time."""

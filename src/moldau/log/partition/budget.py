@@ -16,8 +16,8 @@ LEAST: Final = 32 * MIB
 AT_ONCE: Final = MIB
 """One to three milliseconds, by the codec."""
 PART_COST: Final = 1024
-"""What a member of gzip or a block of snappy counts on the event loop, though it may hold nothing:
-some microseconds.
+"""What a member of gzip, a block of snappy or a frame of zstd counts on the event loop, though it
+may hold nothing: some microseconds.
 """
 COMPRESSION_WEIGHT: Final = 16
 """To compress takes so much longer than to decompress, in the worst case."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from moldau.log.errors import LongCheckError
-from moldau.log.partition.budget import AT_ONCE, MIB
+from moldau.log.partition.budget import AT_ONCE, MIB, PART_COST
 from moldau.log.partition.results import TimestampedOffset
 from moldau.log.segment.batches import iter_file_headers
 from moldau.log.segment.segment import Segment
@@ -45,8 +45,10 @@ class BatchSearch:
         self._timestamp = timestamp
         self.start_offset = start_offset
 
-    def run(self, limit: int = _LONGEST) -> TimestampedOffset | None:
-        """Returns the record, if there is one; DecompressionLimitError if that takes more bytes."""
+    def run(self, limit: int = _LONGEST, part_cost: int = 0) -> TimestampedOffset | None:
+        """Returns the record, if there is one; DecompressionLimitError if that takes more bytes,
+        with what parts count.
+        """
         batch, header = self._batch, self.header
         read_batch_header(batch)
         walk = RecordWalk(header.records_count)
@@ -58,7 +60,7 @@ class BatchSearch:
         if header.compression == Compression.NONE:
             walk.over(payload)
         else:
-            walk.over_stream(open_stream(header.compression, payload, limit))
+            walk.over_stream(open_stream(header.compression, payload, limit, part_cost))
         if not walk.found:
             return None
         return TimestampedOffset(
@@ -143,7 +145,7 @@ class TimeLookup:
         batch = segment.file.pread(header.size, position)
         search = BatchSearch(batch, header, timestamp, start_offset)
         try:
-            return search.run(AT_ONCE)
+            return search.run(AT_ONCE, PART_COST)
         except DecompressionLimitError:
             raise LongSearchError(search) from None
 

@@ -135,7 +135,7 @@ class BatchRules:
             or (pid >= 0 and seq < 0)
         ):
             records = self._examine(records)
-        if self._log_append_time or attributes & TIMESTAMP_TYPE_FLAG:
+        if self._log_append_time:
             walk = RecordWalk(count, self._compact)
         else:
             earliest, latest = self._time_bounds(first, now_ms)
@@ -282,7 +282,7 @@ class BatchRules:
         """What a batch does not need that is stored as it came: another codec, other times."""
         header = read_header(records)
         if header.attributes & TIMESTAMP_TYPE_FLAG:
-            largest = self._check_append_time(header, now_ms)
+            self._check_append_time(header, now_ms)
         if self._codec is not None and self._codec != header.compression:
             records = self._recompress(records)
         append_time = _NO_TIMESTAMP
@@ -295,8 +295,10 @@ class BatchRules:
                 patch_max_timestamp(records, 0, len(records), largest)
         return header, records, largest, append_time
 
-    def _check_append_time(self, header: BatchHeader, now_ms: int) -> int:
-        """Returns the time that a client has given all records of its batch together."""
+    def _check_append_time(self, header: BatchHeader, now_ms: int) -> None:
+        """Look at the time that a client has given all records of its batch together, as Kafka
+        does. It is not stored: the times of the records are, and they were looked at before.
+        """
         largest = header.max_timestamp
         numbers = range(min(header.records_count, MAX_LISTED))
         if self._log_append_time:
@@ -309,7 +311,6 @@ class BatchRules:
             raise _timestamp_error(
                 [(index, self._out_of_range(index, largest, now_ms)) for index in numbers]
             )
-        return largest
 
     def _out_of_range(self, index: int, timestamp: int, now_ms: int) -> str:
         return (

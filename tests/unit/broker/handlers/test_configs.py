@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
 from tests.unit.broker.harness import lose_controller
 
+from moldau.broker.alter_configs import MOST_SETTINGS
 from moldau.broker.controller_port import ControllerClient
+from moldau.config.altering import operations
 from moldau.config.altering.operations import Alteration, AlterOperation
 from moldau.config.types import ResourceType
 from moldau.controller import ConfigAlteration
@@ -123,6 +126,42 @@ async def test_a_resource_named_twice_is_refused_both_times(client: WireClient) 
         resource(CLIENT_METRICS, "t", ("metrics", SET, "*")),
         resource(TOPIC, "t", ("flush.messages", SET, "3")),
     ) == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("api", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+@pytest.mark.parametrize("same", [False, True])
+async def test_a_resource_with_more_settings_than_there_are_is_refused_without_a_look(
+    client: WireClient, api: ApiKey, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def looked(changes: Sequence[object]) -> None:
+        looks.append(len(changes))
+
+    monkeypatch.setattr(operations, "_check_names", looked)
+    await client.create_topic("t")
+    await client.create_topic("u")
+    looks.clear()
+    many = [("retention.ms" if same else f"s{n}", SET, "1") for n in range(MOST_SETTINGS + 1)]
+    resources = [
+        resource(TOPIC, "t", *many),
+        resource(BROKER, "1", *many),
+        resource(TOPIC, "u", ("retention.ms", SET, "5")),
+    ]
+    if api is ApiKey.ALTER_CONFIGS:
+        for config in [config for each in resources for config in each["configs"]]:
+            del config["config_operation"]
+    answer = await client.call(api, resources=resources)
+    refused = ErrorCode.INVALID_REQUEST
+    assert [each.error_code for each in answer.responses] == [refused, refused, ErrorCode.NONE]
+    assert f"at most {MOST_SETTINGS} settings" in answer.responses[0].error_message
+    assert set(looks) == {1}, "nobody looks at thousands of names"
+
+
+async def test_a_setting_named_twice_is_refused(client: WireClient) -> None:
+    await client.create_topic("t")
+    twice = [("retention.ms", SET, "5"), ("retention.ms", SET, "6")]
+    assert await alter(client, resource(TOPIC, "t", *twice)) == [ErrorCode.INVALID_REQUEST]
 
 
 async def test_replacing_is_not_for_loggers(client: WireClient) -> None:

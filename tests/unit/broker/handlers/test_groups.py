@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient
 
+from moldau.broker.group_coordinator import group_coordinator_spec
+from moldau.broker.handlers.join_group import MAX_METADATA_BYTES
 from moldau.controller import CreateTopicResult, NewTopic
 from moldau.coordinators import HostState
 from moldau.errors import ErrorCode
+from moldau.machine.real import real_machine
 from moldau.wire.api import ApiKey
 
 PROTOCOLS = [{"name": "range", "metadata": b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"}]
@@ -404,3 +409,75 @@ async def test_committed_offsets_survive_a_restart(broker: MemoryBroker, ready: 
     answer = await client.call(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "g", "topics": None}])
     (topic,) = answer.groups[0].topics
     assert [p.committed_offset for p in topic.partitions] == [7]
+
+
+async def test_metadata_that_could_never_be_stored_is_refused(ready: WireClient) -> None:
+    protocols = [{"name": "range", "metadata": bytes(MAX_METADATA_BYTES + 1)}]
+    answer = await ready.call(
+        ApiKey.JOIN_GROUP,
+        3,
+        group_id="g",
+        session_timeout=10_000,
+        rebalance_timeout=10_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+
+
+async def test_an_assignment_larger_than_a_record_is_an_error_and_begins_anew(
+    broker: MemoryBroker, ready: WireClient
+) -> None:
+    member = await joined(broker, ready)
+    answer = await ready.call(
+        ApiKey.SYNC_GROUP,
+        group_id="g",
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": member.member_id, "assignment": bytes(2_000_000)}],
+    )
+    assert answer.error_code is ErrorCode.UNKNOWN_SERVER_ERROR, "as in Kafka"
+    beat = await ready.call(
+        ApiKey.HEARTBEAT,
+        group_id="g",
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+    )
+    assert beat.error_code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_who_waits_for_an_assignment_holds_on_to_none(
+    broker: MemoryBroker, ready: WireClient
+) -> None:
+    clients = [await broker.connect() for _ in range(2)]
+    joins = [asyncio.ensure_future(join(client)) for client in clients]
+    for _ in range(3):
+        await broker.settle()
+        broker.clock.advance(4)
+    members = [await answer for answer in joins]
+    (number,) = [i for i, m in enumerate(members) if m.member_id != m.leader]
+    follower = members[number]
+    waiting = asyncio.ensure_future(
+        clients[number].call(
+            ApiKey.SYNC_GROUP,
+            group_id="g",
+            generation_id=follower.generation_id,
+            member_id=follower.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": "x", "assignment": b"seven times seven"}] * 7,
+        )
+    )
+    await broker.settle()
+    assert not waiting.done()
+    kept = [each for each in gc.get_objects() if isinstance(each, SyncGroupRequestAssignment)]
+    assert not [each for each in kept if each.assignment == b"seven times seven"]
+    waiting.cancel()
+
+
+def test_all_shards_of_a_broker_have_one_memory(broker: MemoryBroker) -> None:
+    parts = broker.parts
+    spec = group_coordinator_spec(parts.configs, parts.metadata, real_machine())
+    assert spec.new_shard()._memory is spec.new_shard()._memory

@@ -9,6 +9,7 @@ from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient, one_batch
 from tests.unit.broker.harness import lose_controller
 
+from moldau.broker.handlers import describe_producers
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 
@@ -110,6 +111,27 @@ async def test_producers_get_ids_of_their_own_and_are_remembered(
     assert [producer.producer_id for producer in known.active_producers] == [ids[1]]
     assert (none.error_code, none.active_producers) == (0, ())
     assert missing.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_very_many_producers_are_not_described_at_once(
+    client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_producers, "MOST_PRODUCERS", 3)
+    for partition, producers in ((0, (1, 2)), (1, (3, 4))):
+        for producer_id in producers:
+            batch = one_batch(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+            await client.produce(topic, batch, partition=partition)
+
+    async def describe(*partitions: int) -> list[tuple[ErrorCode, list[int]]]:
+        wanted = [{"name": topic, "partition_indexes": partitions}]
+        answer = await client.call(ApiKey.DESCRIBE_PRODUCERS, topics=wanted)
+        return [
+            (found.error_code, [producer.producer_id for producer in found.active_producers])
+            for found in answer.topics[0].partitions
+        ]
+
+    assert await describe(0, 1) == [(ErrorCode.NONE, [1, 2]), (ErrorCode.INVALID_REQUEST, [])]
+    assert await describe(1) == [(ErrorCode.NONE, [3, 4])]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from tests.support.wire import (
 )
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
+from moldau.broker.fetch_sessions import MOST_WAITING
+from moldau.broker.handlers.fetch import AT_ONCE
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
 from moldau.records.compression import Compression
@@ -449,3 +451,111 @@ async def test_a_session_tells_only_what_is_new(client: WireClient, topic: str) 
 async def test_a_reader_of_another_epoch_is_told_so(client: WireClient, topic: str) -> None:
     newer = FetchPartition(0, 9, 0, -1, -1, 1 << 20)
     assert (await client.fetch(topic, newer)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+# Very many partitions ----------------------------------------------------------------------------
+
+MANY = 3 * AT_ONCE
+
+
+def unknown(count: int = MANY) -> dict[int, int]:
+    return dict.fromkeys(range(2, 2 + count), 0)
+
+
+async def test_a_fetch_of_very_many_partitions_answers_each(client: WireClient, topic: str) -> None:
+    await client.produce(topic, one_batch(b"v"), partition=1)
+    answer = await client.fetch_all({"nope": unknown(), topic: {1: 0, 0: 0, **unknown()}})
+    found = {(name, p.partition): p for name, p in flatten(answer)}
+    assert list(found) == [("nope", i) for i in unknown()] + [
+        (topic, i) for i in (1, 0, *unknown())
+    ]
+    assert values_of(found[topic, 1]) == [b"v"]
+    assert found[topic, 0].error_code == 0
+    for key in ((topic, MANY), ("nope", MANY)):
+        assert found[key].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_steps_of_a_session_with_very_many_partitions(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    began = await client.fetch_all({topic: {0: 0, 1: 0, **unknown()}}, session_epoch=0)
+    assert began.session_id
+    assert broker.parts.fetch_sessions.partitions == MANY + 2
+    await client.produce(topic, one_batch(b"v"))
+    step = await client.fetch_all({}, session_id=began.session_id, session_epoch=1)
+    found = {p.partition: p for _, p in flatten(step)}
+    assert found.keys() == {0, *unknown()}, "news, and errors"
+    assert values_of(found[0]) == [b"v"]
+    last = await client.fetch_all({topic: {0: 1}}, session_id=began.session_id, session_epoch=2)
+    assert 1 not in {p.partition for _, p in flatten(last)}
+
+
+async def test_a_fetch_of_very_many_partitions_waits_until_enough_is_there(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    reader = await broker.connect()
+    partition = broker.partition(topic)
+    sessions = broker.parts.fetch_sessions
+    wanted = {0: 0, 1: 0, **unknown()}
+    sent = reader.send_fetch({topic: wanted}, max_wait_ms=60_000, min_bytes=150)
+    await eventually(lambda: partition.parked == 1)
+    assert sessions.waiting == MANY + 2
+    await client.produce(topic, one_batch(b"a"))
+    await broker.settle()
+    assert partition.parked == 1, "not enough"
+    await client.produce(topic, one_batch(b"b"), partition=1)
+    await client.produce(topic, one_batch(b"c"))
+    answer = await reader.receive_fetch(sent)
+    found = {p.partition: p for _, p in flatten(answer)}
+    assert values_of(found[0]) == [b"a", b"c"]
+    assert values_of(found[1]) == [b"b"]
+    assert len(found) == MANY + 2
+    await eventually(lambda: (partition.parked, sessions.waiting) == (0, 0))
+
+
+async def test_a_fetch_of_very_many_partitions_is_answered_when_its_time_is_over(
+    broker: MemoryBroker, topic: str
+) -> None:
+    reader = await broker.connect()
+    partition = broker.partition(topic)
+    sent = reader.send_fetch({topic: {0: 0, **unknown()}}, max_wait_ms=500)
+    await eventually(lambda: partition.parked == 1)
+    broker.clock.advance(0.5)
+    answer = await reader.receive_fetch(sent)
+    assert len(list(flatten(answer))) == MANY + 1
+    assert partition.parked == 0
+
+
+async def test_a_client_that_leaves_takes_a_fetch_of_very_many_partitions_along(
+    broker: MemoryBroker, topic: str
+) -> None:
+    reader = await broker.connect()
+    partition, sessions = broker.partition(topic), broker.parts.fetch_sessions
+    reader.send_fetch({topic: {0: 0, **unknown()}}, max_wait_ms=60_000)
+    await eventually(lambda: partition.parked == 1)
+    await reader.close()
+    await eventually(lambda: (partition.parked, sessions.waiting) == (0, 0))
+
+
+async def test_a_fetch_waits_only_if_there_is_room(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    sessions = broker.parts.fetch_sessions
+    reader = await broker.connect()
+    sent = reader.send_fetch({topic: {0: 0}}, max_wait_ms=60_000)
+    await eventually(lambda: sessions.waiting == 1)
+    others = sessions.wait(MOST_WAITING - 1)
+    assert others is not None
+    for wanted in ({0: 0}, {0: 0, **unknown()}):
+        answer = await client.fetch_all({topic: wanted}, max_wait_ms=60_000)
+        assert len(list(flatten(answer))) == len(wanted), "at once"
+    await client.produce(topic, one_batch(b"v"))
+    ((_, fetched),) = flatten(await reader.receive_fetch(sent))
+    assert values_of(fetched) == [b"v"]
+    others.end()
+    assert sessions.waiting == 0
+
+
+async def test_nobody_waits_for_a_topic_that_cannot_exist(client: WireClient, topic: str) -> None:
+    answer = await client.fetch_all({topic: {0: 0}, "x" * 250: {0: 0}}, max_wait_ms=60_000)
+    assert [name for name, _ in flatten(answer)] == [topic, "x" * 250]

@@ -166,6 +166,20 @@ async def test_topics_are_found_by_name_and_by_id(client: WireClient) -> None:
     assert answer.controller_id == 1
 
 
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("by_id", [UNKNOWN_ID, None])
+async def test_versions_that_must_name_topics_in_their_answers_take_no_ids(
+    client: WireClient, version: int, by_id: UUID | None
+) -> None:
+    await client.create_topic("t")
+    asked = [{"name": "t"}, {"name": None, "topic_id": by_id}]
+    answer = await client.call(ApiKey.METADATA, version, topics=asked)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("t", ErrorCode.INVALID_REQUEST),
+        ("", ErrorCode.INVALID_REQUEST),
+    ]
+
+
 @pytest.mark.parametrize(("version", "topics"), [(0, []), (12, None)])
 async def test_no_list_means_all_topics(
     client: WireClient, version: int, topics: list[Any] | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.zookeeper_consumer.assignment import assign, stream_ids
+from moldau.client.zookeeper_consumer.nodes import decode_registration, encode_registration
+from moldau.coordination.errors import StoreCorruptError
 from moldau.model import TopicPartition
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
@@ -74,3 +77,12 @@ def test_every_partition_has_one_owner_and_no_stream_more_than_its_share(
                     if (one.topic, by) == (topic, stream)
                 ]
                 assert len(taken) <= most
+
+
+NO_TEXT = encode_registration({"t": 1}, 0).replace(b'"t"', b'"\xff"')
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", NO_TEXT])
+def test_a_registration_that_nobody_can_read_is_named(data: bytes) -> None:
+    with pytest.raises(StoreCorruptError, match="consumer c1 is registered illegibly"):
+        decode_registration("c1", data)

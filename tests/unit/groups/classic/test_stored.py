@@ -9,6 +9,7 @@ import pytest
 from moldau.groups.classic import ClassicGroup
 from moldau.groups.classic import ClassicGroupState as State
 from moldau.groups.classic.stored import as_it_is
+from moldau.wire.errors import DecodeError
 from moldau.wire.stored.group_records import GroupMetadataValue, MemberMetadata
 
 MEMBER = MemberMetadata(
@@ -66,3 +67,11 @@ def test_what_members_support_is_remembered_where_it_fits_the_record() -> None:
     assert group.members["m"].protocols == both
     group.replay(replace(value, members=(replace(MEMBER, subscription=b"else"),)))
     assert group.members["m"].protocols == (("default", b"else"),)
+
+
+@pytest.mark.parametrize(
+    "other", [replace(MEMBER, member_id="other"), replace(MEMBER, group_instance_id=None)]
+)
+def test_a_record_with_the_same_member_twice_is_damaged(other: MemberMetadata) -> None:
+    with pytest.raises(DecodeError, match="twice"):
+        restored(GroupMetadataValue("consumer", 4, "range", "m", members=(MEMBER, other)))

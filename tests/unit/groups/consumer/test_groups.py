@@ -9,10 +9,16 @@ import pytest
 from tests.unit.groups.consumer.harness import GROUP, Harness
 
 from moldau.errors import ErrorCode
-from moldau.groups.records import tombstone
+from moldau.groups.records import to_record, tombstone
 from moldau.outcome import Outcome
+from moldau.wire.errors import DecodeError
 from moldau.wire.primitives import error_from
-from moldau.wire.stored.group_records import OffsetCommitKey
+from moldau.wire.stored.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    CurrentPartitions,
+    OffsetCommitKey,
+)
 
 
 @pytest.fixture
@@ -127,3 +133,14 @@ def test_other_records_and_tombstones_of_nothing_are_ignored(h: Harness) -> None
     for record in h.log:
         fresh.groups.replay(record.key, None)
     assert len(fresh.groups) == 0
+
+
+@pytest.mark.parametrize("epochs", [(1,), (1, 2, 3)])
+def test_a_record_whose_epochs_are_not_one_for_each_partition_is_damaged(
+    epochs: tuple[int, ...],
+) -> None:
+    held = CurrentPartitions(UUID(int=1), (0, 1), epochs)
+    value = ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, (held,))
+    record = to_record(ConsumerGroupCurrentMemberAssignmentKey(GROUP, "a"), value)
+    with pytest.raises(DecodeError, match=f"2 partitions with {len(epochs)} epochs"):
+        Harness().groups.replay(*record)

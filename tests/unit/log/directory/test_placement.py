@@ -97,6 +97,12 @@ def test_only_so_many_wishes_are_remembered(placement: Placement) -> None:
     assert place(placement, 10_000) == "/d3"
 
 
+def test_partitions_that_can_never_be_are_not_remembered(placement: Placement) -> None:
+    for length in (249, 250, 32_767):
+        placement.prefer(TopicPartition("t" * length, 0), "/d3")
+    assert [len(topic) for topic, _ in placement._preferred] == [249]
+
+
 def test_offline_and_tried_directories_are_left_out(
     placement: Placement, directories: dict[str, LogDirectory]
 ) -> None:

@@ -13,6 +13,7 @@ from moldau.log.files.checkpoints import read_offsets, write_offsets
 from moldau.log.files.meta_properties import (
     MetaProperties,
 )
+from moldau.log.files.names import REPLACED_LOGS
 from moldau.log.files.partition_metadata import (
     decode_uuid,
     encode_partition_metadata,
@@ -20,6 +21,7 @@ from moldau.log.files.partition_metadata import (
     read_partition_metadata,
 )
 from moldau.log.files.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from moldau.log.files.replaced_logs import read_replaced
 from moldau.log.partition.leader_epochs import LeaderEpochs
 from moldau.model import TopicPartition
 from moldau.testing.disk import MemoryDisk
@@ -210,3 +212,14 @@ def test_meta_properties_of_the_zookeeper_days_are_read() -> None:
 def test_damaged_meta_properties_are_noticed(text: bytes) -> None:
     with pytest.raises(CorruptCheckpointError):
         MetaProperties.decode(text, "f")
+
+
+NO_TEXT = b'{"version": 0, "replaced": [{"topic": "\xff", "partition": 0, "directory": "d"}]}'
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", NO_TEXT])
+def test_a_damaged_list_of_replaced_logs_is_noticed(disk: MemoryDisk, content: bytes) -> None:
+    assert read_replaced(disk, "/data") == {}
+    disk.write(f"/data/{REPLACED_LOGS}", content)
+    with pytest.raises(CorruptCheckpointError, match=REPLACED_LOGS):
+        read_replaced(disk, "/data")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
+import struct
 
 import pytest
 from tests.support.partition_log import (
@@ -22,7 +24,13 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.log import AppendOrigin, LongSearchError, PartitionLog, TimeLookup
 from moldau.log.errors import UnexpectedOffsetError
 from moldau.machine.disk import File
-from moldau.records.batch import iter_headers, read_header
+from moldau.records.batch import (
+    LENGTH_OFFSET,
+    LOG_OVERHEAD,
+    iter_headers,
+    read_header,
+    write_crc,
+)
 from moldau.records.builder import build_batch
 from moldau.records.compression import Compression
 from moldau.records.control import ControlType, build_end_txn_marker
@@ -285,6 +293,20 @@ def test_records_deleted_during_a_long_search_are_not_found(disk: MemoryDisk) ->
             log.offset_for_timestamp(NOW_MS + 1, lookup)
         lookup.finish(long.value.search)
         assert log.offset_for_timestamp(NOW_MS + 1, lookup) == (NOW_MS + found, found, 0)
+
+
+def test_a_batch_of_many_parts_is_searched_in_a_thread(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    batch = build_batch([Record(0, NOW_MS, None, b"v")], compression=Compression.GZIP)
+    batch += 2000 * gzip.compress(b"")
+    struct.pack_into(">i", batch, LENGTH_OFFSET, len(batch) - LOG_OVERHEAD)
+    write_crc(batch, 0, len(batch))
+    log.append_as_leader(memoryview(batch), 0, NOW_MS)
+    lookup = TimeLookup()
+    with pytest.raises(LongSearchError) as long:
+        log.offset_for_timestamp(NOW_MS - 1, lookup)
+    lookup.finish(long.value.search)
+    assert log.offset_for_timestamp(NOW_MS - 1, lookup) == (NOW_MS, 0, 0)
 
 
 def test_a_batch_that_was_checked_earlier_has_the_time_of_its_append(disk: MemoryDisk) -> None:

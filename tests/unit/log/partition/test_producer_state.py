@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 from tests.support.partition_log import NOW_MS, make_batch
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.partition.producer_state import AppendOrigin, EndMarker, ProducerState
+from moldau.log.files.producer_snapshot import encode_snapshot
+from moldau.log.partition.producer_state import (
+    MOST_PRODUCERS,
+    AppendOrigin,
+    EndMarker,
+    ProducerState,
+)
 from moldau.records.batch import MAX_SEQUENCE, BatchHeader, read_header
 
 CLIENT = AppendOrigin.CLIENT
@@ -234,3 +244,98 @@ def test_a_marker_with_a_new_epoch_fences_the_producer() -> None:
     log.end_transaction(commit=False, epoch=1)
     assert log.refusal(header(1, transactional=True)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.append(header(0, epoch=1, transactional=True)) == 2
+
+
+# Too many of them --------------------------------------------------------------------------------
+
+FIRST = 1_000
+"""The id of the first of many producers."""
+
+
+def write_as_many(log: Log, count: int, first: int = FIRST) -> None:
+    batch = header(0)
+    for number in range(count):
+        log.append(batch._replace(producer_id=first + number))
+
+
+def test_of_too_many_producers_those_that_wrote_longest_ago_are_forgotten() -> None:
+    log = Log()
+    log.append(header(0, producer=1))
+    log.append(header(0, producer=2))
+    write_as_many(log, MOST_PRODUCERS - 2)
+    assert len(log.state.producers) == MOST_PRODUCERS
+    log.append(header(1, producer=1))
+    write_as_many(log, 1, first=1)  # a duplicate writes nothing
+    log.append(header(0, producer=3))
+    assert len(log.state.producers) <= MOST_PRODUCERS
+    assert 1 in log.state.producers, "it has just written"
+    assert 3 in log.state.producers
+    assert 2 not in log.state.producers
+    assert log.refusal(header(7, producer=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    end = log.end
+    assert log.append(header(0, producer=2)) == end, "nobody knows it any more"
+
+
+def test_a_producer_that_goes_on_writing_is_never_forgotten() -> None:
+    log = Log()
+    for number in range(30):
+        write_as_many(log, MOST_PRODUCERS // 10, first=FIRST * (number + 1) * 10)
+        assert log.append(header(number)) == log.end - 1
+        assert log.append(header(number)) == log.end - 1, "the same again"
+    assert len(log.state.producers) <= MOST_PRODUCERS
+
+
+def test_times_that_producers_choose_save_nobody() -> None:
+    log = Log()
+    later = header(0, producer=1)._replace(max_timestamp=NOW_MS + 10**12)
+    log.append(later)
+    write_as_many(log, MOST_PRODUCERS)
+    assert 1 not in log.state.producers
+
+
+def test_open_transactions_keep_their_producers() -> None:
+    log = Log()
+    batch = header(0, transactional=True)
+    for number in range(MOST_PRODUCERS + 10):
+        log.append(batch._replace(producer_id=number))
+    assert len(log.state.producers) == MOST_PRODUCERS + 10
+    log.append(header(0, producer=FIRST * FIRST))
+    assert FIRST * FIRST in log.state.producers
+    for number in range(MOST_PRODUCERS + 10):
+        log.end_transaction(commit=True, producer=number)
+    write_as_many(log, MOST_PRODUCERS, first=FIRST * FIRST * 10)
+    assert len(log.state.producers) <= MOST_PRODUCERS
+
+
+def test_a_snapshot_with_too_many_producers_is_cut() -> None:
+    log = Log()
+    write_as_many(log, MOST_PRODUCERS)
+    entries = log.state.snapshot()
+    older = [entry._replace(producer_id=entry.producer_id + 10**6) for entry in entries[:50]]
+    newest = entries[-1]._replace(producer_id=7, last_offset=log.end)
+    again = ProducerState()
+    again.load([*older, *entries, newest], log.end + 1, NOW_MS - 1)
+    assert len(again.producers) <= MOST_PRODUCERS
+    assert {7, entries[-1].producer_id} <= again.producers.keys()
+    assert not again.producers.keys() & {entry.producer_id for entry in older}
+
+
+def test_a_log_full_of_producers_costs_its_broker_little() -> None:
+    """Of memory, of the turn in which the oldest are forgotten, and of that of a roll."""
+    tracemalloc.start()
+    log = Log()
+    write_as_many(log, MOST_PRODUCERS)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < MOST_PRODUCERS * 1_500
+
+    def best(action: Callable[[], object]) -> float:
+        times = []
+        for _ in range(5):
+            before = time.thread_time()
+            action()
+            times.append(time.thread_time() - before)
+        return min(times)
+
+    assert best(lambda: encode_snapshot(log.state.snapshot())) < 0.05
+    assert best(log.state._forget_oldest) < 0.05

@@ -160,6 +160,19 @@ def test_on_a_create_time_topic_that_claim_is_taken_back() -> None:
     assert crc_is_valid(records, 0, len(records))
 
 
+def test_whoever_claims_the_append_time_hides_no_time_behind_it() -> None:
+    """The claim is taken back, so that the times of the records count; its own is none of them."""
+    times = (NOW_MS - 5, NOW_MS + 100, NOW_MS)
+    batch = patched(patched(make_batch(3, timestamps=times), 35, ">q", NOW_MS + 7), 21, ">h", 8)
+    _, records, largest, _ = BatchRules(PLAIN).check(batch, NOW_MS)
+    assert [record.timestamp for record in read_records(records)] == [*times]
+    assert largest == read_header(records).max_timestamp == NOW_MS + 100
+    far = make_batch(2, timestamps=(NOW_MS, NOW_MS + 10 * 3_600_000))
+    error = refusal(patched(patched(far, 35, ">q", NOW_MS), 21, ">h", 8))
+    assert isinstance(error, RecordValidationError)
+    assert [index for index, _ in error.record_errors] == [1]
+
+
 def test_timestamps_too_far_in_the_future_are_refused_one_by_one() -> None:
     hour = 3_600_000
     BatchRules(PLAIN).check(make_batch(timestamps=(NOW_MS + hour,)), NOW_MS)

@@ -241,6 +241,8 @@ def test_what_takes_long_is_left_to_a_thread_and_nothing_happened(codec: Compres
 
 
 EMPTY_BLOCK = struct.pack(">i", 1) + b"\0"
+EMPTY_FRAME = bytes.fromhex("28b52ffd 20 00 010000")
+SKIPPED_FRAME = bytes.fromhex("502a4d18 00000000")
 
 
 @pytest.mark.parametrize(
@@ -249,8 +251,10 @@ EMPTY_BLOCK = struct.pack(">i", 1) + b"\0"
         (Compression.GZIP, gzip.compress(b"")),
         (Compression.SNAPPY, EMPTY_BLOCK),
         (Compression.SNAPPY, XERIAL_HEADER),
+        (Compression.ZSTD, EMPTY_FRAME),
+        (Compression.ZSTD, SKIPPED_FRAME),
     ],
-    ids=["gzip", "snappy", "snappy-streams"],
+    ids=["gzip", "snappy", "snappy-streams", "zstd", "zstd-skipped"],
 )
 def test_parts_that_hold_nothing_take_time(codec: Compression, empty: bytes) -> None:
     rules = BatchRules(TopicConfig(max_message_bytes=10 * MIB))
