@@ -16,7 +16,7 @@ from tests.support.process import ServerProcess
 from tests.support.target import Target
 
 from moldau.client.admin import Admin
-from moldau.spark.session import find_java
+from moldau.spark.java import find_java
 
 FILE = """\
 name = "upper"
@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         [str(program), "--class", name, "--master", "local[1]", *given, "spark-internal"],
         tmp_path / "server.log",
         {
-            "JAVA_HOME": str(find_java()),
+            "JAVA_HOME": str(find_java().home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "JDK_JAVA_OPTIONS": JAVA_OPTIONS,

@@ -9,7 +9,7 @@ import pytest
 from tests.support.cli import CommandLine
 
 from moldau.cli.pipeline_view import table_of
-from moldau.spark import session
+from moldau.spark import java
 from moldau.spark.pipeline.checkpoint import read_state, write_progress
 from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.progress import progress_of
@@ -52,10 +52,10 @@ def test_without_java_a_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(session, "_USUAL_PLACES", ())
-    said = cli("pipeline", "run", "rollup", code=1).err
-    assert "Spark needs Java 17 or later, and there is none here" in said
-    assert len(said.splitlines()) == 1
+    monkeypatch.setattr(java, "_USUAL_PLACES", ())
+    said = cli("pipeline", "run", "rollup", "--timeout", "0.1", code=3).err
+    assert said.startswith("Spark needs Java 17 or later, and there is none here")
+    assert len(said.splitlines()) == 2  # and there is no broker
 
 
 @pytest.mark.parametrize(

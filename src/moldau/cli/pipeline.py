@@ -9,10 +9,12 @@ import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.options import Json, Timeout, group_app
-from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell
+from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
 from moldau.cli.session import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
+    from moldau.spark.pipeline.preflight.found import Findings
+    from moldau.spark.pipeline.problems import PipelineError
     from moldau.spark.pipeline.spec import Pipeline
 
 app = group_app("Pipelines on Spark, declared in a file.")
@@ -24,6 +26,16 @@ Parameters = Annotated[
     list[str],
     typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Instead of the file's value."),
 ]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long to wait for brokers, databases and registries before Spark starts.",
+    ),
+]
+PATIENCE = 5.0
 
 
 @app.command()
@@ -52,9 +64,23 @@ def init(
 
 
 @app.command()
-def validate(file: File, parameter: Parameters = []) -> None:  # noqa: B006 - typer copies it
+def validate(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006 - typer copies it
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect",
+            help="Also ask brokers, databases and registries, as `run` does before Spark starts.",
+        ),
+    ] = False,
+    timeout: Patience = PATIENCE,
+) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
     pipeline = _load(file, parameter)
+    if connect:
+        _need_extra(pipeline)
+        _preflight(pipeline, timeout)
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
     print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
@@ -89,6 +115,7 @@ def run(
         bool, typer.Option("--once", help="Process what is there now, then end.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    timeout: Patience = PATIENCE,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
     from dataclasses import replace
@@ -101,6 +128,10 @@ def run(
         if (problem := master_problem(pipeline)) is not None:
             raise CommandError(problem[:1].upper() + problem[1:])
     _need_extra(pipeline)
+    found = _preflight(pipeline, timeout)
+    from moldau.spark.pipeline.preflight.checkpoints import remember_owner
+
+    remember_owner(pipeline, found)
     from moldau.cli.pipeline_view import json_view, live_view
     from moldau.spark.pipeline.command import (
         JavaNotFoundError,
@@ -174,12 +205,39 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
     try:
         return load_pipeline(file, given)
     except PipelineError as error:
-        for line in error.lines():
-            tell(line)
-        raise typer.Exit(ExitCode.FAILURE) from None
+        raise _told(error) from None
     except FileNotFoundError as error:
         text = str(error)
         raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+
+
+def _preflight(pipeline: Pipeline, patience: float) -> Findings:
+    """What a pipeline needs around it, before Spark starts, which takes seconds."""
+    from moldau.spark.pipeline.preflight.everything import preflight
+    from moldau.spark.pipeline.problems import PipelineError
+
+    found = preflight(pipeline, patience)
+    for one in found.notes:
+        warn(one)
+    if found.problems:
+        raise _told(PipelineError(pipeline.file, found.problems))
+    return found
+
+
+def _told(error: PipelineError) -> typer.Exit:
+    for line in error.lines():
+        tell(line)
+    kinds = {one.kind for one in error.problems}
+    code = next((code for kind, code in _EXIT_CODES.items() if kind in kinds), ExitCode.FAILURE)
+    return typer.Exit(code)
+
+
+_EXIT_CODES = {
+    "unreachable": ExitCode.CANNOT_CONNECT,
+    "late": ExitCode.TIMED_OUT,
+    "missing": ExitCode.NOT_FOUND,
+}
+"""Of several problems the one that comes first here: without brokers nobody knows of topics."""
 
 
 def _need_extra(pipeline: Pipeline) -> None:

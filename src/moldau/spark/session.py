@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import platform
-import shutil
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -15,29 +14,16 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from moldau.spark.java import JavaNotFoundError as JavaNotFoundError
+from moldau.spark.java import find_java
+
+logger: Final = logging.getLogger("moldau.spark")
+
 _CONNECT_PORT: Final = 15002
-_USUAL_PLACES: Final = (
-    "/usr/lib/jvm/*",
-    "/opt/java/*",
-    "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
-    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-)
-
-
-class JavaNotFoundError(RuntimeError):
-    """There is no Java to run Spark with."""
 
 
 class ServerNotFoundError(RuntimeError):
     """There is no Spark Connect server, or nothing to talk to it with."""
-
-
-def find_java() -> Path:
-    """The home of a Java: ``JAVA_HOME``, the one on ``PATH``, or in one of the usual places."""
-    for home in _java_homes():
-        if os.access(home / "bin" / "java", os.X_OK):
-            return home
-    raise JavaNotFoundError(f"Spark needs Java 17 or later, and there is none here: {_advice()}")
 
 
 def spark_session(
@@ -49,7 +35,10 @@ def spark_session(
         _check_connect_server(master)
         builder = builder.remote(master)
     else:
-        os.environ.setdefault("JAVA_HOME", str(find_java()))
+        java = find_java()
+        if java.remark is not None:
+            logger.warning("%s", java.remark)
+        os.environ["JAVA_HOME"] = str(java.home)
         os.environ.update(python_of(master, os.environ))
         builder = builder.master(master)
     for name, value in (config or {}).items():
@@ -88,27 +77,3 @@ def _check_connect_server(url: str) -> None:
         raise ServerNotFoundError(
             f"No Spark Connect server answers at {host}:{port}: {error.strerror or error}"
         ) from None
-
-
-def _java_homes() -> Iterable[Path]:
-    if given := os.environ.get("JAVA_HOME"):
-        yield Path(given)
-    if found := shutil.which("java"):
-        yield Path(found).resolve().parents[1]
-    for pattern in _USUAL_PLACES:
-        place = Path(pattern)
-        yield from sorted(Path("/").glob(str(place.relative_to("/"))), reverse=True)
-
-
-def _advice() -> str:
-    if platform.system() == "Darwin":
-        return "brew install openjdk@21, then set JAVA_HOME to its home"
-    for tool, command in (
-        ("apt-get", "apt-get install openjdk-21-jre-headless"),
-        ("dnf", "dnf install java-21-openjdk-headless"),
-        ("apk", "apk add openjdk21-jre-headless"),
-        ("pacman", "pacman -S jre21-openjdk-headless"),
-    ):
-        if shutil.which(tool):
-            return f"install one with {command}, or set JAVA_HOME"
-    return "install one, such as OpenJDK 21, and set JAVA_HOME"

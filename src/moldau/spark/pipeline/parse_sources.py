@@ -103,4 +103,10 @@ def _table(table: Table, name: str, kind: str) -> TableSource:
     table.require("database", '"sqlite:///people.db"')
     # Whoever writes the file may run any query.
     query = f"SELECT * FROM {table.text(kind)}" if kind == "table" else table.text(kind)  # noqa: S608
-    return TableSource(name, table.text("database"), query, table.optional_text("schema"))
+    return TableSource(
+        name,
+        table.text("database"),
+        query,
+        table.optional_text("schema"),
+        table=table.text(kind) if kind == "table" else None,
+    )
