@@ -16,7 +16,7 @@ from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
-from moldau.spark.pipeline.sql_names import tables_of
+from moldau.spark.pipeline.sql.names import tables_of
 from moldau.spark.session import python_of
 
 GOOD = """\

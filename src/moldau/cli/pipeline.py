@@ -13,7 +13,7 @@ from moldau.cli.output import note, print_json, print_json_line, print_line, pri
 from moldau.cli.session import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
-    from moldau.spark.pipeline.preflight.found import Findings
+    from moldau.spark.pipeline.preflight.found import Columns, Findings
     from moldau.spark.pipeline.problems import PipelineError
     from moldau.spark.pipeline.spec import Pipeline
 
@@ -78,9 +78,10 @@ def validate(
 ) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
     pipeline = _load(file, parameter)
+    columns = _check_sql(pipeline)
     if connect:
         _need_extra(pipeline)
-        _preflight(pipeline, timeout)
+        _preflight(pipeline, timeout, columns)
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
     print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
@@ -128,7 +129,7 @@ def run(
         if (problem := master_problem(pipeline)) is not None:
             raise CommandError(problem[:1].upper() + problem[1:])
     _need_extra(pipeline)
-    found = _preflight(pipeline, timeout)
+    found = _preflight(pipeline, timeout, _check_sql(pipeline, running=True))
     from moldau.spark.pipeline.preflight.checkpoints import remember_owner
 
     remember_owner(pipeline, found)
@@ -211,12 +212,32 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
         raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
 
 
-def _preflight(pipeline: Pipeline, patience: float) -> Findings:
+def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
+    """Columns of sources and steps, where all of them are known.
+
+    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it gets its chance.
+    """
+    from moldau.spark.pipeline.problems import PipelineError
+
+    try:
+        from moldau.spark.pipeline.sql.check import check_sql
+    except ModuleNotFoundError as error:
+        warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
+        return {}
+    found = check_sql(pipeline)
+    if found.problems or (found.unread and not running):
+        raise _told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
+    for one in found.unread:
+        warn(f"{pipeline.file}:{one.line}: {one.message} (Spark is asked nevertheless)")
+    return {name: found.columns(name) for name in found.frames}
+
+
+def _preflight(pipeline: Pipeline, patience: float, columns: Columns) -> Findings:
     """What a pipeline needs around it, before Spark starts, which takes seconds."""
     from moldau.spark.pipeline.preflight.everything import preflight
     from moldau.spark.pipeline.problems import PipelineError
 
-    found = preflight(pipeline, patience)
+    found = preflight(pipeline, patience, columns)
     for one in found.notes:
         warn(one)
     if found.problems:
@@ -243,7 +264,7 @@ _EXIT_CODES = {
 def _need_extra(pipeline: Pipeline) -> None:
     from importlib.util import find_spec
 
-    for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy"):
+    for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
             raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
     for url in pipeline.databases:

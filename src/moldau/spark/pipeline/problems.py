@@ -45,8 +45,17 @@ class Lines:
             return line
         pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         lines = self._text.splitlines()
-        below = range(line - 1, len(lines))
+        others = (at for other, at in self._known.items() if other[: len(path)] != path)
+        end = min((at - 1 for at in others if at > line), default=len(lines))
+        below = range(line - 1, end)
         return next((index + 1 for index in below if pattern.search(lines[index])), line)
+
+    def inside(self, path: Path, line: int) -> int:
+        """The line of the file that is this one, from 1, of a text."""
+        first = self.of(path)
+        opening = self._text.splitlines()[first - 1 : first]
+        begins_below = any(text.rstrip().endswith(('"""', "'''")) for text in opening)
+        return first + line - 1 + begins_below
 
 
 class PipelineError(ValueError):

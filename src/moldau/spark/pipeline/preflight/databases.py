@@ -8,12 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from moldau.spark.pipeline.preflight.found import Findings
+from moldau.spark.pipeline.preflight.found import Columns, Findings
 from moldau.spark.pipeline.problems import did_you_mean
 from moldau.spark.pipeline.spec import Pipeline, TableSink, TableSource
-
-Columns = Mapping[str, Sequence[str] | None]
-"""The columns of sources and steps by name in lower case; None if only Spark knows them."""
 
 
 def check_database(

@@ -10,7 +10,7 @@ from typing import Final
 
 from moldau.spark.pipeline.preflight.checkpoints import check_checkpoints
 from moldau.spark.pipeline.preflight.clusters import check_clusters
-from moldau.spark.pipeline.preflight.found import Findings
+from moldau.spark.pipeline.preflight.found import Columns, Findings
 from moldau.spark.pipeline.preflight.places import check_java, check_master, check_registry_of
 from moldau.spark.pipeline.spec import Pipeline, TableSink, TableSource, TopicSource
 
@@ -18,10 +18,15 @@ _GRACE: Final = 2.0
 """For what keeps to its time roughly."""
 
 
-def preflight(pipeline: Pipeline, patience: float) -> Findings:
-    """What speaks against running it here and now, all of it at once."""
+def preflight(pipeline: Pipeline, patience: float, columns: Columns | None = None) -> Findings:
+    """What speaks against running it here and now, all of it at once.
+
+    ``columns``: of sources and steps, by name in lower case, as far as they are known.
+    """
     found = Findings()
-    for one in _side_by_side(_checks(pipeline, patience), patience + _GRACE, pipeline):
+    for one in _side_by_side(
+        _checks(pipeline, patience, columns or {}), patience + _GRACE, pipeline
+    ):
         found.add(one)
     found.problems += check_checkpoints(pipeline, found)
     if pipeline.remote:
@@ -31,7 +36,9 @@ def preflight(pipeline: Pipeline, patience: float) -> Findings:
     return found
 
 
-def _checks(pipeline: Pipeline, patience: float) -> dict[str, Callable[[], Findings]]:
+def _checks(
+    pipeline: Pipeline, patience: float, columns: Columns
+) -> dict[str, Callable[[], Findings]]:
     checks: dict[str, Callable[[], Findings]] = {
         "clusters": partial(check_clusters, pipeline, patience)
     }
@@ -40,7 +47,9 @@ def _checks(pipeline: Pipeline, patience: float) -> dict[str, Callable[[], Findi
         checks["master"] = partial(check_master, pipeline, patience)
     for part in (*pipeline.sources, *pipeline.sinks):
         if isinstance(part, (TableSource, TableSink)):
-            checks[f"database of {part.name}"] = partial(_database, pipeline, part, patience)
+            checks[f"database of {part.name}"] = partial(
+                _database, pipeline, part, columns, patience
+            )
         elif isinstance(part, TopicSource) and "schema.registry.url" in part.options:
             checks[f"schema_registry of {part.name}"] = partial(
                 check_registry_of, pipeline, part, patience
@@ -48,10 +57,12 @@ def _checks(pipeline: Pipeline, patience: float) -> dict[str, Callable[[], Findi
     return checks
 
 
-def _database(pipeline: Pipeline, part: TableSource | TableSink, patience: float) -> Findings:
+def _database(
+    pipeline: Pipeline, part: TableSource | TableSink, columns: Columns, patience: float
+) -> Findings:
     from moldau.spark.pipeline.preflight.databases import check_database  # and SQLAlchemy
 
-    return check_database(pipeline, part, {}, patience)
+    return check_database(pipeline, part, columns, patience)
 
 
 def _side_by_side(

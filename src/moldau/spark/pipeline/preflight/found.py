@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moldau.model import TopicPartition
 from moldau.spark.pipeline.problems import Problem
+
+Columns = Mapping[str, Sequence[str] | None]
+"""The columns of sources and steps by name in lower case; None if only Spark knows them."""
 
 
 @dataclass(frozen=True)
