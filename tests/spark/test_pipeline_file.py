@@ -136,12 +136,12 @@ def test_parameters_are_overridden_and_keep_their_types() -> None:
         (
             'topic = "${topic}"',
             'topic = "x"\nvalue_format = "json"',
-            "10: [[sources]] events: Option value.format=json needs value.schema",
+            "10: [[sources]] events: value_format=json needs value_schema",
         ),
         (
             'topic = "${topic}"',
             'topic = "x"\nvalue_format = "jason"',
-            "10: [[sources]] events: Option value.format must be one of",
+            "10: [[sources]] events: value_format must be one of",
         ),
         (
             'topic = "${topic}"',

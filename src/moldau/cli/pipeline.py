@@ -141,15 +141,16 @@ def run(
         run_command,
     )
 
-    view = json_view(print_json_line) if json else live_view(pipeline)
+    view = json_view(pipeline, print_json_line) if json else live_view(pipeline)
     with view as shown:
         try:
             number = run_command(pipeline, shown.report, once=once, tell=shown.tell)
         except (JavaNotFoundError, ServerNotFoundError) as error:
             raise CommandError(str(error)) from None
         except PipelineFailedError as error:
-            more = "" if shown.log is None else f" (What Spark said is in {shown.log}.)"
-            raise CommandError(f"{error}{more}") from error
+            code = _EXIT_CODES.get(error.kind, ExitCode.FAILURE)
+            said = str(error).rstrip(".")
+            raise CommandError(f"{said}. (What Spark said is in {shown.log}.)", code) from error
     if number is not None:
         raise typer.Exit(128 + number)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from moldau.spark.options import OptionError, write_options
+from moldau.spark.pipeline.blame import SINK_OPTIONS, in_keys
 from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
@@ -69,7 +70,9 @@ def _topic(table: Table, name: str, mode: OutputMode) -> TopicSink:
     try:
         write_options(options)
     except OptionError as error:
-        table.complain("options" if "options" in table else None, f"{table.what}: {error}")
+        said, blamed = in_keys(str(error), SINK_OPTIONS, table.mapping("options").__contains__)
+        key = blamed if blamed in table else "options" if "options" in table else None
+        table.complain(key, f"{table.what}: {said}")
     return TopicSink(name, table.text("from"), options, columns, mode, table.number("rate"))
 
 

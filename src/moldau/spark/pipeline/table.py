@@ -24,7 +24,7 @@ class Table:
             values = {}
         self.values: Mapping[str, Any] = values
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: str | None) -> bool:
         return key in self.values
 
     def complain(self, key: str | None, message: str, word: str | None = None) -> None:
