@@ -137,6 +137,17 @@ def test_topics_that_are_written_exist_or_are_created(
         strict.stop()
 
 
+def test_replay_does_not_let_the_cluster_create_its_topic(
+    moldau: Target, topics: NewTopicFactory, cli: CommandLine
+) -> None:
+    to = topics()
+    given = ("replay", "-p", f"bootstrap={moldau.bootstrap}", "-p")
+    said = cli("pipeline", "run", *given, f"to={to}-missing", code=4).err
+    assert f"moldau topic create {to}-missing --partitions N" in said
+    assert len(said.splitlines()) == 1
+    cli("pipeline", "validate", "--connect", *given, f"to={to}")
+
+
 def test_exactly_once_without_transactions_is_told_with_what_to_do(
     moldau: Target, topics: NewTopicFactory, here: Path
 ) -> None:

@@ -18,7 +18,7 @@ from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.masters import master_problem
-from moldau.spark.pipeline.progress import Progress, progress_of
+from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 
@@ -90,7 +90,10 @@ class Run:
 
     def _start(self, sink: Sink, frame: DataFrame) -> None:
         if not frame.isStreaming:
-            write_once(sink, frame)
+            begin = time.monotonic()
+            rows = write_once(sink, frame)
+            if rows is not None and self._report is not None:
+                self._report(written(sink.name, rows, time.monotonic() - begin))
             return
         writer = stream_writer(sink, frame).queryName(f"{self._pipeline.name}-{sink.name}")
         location = sink_checkpoint(self._pipeline.checkpoint, sink.name)

@@ -115,6 +115,8 @@ class TopicSink(Part):
     output_mode: OutputMode = "append"
     rate: float | None = None
     """Records per second at most."""
+    create: bool = True
+    """Whether the cluster may create the topic, with as many partitions as it thinks fit."""
 
 
 @dataclass(frozen=True)

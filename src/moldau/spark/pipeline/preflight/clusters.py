@@ -160,6 +160,16 @@ class _Check:
             error = cluster.metadata.errors.get(name)
             if error is not None and error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 self._problem(part, (key,), f"topic {name} may not be seen: {error.message}")
+            elif isinstance(part, TopicSink) and not part.create:
+                self._problem(
+                    part,
+                    (key, "options"),
+                    f"{self._group.servers} has no topic {name}, and sink {part.name} says create "
+                    f"= false: `moldau topic create {name} --partitions N -b "
+                    f"{self._group.servers}` makes one; keys stay in their partitions if it has as "
+                    "many as the topic that the records come from",
+                    "missing",
+                )
             elif creates:
                 self._found.notes.append(
                     f"Topic {name} is not there; {self._group.servers} creates it with its first "
