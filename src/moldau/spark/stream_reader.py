@@ -121,15 +121,16 @@ class StreamPlan:
         self, start: PartitionOffsets, latest: PartitionOffsets
     ) -> PartitionOffsets:
         """A partition that appeared since is read from its beginning."""
+        gone = [partition for partition in start if partition not in latest]
+        foreign = bool(latest) and not {one.topic for one in start} & {one.topic for one in latest}
+        if gone and foreign:
+            self._foreign(gone, latest)
         new = [partition for partition in latest if partition not in start]
         first = self._lookup.earliest(new) if new else {}
         for partition, offset in first.items():
             if offset != 0:
                 self._lost(f"{partition} is new and begins at offset {offset}, not 0")
-        gone = [partition for partition in start if partition not in latest]
-        if gone and not {one.topic for one in start} & {one.topic for one in latest}:
-            self._foreign(gone, latest)
-        elif gone:
+        if gone and not foreign:
             self._lost(f"{', '.join(map(str, gone))} is not there any more")
         return {**{part: at for part, at in start.items() if part in latest}, **first}
 
