@@ -118,5 +118,6 @@ def test_a_server_that_is_not_there_is_not_waited_for(
     cli = CommandLine("", capsys)
     file = tmp_path / "p.toml"
     file.write_text(FILE.replace("CHECKPOINT", str(tmp_path)))
+    (tmp_path / "more.py").write_text(MORE)
     said = cli("pipeline", "run", str(file), "--master", "sc://127.0.0.1:1", code=1).err
     assert "No Spark Connect server answers at 127.0.0.1:1: Connection refused" in said

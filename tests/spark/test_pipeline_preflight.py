@@ -25,7 +25,6 @@ from moldau.spark import java
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight.checkpoints import OWNER_FILE, remember_owner
 from moldau.spark.pipeline.preflight.everything import preflight
-from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.spec import Pipeline
 
 FILE = """\
@@ -252,6 +251,26 @@ def test_databases_answer_and_have_the_columns(
     assert "secret" not in message
 
 
+def test_columns_that_are_written_are_those_of_the_table(
+    moldau: Target, topics: NewTopicFactory, here: Path, cli: CommandLine
+) -> None:
+    connection = sqlite3.connect(here / "people.db")
+    connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, age INT NOT NULL)")
+    connection.close()
+    text = FILE.replace("TOPIC", topics()).replace("SERVER", moldau.bootstrap)
+    text = text.replace('from = "records"', 'from = "people"')
+    text = text.replace("#sink", 'table = "people"\ndatabase = "sqlite:///people.db"')
+    step = '[[steps]]\nname = "people"\nsql = "SELECT string(value) AS COLUMN FROM records"\n'
+    (here / "p.toml").write_text(text + step.replace("COLUMN", "nam"))
+    said = cli("pipeline", "validate", "--connect", "p.toml", code=1).err.splitlines()
+    assert said == [
+        "p.toml:12: table people has no column nam, which sink out writes: did you mean name?",
+        "p.toml:12: table people needs a value for column age, and sink out writes none",
+    ]
+    (here / "p.toml").write_text(text + step.replace("COLUMN", "Name, 3 AS age"))
+    cli("pipeline", "validate", "--connect", "p.toml")
+
+
 class Registry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
@@ -322,7 +341,11 @@ def test_a_java_that_is_too_old_or_not_there_is_passed_over(
 
 
 def test_what_a_server_has_to_reach_is_told_and_not_refused(here: Path, closed_port: int) -> None:
-    more = '[spark]\nmaster = "sc://127.0.0.1:15002"\n'
-    found: Findings = preflight(declare(f"127.0.0.1:{closed_port}", "events", more=more), 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        more = f'[spark]\nmaster = "sc://127.0.0.1:{server.getsockname()[1]}"\n'
+        found = preflight(declare(f"127.0.0.1:{closed_port}", "events", more=more), 0.3)
     assert not found.problems
     assert "cannot be reached" in found.notes[0]
+    ((line, message, _),) = told(declare(f"127.0.0.1:{closed_port}", "events", more=more))
+    assert line == 14
+    assert message.startswith("No Spark Connect server answers at 127.0.0.1:")

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from moldau.spark.connect_server import ServerNotFoundError as ServerNotFoundError
+from moldau.spark.connect_server import check_connect_server
 from moldau.spark.java import JavaNotFoundError as JavaNotFoundError
 from moldau.spark.java import find_java
 
 logger: Final = logging.getLogger("moldau.spark")
-
-_CONNECT_PORT: Final = 15002
-
-
-class ServerNotFoundError(RuntimeError):
-    """There is no Spark Connect server, or nothing to talk to it with."""
 
 
 def spark_session(
@@ -32,7 +25,7 @@ def spark_session(
     """A session with ``format("moldau")``; the workers run this Python, with all that it has."""
     builder = SparkSession.builder.appName(app_name)
     if master.startswith("sc://"):
-        _check_connect_server(master)
+        check_connect_server(master)
         builder = builder.remote(master)
     else:
         java = find_java()
@@ -60,20 +53,3 @@ def python_of(master: str, environment: Mapping[str, str]) -> dict[str, str]:
         here = str(Path(sys.executable).parent)
         found["PATH"] = os.pathsep.join((here, environment.get("PATH", "")))
     return found
-
-
-def _check_connect_server(url: str) -> None:
-    """Spark's client would go on trying for ten minutes."""
-    for module in ("grpc", "grpc_status", "zstandard"):
-        if find_spec(module) is None:
-            raise ServerNotFoundError(
-                f"Spark Connect ({url}) needs {module}: pip install 'pyspark[connect]'"
-            )
-    place = urlsplit(url)
-    host, port = place.hostname or "localhost", place.port or _CONNECT_PORT
-    try:
-        socket.create_connection((host, port), timeout=10).close()
-    except OSError as error:
-        raise ServerNotFoundError(
-            f"No Spark Connect server answers at {host}:{port}: {error.strerror or error}"
-        ) from None

@@ -11,7 +11,12 @@ from typing import Final
 from moldau.spark.pipeline.preflight.checkpoints import check_checkpoints
 from moldau.spark.pipeline.preflight.clusters import check_clusters
 from moldau.spark.pipeline.preflight.found import Columns, Findings
-from moldau.spark.pipeline.preflight.places import check_java, check_master, check_registry_of
+from moldau.spark.pipeline.preflight.places import (
+    check_java,
+    check_master,
+    check_registry_of,
+    check_server,
+)
 from moldau.spark.pipeline.spec import Pipeline, TableSink, TableSource, TopicSource
 
 _GRACE: Final = 2.0
@@ -23,7 +28,9 @@ def preflight(pipeline: Pipeline, patience: float, columns: Columns | None = Non
 
     ``columns``: of sources and steps, by name in lower case, as far as they are known.
     """
-    found = Findings()
+    found = check_server(pipeline, patience) if pipeline.remote else Findings()
+    if found.problems:
+        return found
     for one in _side_by_side(
         _checks(pipeline, patience, columns or {}), patience + _GRACE, pipeline
     ):

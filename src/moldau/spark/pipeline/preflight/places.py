@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit
 
+from moldau.spark.connect_server import ServerNotFoundError, check_connect_server
 from moldau.spark.java import JavaNotFoundError, find_java
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.problems import Problem
@@ -33,6 +34,14 @@ def check_master(pipeline: Pipeline, patience: float) -> Findings:
         return Findings()
     message = f"no Spark master answers at {', '.join(failures)}: master = {pipeline.master!r}"
     return Findings(problems=[pipeline.problem(("spark", "master"), message)])
+
+
+def check_server(pipeline: Pipeline, patience: float) -> Findings:
+    try:
+        check_connect_server(pipeline.master, patience)
+    except ServerNotFoundError as error:
+        return Findings(problems=[pipeline.problem(("spark", "master"), str(error))])
+    return Findings()
 
 
 def check_registry_of(pipeline: Pipeline, source: TopicSource, patience: float) -> Findings:
