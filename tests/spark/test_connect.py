@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,12 @@ def test_a_pipeline_runs_on_a_server(
     with Admin({"bootstrap.servers": bootstrap}) as admin:
         offsets = admin.list_group_offsets("connect")
     assert sum(one.offset for one in offsets.values()) == 40
+    # Once more, without a stream: what is written is counted there, too.
+    file.write_text(file.read_text() + "\n[trigger]\nbatch = true\n")
+    with cli.start("pipeline", "run", str(file), "--master", server, "--json") as child:
+        out, err = child.communicate(timeout=500)
+    assert child.returncode == 0, err.decode()
+    assert json.loads(out)["rows"] == 40
 
 
 def test_a_server_that_is_not_there_is_not_waited_for(

@@ -55,7 +55,7 @@ def write_once(sink: Sink, frame: DataFrame) -> int | None:
         case ConsoleSink():
             frame.show(sink.rows, truncate=False)
             return None
-    return int(counted.get["rows"])
+    return counted.get.get("rows")
 
 
 def _counting(frame: DataFrame, counted: Observation) -> DataFrame:
