@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -277,3 +279,22 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
             continue
         taken.append(sql)
     assert not taken
+
+
+def test_no_example_of_sparks_own_is_refused(spark: SparkSession) -> None:
+    """Each function is documented with queries: more than a thousand that Spark takes."""
+    utils = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils  # type: ignore[union-attr]
+    queries = {
+        query
+        for info in utils.listBuiltinFunctionInfos()
+        for query in re.findall(r"> (.*?);\s*$", info.getExamples() or "", re.MULTILINE)
+    }
+    assert len(queries) > 1000
+    complaints = []
+    for query in queries:
+        text = FILE.replace("SELECT * FROM visits", "STEP").replace(
+            '"STEP"', json.dumps(query, ensure_ascii=False)
+        )
+        found = check_sql(parse_pipeline(text, "p.toml"))
+        complaints += [(query, one.message) for one in (*found.problems, *found.unread)]
+    assert not complaints

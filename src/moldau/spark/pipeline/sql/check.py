@@ -41,8 +41,12 @@ _MOMENT: Final = re.compile(
     r"|(?:epoch|now|today|tomorrow|yesterday)\b.*)\s*",
     re.IGNORECASE | re.DOTALL,
 )
-_WINDOW: Final = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
-"""Spark's function, which sqlglot takes for the clause of that name."""
+_READABLE: Final = (
+    (re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE), "wind0w"),
+    (re.compile(r"\bX\s+(?=')", re.IGNORECASE), "X"),
+    (re.compile(">>>"), ">>"),
+)
+"""What Spark reads and sqlglot does not: a function that it takes for a clause, and two forms."""
 _MOMENTS: Final = frozenset(("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"))
 _BRACKETS: Final = {
     TokenType.L_PAREN: TokenType.R_PAREN,
@@ -179,7 +183,8 @@ class _Check:
         """None if sqlglot cannot read it."""
         try:
             self._tokens(text, place, what)
-            text = _WINDOW.sub("wind0w", text)
+            for form, instead in _READABLE:
+                text = form.sub(instead, text)
             trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
         except ParseError as error:
             first: dict[str, Any] = error.errors[0] if error.errors else {}

@@ -18,7 +18,7 @@ Frames = Mapping[str, Frame]
 _BARE: Final = frozenset(
     (
         *("current_date", "current_timestamp", "current_time", "current_user", "current_catalog"),
-        *("current_database", "current_schema", "current_timezone", "localtimestamp", "now"),
+        *("current_database", "current_schema", "current_timezone", "localtimestamp", "localtime"),
         *("user", "session_user", "grouping__id", "window", "session_window"),
     )
 )
