@@ -12,7 +12,7 @@ from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.processes import at_work_in
 from tests.support.process import ServerProcess
 
-from moldau.spark.session import find_java
+from moldau.spark.java import find_java
 
 ROOT = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -51,7 +51,7 @@ class StandaloneCluster:
             [str(program), f"org.apache.spark.deploy.{name}", *place, *arguments],
             self._directory / f"{name}-{len(list(self._directory.iterdir()))}.log",
             {
-                "JAVA_HOME": str(find_java()),
+                "JAVA_HOME": str(find_java().home),
                 "SPARK_LOCAL_IP": host,
                 "SPARK_DAEMON_MEMORY": "256m",
                 "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.support.process import ServerProcess
 from tests.support.target import Target
 
 from moldau.client.admin import Admin
-from moldau.spark.session import find_java
+from moldau.spark.java import find_java
 
 FILE = """\
 name = "upper"
@@ -69,7 +70,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         [str(program), "--class", name, "--master", "local[1]", *given, "spark-internal"],
         tmp_path / "server.log",
         {
-            "JAVA_HOME": str(find_java()),
+            "JAVA_HOME": str(find_java().home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
@@ -110,6 +111,12 @@ def test_a_pipeline_runs_on_a_server(
     with Admin({"bootstrap.servers": bootstrap}) as admin:
         offsets = admin.list_group_offsets("connect")
     assert sum(one.offset for one in offsets.values()) == 40
+    # Once more, without a stream: what is written is counted there, too.
+    file.write_text(file.read_text() + "\n[trigger]\nbatch = true\n")
+    with cli.start("pipeline", "run", str(file), "--master", server, "--json") as child:
+        out, err = child.communicate(timeout=500)
+    assert child.returncode == 0, err.decode()
+    assert json.loads(out)["rows"] == 40
 
 
 def test_a_server_that_is_not_there_is_not_waited_for(
@@ -118,5 +125,6 @@ def test_a_server_that_is_not_there_is_not_waited_for(
     cli = CommandLine("", capsys)
     file = tmp_path / "p.toml"
     file.write_text(FILE.replace("CHECKPOINT", str(tmp_path)))
+    (tmp_path / "more.py").write_text(MORE)
     said = cli("pipeline", "run", str(file), "--master", "sc://127.0.0.1:1", code=1).err
     assert "No Spark Connect server answers at 127.0.0.1:1: Connection refused" in said

@@ -9,9 +9,10 @@ import pytest
 from tests.support.cli import CommandLine
 
 from moldau.cli.pipeline_view import table_of
-from moldau.spark import session
+from moldau.spark import java
 from moldau.spark.pipeline.checkpoint import read_state, write_progress
-from moldau.spark.pipeline.failures import reason
+from moldau.spark.pipeline.failures import failure, reason
+from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import progress_of
 
 
@@ -52,10 +53,10 @@ def test_without_java_a_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(session, "_USUAL_PLACES", ())
-    said = cli("pipeline", "run", "rollup", code=1).err
-    assert "Spark needs Java 17 or later, and there is none here" in said
-    assert len(said.splitlines()) == 1
+    monkeypatch.setattr(java, "_USUAL_PLACES", ())
+    said = cli("pipeline", "run", "rollup", "--timeout", "0.1", code=3).err
+    assert said.startswith("Spark needs Java 17 or later, and there is none here")
+    assert len(said.splitlines()) == 2  # and there is no broker
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,10 @@ Traceback (most recent call last):
         (TRACE.format(error="moldau.spark.options.OptionError: Option x: bad"), "Option x: bad"),
         (TRACE.format(error="KeyboardInterrupt"), "KeyboardInterrupt"),
         (
+            "An error occurred while calling None.X.\n: o.Y: No master!\n\tat o.Y(Y.scala:1)",
+            "No master!",
+        ),
+        (
             "[TABLE_NOT_FOUND] Table `x` … SQLSTATE: 42P01; line 1\n\nJVM stacktrace:\norg.apache",
             "[TABLE_NOT_FOUND] Table `x` … SQLSTATE: 42P01; line 1",
         ),
@@ -111,6 +116,60 @@ Traceback (most recent call last):
 )  # fmt: skip
 def test_failures_are_told_without_their_stacks(text: str, sentence: str) -> None:
     assert reason(text) == sentence
+
+
+FILE = """\
+name = "p"
+[[sources]]
+name = "events"
+topic = "events"
+fail_on_data_loss = true
+options = { "maxOffsetsPerTrigger" = 3 }
+[[steps]]
+name = "made"
+sql = '''
+SELECT value
+FROM events'''
+[[sinks]]
+from = "made"
+console = true
+"""
+
+
+def test_failures_are_told_in_keys_with_their_lines() -> None:
+    pipeline = parse_pipeline(FILE, "p.toml")
+    said = failure(pipeline, pipeline.sinks[0], "sink made", ValueError("Something"))
+    assert str(said) == "p.toml:12: sink made: Something"
+    lost = ValueError(
+        TRACE.format(error="moldau.spark.offsets.DataLossError: gone. Set the option "
+                     "failOnDataLoss to false.")
+    )  # fmt: skip
+    said = failure(pipeline, pipeline.sinks[0], "sink made", lost)
+    assert str(said) == "p.toml:5: sink made: gone. Set fail_on_data_loss to false."
+    # By the name that the file itself has.
+    said = failure(
+        pipeline, pipeline.sinks[0], "sink made", ValueError("Option maxOffsetsPerTrigger: bad")
+    )
+    assert str(said) == "p.toml:12: sink made: Option maxOffsetsPerTrigger: bad"
+    said = failure(
+        pipeline, pipeline.steps[0], "step made", ValueError("[X] No such thing; line 2, pos 5")
+    )
+    assert str(said) == "p.toml:11: step made: [X] No such thing"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("moldau.client.errors.UnknownTopicError: There is no topic 'x'", "missing"),
+        ("moldau.client.errors.NoBrokersError: nobody", "unreachable"),
+        ("moldau.request_errors.TimedOutError: silence", "late"),
+        ("ValueError: x", "wrong"),
+    ],
+)
+def test_failures_have_the_exit_codes_of_their_causes(error: str, kind: str) -> None:
+    pipeline = parse_pipeline(FILE, "p.toml")
+    said = failure(pipeline, pipeline.sinks[0], "sink", ValueError(TRACE.format(error=error)))
+    assert said.kind == kind
 
 
 REPORT = {

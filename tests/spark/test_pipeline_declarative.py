@@ -15,7 +15,7 @@ from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.records import consume, produce
 from tests.support.target import Target
 
-from moldau.spark.session import find_java
+from moldau.spark.java import find_java
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark-pipelines"
 
@@ -41,7 +41,7 @@ def test_the_example_project_runs(clusters: Callable[[str], Target], tmp_path: P
          "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=1g",
          "--conf", "spark.sql.shuffle.partitions=2", "--spec", str(spec)],
         cwd=project, capture_output=True, text=True, timeout=500, check=False,
-        env={**os.environ, "JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable,
+        env={**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable,
              "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": "", "JDK_JAVA_OPTIONS": JAVA_OPTIONS},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

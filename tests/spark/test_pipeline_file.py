@@ -16,7 +16,7 @@ from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource, WindowStep
-from moldau.spark.pipeline.sql_names import tables_of
+from moldau.spark.pipeline.sql.names import tables_of
 from moldau.spark.session import python_of
 
 GOOD = """\
@@ -136,12 +136,12 @@ def test_parameters_are_overridden_and_keep_their_types() -> None:
         (
             'topic = "${topic}"',
             'topic = "x"\nvalue_format = "json"',
-            "10: [[sources]] events: Option value.format=json needs value.schema",
+            "10: [[sources]] events: value_format=json needs value_schema",
         ),
         (
             'topic = "${topic}"',
             'topic = "x"\nvalue_format = "jason"',
-            "10: [[sources]] events: Option value.format must be one of",
+            "10: [[sources]] events: value_format must be one of",
         ),
         (
             'topic = "${topic}"',

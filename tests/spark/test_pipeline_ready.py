@@ -121,7 +121,8 @@ def test_an_archive_is_replayed_with_its_timestamps(
     ]  # fmt: skip
     given = {"bootstrap": moldau.bootstrap, "directory": str(directory), "topic": topic,
              "to": to, "rate": "50", "until": "2026-01-03 00:30:00"}  # fmt: skip
-    run_once(load_pipeline("replay", given), spark, checkpoint)
+    reports = run_once(load_pipeline("replay", given), spark, checkpoint)
+    assert [(one.sink, one.batch, one.rows) for one in reports] == [("records", 0, 9)]
     found = consume(moldau.bootstrap, to, 1)
     assert [(row.key, row.value, row.timestamp, row.headers) for row in found] == [
         (one["key"], one["value"], one["timestamp"], tuple(one["headers"])) for one in records[:9]

@@ -89,10 +89,31 @@ def test_a_process_manager_ends_it(place: Path) -> None:
         code = child.wait(PATIENCE)
         said = (place / "err").read_text()
         assert code == 0, said
+    assert not said
+    log = (place / "checkpoints" / "copy" / "spark.log").read_text()
     # A process of Spark's for the source may say that nobody listens to it any more; none of ours.
-    assert not re.findall(r'File "[^"]*/moldau/[^"]*"', said), said
-    assert "Exception" not in said
+    assert not re.findall(r'File "[^"]*/moldau/[^"]*"', log), log
+    assert "Exception" not in log
     wait_until(lambda: not of_session(child.pid), "processes are left")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["plain", "json"])
+def test_off_a_terminal_the_sentence_is_all_and_traces_are_in_a_file(
+    place: Path, more: list[str]
+) -> None:
+    """The records are no JSON."""
+    file = place / "copy.toml"
+    lines = 'starting_offsets = "earliest"\nvalue_format = "json"\nvalue_schema = "a INT, b INT"'
+    file.write_text(file.read_text().replace('starting_offsets = "earliest"', lines))
+    done = subprocess.run(
+        [*COMMAND, "--once", *more], cwd=place, capture_output=True, text=True, timeout=PATIENCE
+    )
+    log = Path("checkpoints") / "copy" / "spark.log"
+    assert done.returncode == 1
+    assert done.stderr.startswith("moldau: copy.toml:")
+    assert done.stderr.endswith(f" (What Spark said is in {log}.)\n")
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" in (place / log).read_text()
 
 
 class Terminal:

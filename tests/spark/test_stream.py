@@ -231,6 +231,9 @@ def test_a_log_that_became_shorter_stops_the_query(
         strict.latestOffset({topic: {"0": 8}}, limit)
     with pytest.raises(DataLossError, match="not there any more"):
         strict.latestOffset({topic: {"0": 5}, "gone": {"0": 3}}, limit)
+    with pytest.raises(DataLossError, match="it belongs to another source") as caught:
+        strict.latestOffset({"elsewhere": {"0": 8}}, limit)
+    assert "failOnDataLoss" not in str(caught.value)  # which would lose records
     strict.stop()
     lenient = reader(cluster, topic, failOnDataLoss="false")
     assert lenient.latestOffset({topic: {"0": 8}}, limit) == {topic: {"0": 5}}

@@ -9,10 +9,12 @@ import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.options import Json, Timeout, group_app
-from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell
+from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
 from moldau.cli.session import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
+    from moldau.spark.pipeline.preflight.found import Columns, Findings
+    from moldau.spark.pipeline.problems import PipelineError
     from moldau.spark.pipeline.spec import Pipeline
 
 app = group_app("Pipelines on Spark, declared in a file.")
@@ -24,6 +26,16 @@ Parameters = Annotated[
     list[str],
     typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Instead of the file's value."),
 ]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long to wait for brokers, databases and registries before Spark starts.",
+    ),
+]
+PATIENCE = 5.0
 
 
 @app.command()
@@ -52,9 +64,24 @@ def init(
 
 
 @app.command()
-def validate(file: File, parameter: Parameters = []) -> None:  # noqa: B006 - typer copies it
+def validate(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006 - typer copies it
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect",
+            help="Also ask brokers, databases and registries, as `run` does before Spark starts.",
+        ),
+    ] = False,
+    timeout: Patience = PATIENCE,
+) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
     pipeline = _load(file, parameter)
+    columns = _check_sql(pipeline)
+    if connect:
+        _need_extra(pipeline)
+        _preflight(pipeline, timeout, columns)
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
     print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
@@ -89,6 +116,7 @@ def run(
         bool, typer.Option("--once", help="Process what is there now, then end.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    timeout: Patience = PATIENCE,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
     from dataclasses import replace
@@ -101,6 +129,10 @@ def run(
         if (problem := master_problem(pipeline)) is not None:
             raise CommandError(problem[:1].upper() + problem[1:])
     _need_extra(pipeline)
+    found = _preflight(pipeline, timeout, _check_sql(pipeline, running=True))
+    from moldau.spark.pipeline.preflight.checkpoints import remember_owner
+
+    remember_owner(pipeline, found)
     from moldau.cli.pipeline_view import json_view, live_view
     from moldau.spark.pipeline.command import (
         JavaNotFoundError,
@@ -109,15 +141,16 @@ def run(
         run_command,
     )
 
-    view = json_view(print_json_line) if json else live_view(pipeline)
+    view = json_view(pipeline, print_json_line) if json else live_view(pipeline)
     with view as shown:
         try:
             number = run_command(pipeline, shown.report, once=once, tell=shown.tell)
         except (JavaNotFoundError, ServerNotFoundError) as error:
             raise CommandError(str(error)) from None
         except PipelineFailedError as error:
-            more = "" if shown.log is None else f" (What Spark said is in {shown.log}.)"
-            raise CommandError(f"{error}{more}") from error
+            code = _EXIT_CODES.get(error.kind, ExitCode.FAILURE)
+            said = str(error).rstrip(".")
+            raise CommandError(f"{said}. (What Spark said is in {shown.log}.)", code) from error
     if number is not None:
         raise typer.Exit(128 + number)
 
@@ -174,18 +207,65 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
     try:
         return load_pipeline(file, given)
     except PipelineError as error:
-        for line in error.lines():
-            tell(line)
-        raise typer.Exit(ExitCode.FAILURE) from None
+        raise _told(error) from None
     except FileNotFoundError as error:
         text = str(error)
         raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
 
 
+def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
+    """Columns of sources and steps, where all of them are known.
+
+    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it gets its chance.
+    """
+    from moldau.spark.pipeline.problems import PipelineError
+
+    try:
+        from moldau.spark.pipeline.sql.check import check_sql
+    except ModuleNotFoundError as error:
+        warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
+        return {}
+    found = check_sql(pipeline)
+    if found.problems or (found.unread and not running):
+        raise _told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
+    for one in found.unread:
+        warn(f"{pipeline.file}:{one.line}: {one.message} (Spark is asked nevertheless)")
+    return {name: found.columns(name) for name in found.frames}
+
+
+def _preflight(pipeline: Pipeline, patience: float, columns: Columns) -> Findings:
+    """What a pipeline needs around it, before Spark starts, which takes seconds."""
+    from moldau.spark.pipeline.preflight.everything import preflight
+    from moldau.spark.pipeline.problems import PipelineError
+
+    found = preflight(pipeline, patience, columns)
+    for one in found.notes:
+        warn(one)
+    if found.problems:
+        raise _told(PipelineError(pipeline.file, found.problems))
+    return found
+
+
+def _told(error: PipelineError) -> typer.Exit:
+    for line in error.lines():
+        tell(line)
+    kinds = {one.kind for one in error.problems}
+    code = next((code for kind, code in _EXIT_CODES.items() if kind in kinds), ExitCode.FAILURE)
+    return typer.Exit(code)
+
+
+_EXIT_CODES = {
+    "unreachable": ExitCode.CANNOT_CONNECT,
+    "late": ExitCode.TIMED_OUT,
+    "missing": ExitCode.NOT_FOUND,
+}
+"""Of several problems the one that comes first here: without brokers nobody knows of topics."""
+
+
 def _need_extra(pipeline: Pipeline) -> None:
     from importlib.util import find_spec
 
-    for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy"):
+    for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
             raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
     for url in pipeline.databases:

@@ -34,19 +34,21 @@ class View(NamedTuple):
     """A batch is done."""
     tell: Callable[[str], None]
     """It runs, or it is being stopped."""
-    log: Path | None = None
-    """Where what Spark says goes, if not to stderr."""
+    log: Path
+    """Where what Spark says goes: hundreds of lines for one record, in two languages."""
 
 
 @contextmanager
-def json_view(print_line: Callable[[Any], None]) -> Iterator[View]:
+def json_view(pipeline: Pipeline, print_line: Callable[[Any], None]) -> Iterator[View]:
     """A line for each batch, at once."""
 
     def report(progress: Progress) -> None:
         print_line(asdict(progress))
         sys.stdout.flush()
 
-    yield View(report, lambda _: None)
+    log = _spark_log(pipeline)
+    with _stderr_to(log):
+        yield View(report, lambda _: None, log)
 
 
 @contextmanager
@@ -55,14 +57,15 @@ def live_view(pipeline: Pipeline) -> Iterator[View]:
 
     What Spark's process and its workers say would be drawn over it, and goes to a file.
     """
+    log = _spark_log(pipeline)
     if not sys.stderr.isatty() or any(isinstance(one, ConsoleSink) for one in pipeline.sinks):
-        yield View(lambda _: None, lambda _: None)
+        with _stderr_to(log):
+            yield View(lambda _: None, lambda _: None, log)
         return
     from rich.console import Console
     from rich.live import Live
 
     table = LiveTable(pipeline)
-    log = _spark_log(pipeline)
     with _stderr_to(log) as terminal:
         console = Console(file=terminal, highlight=False)
         with Live(table, console=console, refresh_per_second=8), _cleared_when_resized(console):

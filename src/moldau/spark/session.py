@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import platform
-import shutil
-import socket
 import sys
-from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-_CONNECT_PORT: Final = 15002
-_USUAL_PLACES: Final = (
-    "/usr/lib/jvm/*",
-    "/opt/java/*",
-    "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
-    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
-)
+from moldau.spark.connect_server import ServerNotFoundError as ServerNotFoundError
+from moldau.spark.connect_server import check_connect_server
+from moldau.spark.java import JavaNotFoundError as JavaNotFoundError
+from moldau.spark.java import find_java
 
-
-class JavaNotFoundError(RuntimeError):
-    """There is no Java to run Spark with."""
-
-
-class ServerNotFoundError(RuntimeError):
-    """There is no Spark Connect server, or nothing to talk to it with."""
-
-
-def find_java() -> Path:
-    """The home of a Java: ``JAVA_HOME``, the one on ``PATH``, or in one of the usual places."""
-    for home in _java_homes():
-        if os.access(home / "bin" / "java", os.X_OK):
-            return home
-    raise JavaNotFoundError(f"Spark needs Java 17 or later, and there is none here: {_advice()}")
+logger: Final = logging.getLogger("moldau.spark")
 
 
 def spark_session(
@@ -46,10 +25,13 @@ def spark_session(
     """A session with ``format("moldau")``; the workers run this Python, with all that it has."""
     builder = SparkSession.builder.appName(app_name)
     if master.startswith("sc://"):
-        _check_connect_server(master)
+        check_connect_server(master)
         builder = builder.remote(master)
     else:
-        os.environ.setdefault("JAVA_HOME", str(find_java()))
+        java = find_java()
+        if java.remark is not None:
+            logger.warning("%s", java.remark)
+        os.environ["JAVA_HOME"] = str(java.home)
         os.environ.update(python_of(master, os.environ))
         builder = builder.master(master)
     for name, value in (config or {}).items():
@@ -71,44 +53,3 @@ def python_of(master: str, environment: Mapping[str, str]) -> dict[str, str]:
         here = str(Path(sys.executable).parent)
         found["PATH"] = os.pathsep.join((here, environment.get("PATH", "")))
     return found
-
-
-def _check_connect_server(url: str) -> None:
-    """Spark's client would go on trying for ten minutes."""
-    for module in ("grpc", "grpc_status", "zstandard"):
-        if find_spec(module) is None:
-            raise ServerNotFoundError(
-                f"Spark Connect ({url}) needs {module}: pip install 'pyspark[connect]'"
-            )
-    place = urlsplit(url)
-    host, port = place.hostname or "localhost", place.port or _CONNECT_PORT
-    try:
-        socket.create_connection((host, port), timeout=10).close()
-    except OSError as error:
-        raise ServerNotFoundError(
-            f"No Spark Connect server answers at {host}:{port}: {error.strerror or error}"
-        ) from None
-
-
-def _java_homes() -> Iterable[Path]:
-    if given := os.environ.get("JAVA_HOME"):
-        yield Path(given)
-    if found := shutil.which("java"):
-        yield Path(found).resolve().parents[1]
-    for pattern in _USUAL_PLACES:
-        place = Path(pattern)
-        yield from sorted(Path("/").glob(str(place.relative_to("/"))), reverse=True)
-
-
-def _advice() -> str:
-    if platform.system() == "Darwin":
-        return "brew install openjdk@21, then set JAVA_HOME to its home"
-    for tool, command in (
-        ("apt-get", "apt-get install openjdk-21-jre-headless"),
-        ("dnf", "dnf install java-21-openjdk-headless"),
-        ("apk", "apk add openjdk21-jre-headless"),
-        ("pacman", "pacman -S jre21-openjdk-headless"),
-    ):
-        if shutil.which(tool):
-            return f"install one with {command}, or set JAVA_HOME"
-    return "install one, such as OpenJDK 21, and set JAVA_HOME"

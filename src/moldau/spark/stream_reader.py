@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import KafkaError
+from moldau.model import TopicPartition
 from moldau.spark.lookup import OffsetLookup
 from moldau.spark.offsets import (
     DataLossError,
@@ -120,13 +121,16 @@ class StreamPlan:
         self, start: PartitionOffsets, latest: PartitionOffsets
     ) -> PartitionOffsets:
         """A partition that appeared since is read from its beginning."""
+        gone = [partition for partition in start if partition not in latest]
+        foreign = bool(latest) and not {one.topic for one in start} & {one.topic for one in latest}
+        if gone and foreign:
+            self._foreign(gone, latest)
         new = [partition for partition in latest if partition not in start]
         first = self._lookup.earliest(new) if new else {}
         for partition, offset in first.items():
             if offset != 0:
                 self._lost(f"{partition} is new and begins at offset {offset}, not 0")
-        gone = [partition for partition in start if partition not in latest]
-        if gone:
+        if gone and not foreign:
             self._lost(f"{', '.join(map(str, gone))} is not there any more")
         return {**{part: at for part, at in start.items() if part in latest}, **first}
 
@@ -136,6 +140,18 @@ class StreamPlan:
             if self._target is None and offset < start[partition]:
                 self._lost(f"{partition} ends at offset {offset}, {start[partition]} was read")
         return latest
+
+    def _foreign(self, gone: Collection[TopicPartition], latest: PartitionOffsets) -> None:
+        """Nothing is as it was: to go on regardless would skip what was never read."""
+        before, now = (
+            ", ".join(sorted({one.topic for one in partitions})) for partitions in (gone, latest)
+        )
+        what = f"The checkpoint has offsets of topic {before}, and this query reads {now}"
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what}: it belongs to another source. Use another checkpointLocation."
+            )
+        logger.warning("%s; reading goes on because failOnDataLoss is false", what)
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:

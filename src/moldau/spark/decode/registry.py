@@ -48,6 +48,11 @@ def latest_schema(url: str, subject: str) -> Registered:
     return _registered(url, answer)
 
 
+def check_registry(url: str, timeout: float) -> None:
+    """``RegistryError`` if nobody answers there, or refuses to."""
+    _get(url, "schemas/types", timeout)
+
+
 def _registered(url: str, answer: Any) -> Registered:
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
@@ -63,7 +68,7 @@ def _registered(url: str, answer: Any) -> Registered:
     return Registered(answer["schema"], tuple(references))
 
 
-def _get(url: str, path: str) -> Any:
+def _get(url: str, path: str, timeout: float = _TIMEOUT) -> Any:
     """The answer's JSON; None when there is no such thing."""
     parts = urllib.parse.urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
@@ -78,7 +83,7 @@ def _get(url: str, path: str) -> Any:
         raise RegistryError(f"The registry's address must begin with http: or https:, not {where}")
     request = urllib.request.Request(where, headers=headers)  # noqa: S310 - the scheme was checked
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
             return json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -51,6 +51,14 @@ def read_state(checkpoint: Path, sink: str) -> SinkState:
     return SinkState(sink, done, planned, watermark, offsets, _read_progress(checkpoint, sink))
 
 
+def planned_offsets(checkpoint: Path, sink: str) -> dict[TopicPartition, int]:
+    """Where the last batch that was begun ends: what the next run goes on from."""
+    planned = _last(checkpoint / sink / "offsets")
+    if planned is None:
+        return {}
+    return _parse_offsets((checkpoint / sink / "offsets" / str(planned)).read_text("utf-8"))[1]
+
+
 def write_progress(checkpoint: Path, reports: dict[str, Progress]) -> None:
     """The last report of each sink, for ``moldau pipeline status``."""
     checkpoint.mkdir(parents=True, exist_ok=True)

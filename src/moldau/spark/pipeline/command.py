@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Literal, Self
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -123,7 +123,9 @@ def _sentence(pipeline: Pipeline, error: Exception) -> str:
         if "DATA_SOURCE_NOT_FOUND" in text and "moldau" in text:
             text += " Moldau must be installed for the driver's Python (PYSPARK_PYTHON there)."
         return text
-    return f"Spark's process ended while pipeline {pipeline.name} was running ({error!r})"
+    if isinstance(error, Py4JJavaError):
+        return f"Spark failed in pipeline {pipeline.name}: {reason(str(error))}"
+    return f"Spark's process ended while pipeline {pipeline.name} was running"
 
 
 class _Signals:

@@ -56,23 +56,26 @@ def read_query(url: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         engine.dispose()
 
 
-def write_batch(sink: TableSink, frame: DataFrame, query: str | None, batch: int) -> None:
-    """All rows of a batch, or none; ``query`` is None if it cannot come again."""
+def write_batch(sink: TableSink, frame: DataFrame, query: str | None, batch: int) -> int:
+    """All rows of a batch, or none; how many. ``query`` is None if it cannot come again."""
+    written = 0
     engine = sa.create_engine(sink.database)
     try:
         table = _table(sink, frame)
         with engine.begin() as connection:
             if query is not None:
                 if _last_batch(connection, query) >= batch:
-                    return
+                    return written
                 _remember(connection, query, batch)
             table.create(connection, checkfirst=True)
             if sink.output_mode == "complete":
                 connection.execute(table.delete())
             for rows in _chunks(_rows(frame)):
+                written += len(rows)
                 _insert(connection, table, sink.keys, rows)
     finally:
         engine.dispose()
+    return written
 
 
 def _table(sink: TableSink, frame: DataFrame) -> sa.Table:

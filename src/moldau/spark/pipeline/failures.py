@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from moldau.spark.pipeline.blame import kind_of, place_of
+from moldau.spark.pipeline.problems import Kind
+from moldau.spark.pipeline.spec import Part, Pipeline
+
 _TRACE: Final = "Traceback (most recent call last):"
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?\Z", re.MULTILINE | re.DOTALL)
 _AFTER: Final = re.compile(
     r"\s*(?:^\s*SQLSTATE:|SQLSTATE: \w{5}\s*$|^=== |^\s*at \w|^(?:Driver|JVM) stacktrace:).*",
     re.MULTILINE | re.DOTALL,
 )
+_JAVA: Final = re.compile(r"An error occurred while calling [^\n]*\n: ([\w.$]+)(?:: ([^\n]*))?")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+: ")
 
 
@@ -18,6 +23,8 @@ def reason(text: str) -> str:
     """The message of the exception at the end of a Python traceback, or else Spark's own."""
     _, python, trace = text.rpartition(_TRACE)
     if not python:
+        if (java := _JAVA.match(text)) is not None:
+            return (java[2] or java[1].rpartition(".")[2]).strip()
         return _AFTER.sub("", text).strip()
     # Frames are indented, the exception is not.
     lines = _AFTER.sub("", trace).strip("\n").split("\n")
@@ -29,3 +36,18 @@ def reason(text: str) -> str:
     if name.startswith("moldau.") and message:
         return _CODE.sub("", message, count=1) if _CODE.match(message) else message
     return f"{name.rpartition('.')[2]}: {message}".rstrip(": ")
+
+
+class PipelineFailedError(RuntimeError):
+    """A pipeline ended with an error; the text is what Spark says, with the line of the file."""
+
+    def __init__(self, message: str, kind: Kind = "wrong") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def failure(pipeline: Pipeline, part: Part, what: str, error: BaseException) -> PipelineFailedError:
+    """``what`` is how the part is called, such as ``sink files``."""
+    text = str(error)
+    where, said = place_of(pipeline, part, reason(text))
+    return PipelineFailedError(f"{where}: {what}: {said}", kind_of(text))

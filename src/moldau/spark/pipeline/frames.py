@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import singledispatch
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
+from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
     FileSource,
     JoinStep,
+    Part,
     Pipeline,
     PythonStep,
     Source,
@@ -35,7 +39,8 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
     """All frames by name in lower case, as SQL compares names."""
     frames: dict[str, DataFrame] = {}
     for source in pipeline.sources:
-        frames[source.name.lower()] = _view(_read(source, spark), source.name)
+        with _blaming(pipeline, source, f"source {source.name}"):
+            frames[source.name.lower()] = _view(_read(source, spark), source.name)
     folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
     for step in pipeline.steps:
@@ -47,8 +52,18 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
                     inputs, step.inputs, (step.left_time, step.right_time), strict=True
                 )
             ]
-        frames[step.name.lower()] = _view(_apply(step, inputs, spark, folder), step.name)
+        with _blaming(pipeline, step, f"step {step.name}"):
+            frames[step.name.lower()] = _view(_apply(step, inputs, spark, folder), step.name)
     return frames
+
+
+@contextmanager
+def _blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
+    """What Spark refuses is told with the line of the file."""
+    try:
+        yield
+    except PySparkException as error:
+        raise failure(pipeline, part, what, error) from error
 
 
 def _view(frame: DataFrame, name: str) -> DataFrame:

@@ -15,7 +15,7 @@ from moldau.client.errors import KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
-from moldau.spark.pipeline.status import admin_settings, reads_topic
+from moldau.spark.pipeline.status import connection_settings, reads_topic
 
 logger: Final = logging.getLogger("moldau.spark")
 
@@ -52,7 +52,7 @@ def _slowest(last: Mapping[str, Progress]) -> dict[TopicPartition, int]:
 def _commit(source: TopicSource, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     group = source.options[_GROUP]
     try:
-        with Admin({**admin_settings(source), **_PATIENCE}) as admin:
+        with Admin({**connection_settings(source.options), **_PATIENCE}) as admin:
             for outcome in admin.alter_group_offsets(group, offsets):
                 outcome.get()
     except KafkaError as error:

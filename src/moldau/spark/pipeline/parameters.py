@@ -37,8 +37,13 @@ def parameters(declared: object, given: Mapping[str, str], problems: Problems) -
 
 def _override(values: dict[str, Value], name: str, text: str, problems: Problems) -> None:
     kind = type(values[name])
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            problems.add(("parameters", name), f"parameter {name} is true or false, not {text!r}")
+        values[name] = text.lower() == "true"
+        return
     try:
-        values[name] = text.lower() == "true" if kind is bool else kind(text)
+        values[name] = kind(text)
     except ValueError:
         problems.add(("parameters", name), f"parameter {name} is a number, and {text!r} is none")
 

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
@@ -14,10 +15,10 @@ from moldau.spark.pipeline.parameters import parameters, substitute
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
 from moldau.spark.pipeline.parse_steps import parse_step
-from moldau.spark.pipeline.problems import PipelineError, Problem, Problems
+from moldau.spark.pipeline.problems import Lines, PipelineError, Problem, Problems
 from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
 from moldau.spark.pipeline.table import Table
-from moldau.toml_places import Path, line_of, places
+from moldau.toml_places import Path
 
 _TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
@@ -39,9 +40,13 @@ def parse_pipeline(
     problems = Problems()
     values = parameters(document.get("parameters", {}), given or {}, problems)
     document = substitute(document, values, environment or {}, problems)
-    pipeline = _Parser(document, file, problems).pipeline()
+    lines = Lines(text)
+    pipeline = replace(_Parser(document, file, problems).pipeline(), lines=lines)
     if problems.found:
-        raise PipelineError(file, list(_with_lines(problems, text)))
+        raise PipelineError(
+            file,
+            [Problem(lines.of(path, word), message) for path, message, word in problems.found],
+        )
     return pipeline
 
 
@@ -118,7 +123,7 @@ class _Parser:
         for table, name in self._tables("sources"):
             table.require("name", '"events"')
             if (source := parse_source(table, name, batch=batch)) is not None:
-                found[table.path] = source
+                found[table.path] = replace(source, place=table.path)
         return found
 
     def _steps(self) -> dict[Path, Step]:
@@ -126,7 +131,7 @@ class _Parser:
         for table, name in self._tables("steps"):
             table.require("name", '"cleaned"')
             if (step := parse_step(table, name)) is not None:
-                found[table.path] = step
+                found[table.path] = replace(step, place=table.path)
         return found
 
     def _sinks(self, batch: bool) -> dict[Path, Sink]:
@@ -141,7 +146,7 @@ class _Parser:
                     f"two sinks are called {sink.name}: give this one a name, such as name = "
                     f'"{sink.name}-2"; its checkpoint is kept under it',
                 )
-            found[table.path] = sink
+            found[table.path] = replace(sink, place=table.path)
         return found
 
     def _check_names(self, sources: Mapping[Path, Source], steps: Mapping[Path, Step]) -> None:
@@ -165,15 +170,3 @@ def _syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
     found = _AT_LINE.search(message)
     line = int(found[1]) if found else text.count("\n") + 1
     return Problem(line, f"this is no TOML: {_AT_LINE.sub('', message)}")
-
-
-def _with_lines(problems: Problems, text: str) -> Iterator[Problem]:
-    known = places(text)
-    lines = text.splitlines()
-    for path, message, word in problems.found:
-        line = line_of(path, known)
-        if word is not None:
-            pattern = re.compile(rf"(?<![\w]){re.escape(word)}(?!\w)")
-            below = range(line - 1, len(lines))
-            line = next((index + 1 for index in below if pattern.search(lines[index])), line)
-        yield Problem(line, message)

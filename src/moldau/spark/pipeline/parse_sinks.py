@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from moldau.spark.options import OptionError, write_options
+from moldau.spark.pipeline.blame import SINK_OPTIONS, in_keys
 from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
@@ -21,7 +22,15 @@ _KINDS: Final = ("topic", "topic_from", "parquet", "table", "console")
 _COMMON: Final = ("name", "from", "output_mode")
 _COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
 _KEYS: Final = {
-    "topic": (*_COLUMNS, "bootstrap_servers", "exactly_once", "rate", "options", *_COMMON),
+    "topic": (
+        *_COLUMNS,
+        "bootstrap_servers",
+        "exactly_once",
+        "rate",
+        "create",
+        "options",
+        *_COMMON,
+    ),
     "parquet": ("partition_by", "compact", *_COMMON),
     "table": ("database", "keys", *_COMMON),
     "console": ("rows", *_COMMON),
@@ -69,8 +78,18 @@ def _topic(table: Table, name: str, mode: OutputMode) -> TopicSink:
     try:
         write_options(options)
     except OptionError as error:
-        table.complain("options" if "options" in table else None, f"{table.what}: {error}")
-    return TopicSink(name, table.text("from"), options, columns, mode, table.number("rate"))
+        said, blamed = in_keys(str(error), SINK_OPTIONS, table.mapping("options").__contains__)
+        key = blamed if blamed in table else "options" if "options" in table else None
+        table.complain(key, f"{table.what}: {said}")
+    return TopicSink(
+        name,
+        table.text("from"),
+        options,
+        columns,
+        mode,
+        table.number("rate"),
+        table.boolean("create", True),
+    )
 
 
 def _parquet(table: Table, name: str, mode: OutputMode) -> ParquetSink:

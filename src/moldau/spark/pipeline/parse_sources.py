@@ -5,32 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.spark.options import OptionError, read_options
+from moldau.spark.pipeline.blame import SOURCE_OPTIONS, in_keys
 from moldau.spark.pipeline.spec import FileSource, Source, TableSource, TopicSource
 from moldau.spark.pipeline.table import Table, as_option
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-_TOPIC_OPTIONS: Final = {
-    "starting_offsets": "startingOffsets",
-    "ending_offsets": "endingOffsets",
-    "key_format": "key.format",
-    "key_schema": "key.schema",
-    "value_format": "value.format",
-    "value_schema": "value.schema",
-    "schema_registry": "schema.registry.url",
-    "headers": "includeHeaders",
-    "max_offsets_per_trigger": "maxOffsetsPerTrigger",
-    "min_partitions": "minPartitions",
-    "fail_on_data_loss": "failOnDataLoss",
-    "dead_letter_topic": "deadLetterTopic",
-    "on_bad_record": "onBadRecord",
-    "bootstrap_servers": "kafka.bootstrap.servers",
-    "group_id": "kafka.group.id",
-}
 _KINDS: Final = ("topic", "topics", "pattern", "files", "table", "query")
 _COMMON: Final = ("name", "options", "streaming")
 _KEYS: Final = {
-    "topic": (*_TOPIC_OPTIONS, *_COMMON),
+    "topic": (*SOURCE_OPTIONS, *_COMMON),
     "files": ("format", "schema", *_COMMON),
     "table": ("database", "schema", "name"),
 }
@@ -56,7 +40,7 @@ def parse_source(table: Table, name: str, *, batch: bool) -> Source | None:
 def _topic(table: Table, name: str, kind: str, *, batch: bool) -> TopicSource:
     streaming = table.boolean("streaming", not batch) and not batch
     options = table.texts_by_name("options")
-    for key, option in _TOPIC_OPTIONS.items():
+    for key, option in SOURCE_OPTIONS.items():
         if key in table:
             options[option] = as_option(table.values[key])
     options.setdefault("kafka.bootstrap.servers", DEFAULT_BOOTSTRAP)
@@ -67,13 +51,15 @@ def _topic(table: Table, name: str, kind: str, *, batch: bool) -> TopicSource:
     try:
         read_options(options, streaming=streaming)
     except OptionError as error:
-        table.complain(_blamed(table, str(error)), f"{table.what}: {error}")
+        said, blamed = in_keys(str(error), SOURCE_OPTIONS, table.mapping("options").__contains__)
+        at = blamed if blamed in table else _blamed(table, str(error))
+        table.complain(at, f"{table.what}: {said}")
     return TopicSource(name, options, streaming)
 
 
 def _blamed(table: Table, message: str) -> str | None:
     """The key of the file that the data source's complaint is about."""
-    for key, option in (*_TOPIC_OPTIONS.items(), ("topics", "subscribe"), ("topic", "subscribe")):
+    for key, option in (*SOURCE_OPTIONS.items(), ("topics", "subscribe"), ("topic", "subscribe")):
         if key in table and f"{option}" in message:
             return key
     return "options" if "options" in table else None
@@ -103,4 +89,10 @@ def _table(table: Table, name: str, kind: str) -> TableSource:
     table.require("database", '"sqlite:///people.db"')
     # Whoever writes the file may run any query.
     query = f"SELECT * FROM {table.text(kind)}" if kind == "table" else table.text(kind)  # noqa: S608
-    return TableSource(name, table.text("database"), query, table.optional_text("schema"))
+    return TableSource(
+        name,
+        table.text("database"),
+        query,
+        table.optional_text("schema"),
+        table=table.text(kind) if kind == "table" else None,
+    )

@@ -14,7 +14,7 @@ from moldau.spark.pipeline.spec import (
     Step,
     WindowStep,
 )
-from moldau.spark.pipeline.sql_names import tables_of
+from moldau.spark.pipeline.sql.names import tables_of
 from moldau.spark.pipeline.table import Table
 
 _KINDS: Final = ("sql", "python", "window", "join", "deduplicate")

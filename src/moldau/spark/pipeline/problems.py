@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
+from typing import Literal
 
-from moldau.toml_places import Path
+from moldau.toml_places import Path, line_of, places
+
+Kind = Literal["wrong", "unreachable", "missing", "late"]
+"""Wrong by itself; or no broker answers, a topic is not there, a broker does not answer in time."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake and where it is."""
+    """A mistake and where it is; on no line (0) if the file is not to blame."""
 
     line: int
     message: str
+    kind: Kind = "wrong"
+
+
+class Lines:
+    """On which line of a file a value stands."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _known(self) -> dict[Path, int]:
+        return places(self._text)
+
+    def has(self, path: Path) -> bool:
+        """Whether the file itself has a value there."""
+        return path in self._known
+
+    def of(self, path: Path, word: str | None = None) -> int:
+        """``word``: what to look for from the path's line on, in values of many lines."""
+        line = line_of(path, self._known)
+        if word is None:
+            return line
+        pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        lines = self._text.splitlines()
+        others = (at for other, at in self._known.items() if other[: len(path)] != path)
+        end = min((at - 1 for at in others if at > line), default=len(lines))
+        below = range(line - 1, end)
+        return next((index + 1 for index in below if pattern.search(lines[index])), line)
+
+    def inside(self, path: Path, line: int) -> int:
+        """The line of the file that is this one, from 1, of a text."""
+        first = self.of(path)
+        opening = self._text.splitlines()[first - 1 : first]
+        begins_below = any(text.rstrip().endswith(('"""', "'''")) for text in opening)
+        return first + line - 1 + begins_below
 
 
 class PipelineError(ValueError):
@@ -27,7 +68,10 @@ class PipelineError(ValueError):
 
     def lines(self) -> list[str]:
         """As compilers say it, so that editors find the place."""
-        return [f"{self.file}:{one.line}: {one.message}" for one in self.problems]
+        return [
+            f"{self.file}:{one.line}: {one.message}" if one.line else one.message
+            for one in self.problems
+        ]
 
 
 class Problems:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -17,6 +18,7 @@ class Progress:
     batch: int
     time: str
     rows: int
+    """Read by a stream; written, if it is none."""
     rows_per_second: float
     batch_ms: int
     watermark: str | None = None
@@ -51,6 +53,13 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
         offsets=_offsets(sources),
     )
+
+
+def written(sink: str, rows: int, seconds: float) -> Progress:
+    """The one batch of a sink that is written once, without a stream."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    rate = round(rows / seconds, 1) if seconds else 0.0
+    return Progress(sink, 0, now, rows, rate, int(seconds * 1000))
 
 
 def _source(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,25 +8,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
-from moldau.spark.pipeline.failures import reason
+from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
+from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.masters import master_problem
-from moldau.spark.pipeline.progress import Progress, progress_of
+from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 
 POLL: Final = 0.2
 
 Report = Callable[[Progress], None]
-
-
-class PipelineFailedError(RuntimeError):
-    """A query of the pipeline ended with an error; the text is what Spark says."""
 
 
 def once(pipeline: Pipeline) -> Pipeline:
@@ -55,7 +53,10 @@ class Run:
         frames = build_frames(pipeline, spark)
         try:
             for sink in pipeline.sinks:
-                self._start(sink, frames[sink.input.lower()])
+                try:
+                    self._start(sink, frames[sink.input.lower()])
+                except PySparkException as error:
+                    raise failure(pipeline, sink, f"sink {sink.name}", error) from error
         except BaseException:
             self._stop_queries()
             raise
@@ -89,7 +90,10 @@ class Run:
 
     def _start(self, sink: Sink, frame: DataFrame) -> None:
         if not frame.isStreaming:
-            write_once(sink, frame)
+            begin = time.monotonic()
+            rows = write_once(sink, frame)
+            if rows is not None and self._report is not None:
+                self._report(written(sink.name, rows, time.monotonic() - begin))
             return
         writer = stream_writer(sink, frame).queryName(f"{self._pipeline.name}-{sink.name}")
         location = sink_checkpoint(self._pipeline.checkpoint, sink.name)
@@ -114,11 +118,12 @@ class Run:
             commit_offsets(self._pipeline, self._last)
 
     def _check(self) -> None:
-        for name, query in self._queries.items():
-            failure = query.exception()
+        for sink in self._pipeline.sinks:
+            query = self._queries.get(sink.name)
+            error = None if query is None else query.exception()
             # Batches that are given up may fail for that.
-            if failure is not None and not self._stopping:
-                raise PipelineFailedError(f"sink {name}: {reason(str(failure))}") from failure
+            if error is not None and not self._stopping:
+                raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
 
     def _stop_queries(self) -> None:
         for query in self._queries.values():

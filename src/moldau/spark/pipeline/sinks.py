@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, DataFrameWriter
+from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -36,23 +36,30 @@ def stream_writer(sink: Sink, frame: DataFrame) -> DataStreamWriter:
     return writer.outputMode(sink.output_mode)
 
 
-def write_once(sink: Sink, frame: DataFrame) -> None:
-    """All rows of a frame that is no stream."""
+def write_once(sink: Sink, frame: DataFrame) -> int | None:
+    """All rows of a frame that is no stream; how many they were, if that is known."""
     writer: DataFrameWriter
+    counted = Observation()
     match sink:
         case TopicSink():
-            writer = records(sink, frame).write.format("moldau").options(**sink.options)
-            writer.mode("append").save()
+            writer = _counting(records(sink, frame), counted).write.format("moldau")
+            writer.options(**sink.options).mode("append").save()
         case ParquetSink():
-            writer = frame.write.mode("append")
+            writer = _counting(frame, counted).write.mode("append")
             writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
             writer.parquet(sink.path)
         case TableSink():
             from moldau.spark.pipeline.database import write_batch
 
-            write_batch(sink, frame, None, 0)
+            return write_batch(sink, frame, None, 0)
         case ConsoleSink():
             frame.show(sink.rows, truncate=False)
+            return None
+    return counted.get.get("rows")
+
+
+def _counting(frame: DataFrame, counted: Observation) -> DataFrame:
+    return frame.observe(counted, F.count(F.lit(1)).alias("rows"))
 
 
 def finish(sink: Sink, batches: int) -> None:

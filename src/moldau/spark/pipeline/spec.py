@@ -6,11 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from moldau.spark.pipeline.problems import Kind, Lines, Problem
+from moldau.toml_places import Path
+
 OutputMode = Literal["append", "update", "complete"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A source, a step or a sink."""
+
+    place: Path = field(default=(), repr=False, compare=False)
+    """Where it is declared, such as ``("sources", 0)``."""
+
+
 @dataclass(frozen=True)
-class TopicSource:
+class TopicSource(Part):
     name: str
     options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
     """Those of ``format("moldau")``."""
@@ -18,7 +29,7 @@ class TopicSource:
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(Part):
     name: str
     path: str
     format: str
@@ -28,7 +39,7 @@ class FileSource:
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(Part):
     """A table of a database or a query, read once at the start."""
 
     name: str
@@ -37,17 +48,19 @@ class TableSource:
     schema: str | None = None
     """Needed if there may be no rows: Spark finds types by looking at them."""
     streaming: bool = False
+    table: str | None = None
+    """If it is one, and no query."""
 
 
 @dataclass(frozen=True)
-class SqlStep:
+class SqlStep(Part):
     name: str
     sql: str
     inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class PythonStep:
+class PythonStep(Part):
     name: str
     function: str
     """``module:function`` or ``file.py:function``."""
@@ -56,7 +69,7 @@ class PythonStep:
 
 
 @dataclass(frozen=True)
-class WindowStep:
+class WindowStep(Part):
     """Durations are in milliseconds, here and below."""
 
     name: str
@@ -70,7 +83,7 @@ class WindowStep:
 
 
 @dataclass(frozen=True)
-class JoinStep:
+class JoinStep(Part):
     name: str
     inputs: tuple[str, ...]
     """Left and right."""
@@ -83,7 +96,7 @@ class JoinStep:
 
 
 @dataclass(frozen=True)
-class DeduplicateStep:
+class DeduplicateStep(Part):
     name: str
     inputs: tuple[str, ...]
     keys: tuple[str, ...]
@@ -92,7 +105,7 @@ class DeduplicateStep:
 
 
 @dataclass(frozen=True)
-class TopicSink:
+class TopicSink(Part):
     name: str
     input: str
     options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
@@ -102,10 +115,12 @@ class TopicSink:
     output_mode: OutputMode = "append"
     rate: float | None = None
     """Records per second at most."""
+    create: bool = True
+    """Whether the cluster may create the topic, with as many partitions as it thinks fit."""
 
 
 @dataclass(frozen=True)
-class ParquetSink:
+class ParquetSink(Part):
     name: str
     input: str
     path: str
@@ -115,7 +130,7 @@ class ParquetSink:
 
 
 @dataclass(frozen=True)
-class TableSink:
+class TableSink(Part):
     name: str
     input: str
     database: str
@@ -126,7 +141,7 @@ class TableSink:
 
 
 @dataclass(frozen=True)
-class ConsoleSink:
+class ConsoleSink(Part):
     name: str
     input: str
     rows: int = 20
@@ -165,6 +180,18 @@ class Pipeline:
     steps: tuple[Step, ...] = ()
     """Each after its inputs."""
     sinks: tuple[Sink, ...] = ()
+    lines: Lines = field(default=Lines(""), repr=False, compare=False)
+
+    def problem(
+        self, path: Path, message: str, word: str | None = None, kind: Kind = "wrong"
+    ) -> Problem:
+        """What is wrong with the value at a path of the file."""
+        return Problem(self.lines.of(path, word), message, kind)
+
+    def declared(self, part: Part, *keys: str) -> Path:
+        """The first of these keys that the file itself has for a part, or else the part."""
+        paths = [(*part.place, key) for key in keys]
+        return next(filter(self.lines.has, paths), part.place)
 
     @property
     def streaming(self) -> bool:

@@ -81,7 +81,7 @@ def _ends(
 def _latest(
     source: TopicSource, partitions: list[TopicPartition], timeout: float
 ) -> dict[TopicPartition, int]:
-    settings = admin_settings(source)
+    settings = connection_settings(source.options)
     settings["default.api.timeout.ms"] = int(timeout * 1000)
     settings["request.timeout.ms"] = int(timeout * 1000)
     try:
@@ -95,11 +95,11 @@ def _latest(
 _CONNECTION = frozenset(("bootstrap", "security", "sasl", "ssl", "client"))
 
 
-def admin_settings(source: TopicSource) -> dict[str, object]:
-    """How to reach the cluster of a source."""
+def connection_settings(options: Mapping[str, str]) -> dict[str, object]:
+    """How to reach the cluster that a source or a sink with these options uses."""
     return {
         name.removeprefix(KAFKA_PREFIX): value
-        for name, value in source.options.items()
+        for name, value in options.items()
         if name.startswith(KAFKA_PREFIX) and name.split(".")[1] in _CONNECTION
     }
 
@@ -108,7 +108,7 @@ def reads_topic(source: TopicSource, topic: str) -> bool:
     pattern = source.options.get("subscribePattern")
     if pattern is not None:
         return re.fullmatch(pattern, topic) is not None
-    return topic in source.options.get("subscribe", "").split(",")
+    return topic in map(str.strip, source.options.get("subscribe", "").split(","))
 
 
 def _iso(milliseconds: int | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 from moldau.durations import parse_duration_ms
@@ -23,7 +24,7 @@ class Table:
             values = {}
         self.values: Mapping[str, Any] = values
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: str | None) -> bool:
         return key in self.values
 
     def complain(self, key: str | None, message: str, word: str | None = None) -> None:
@@ -89,7 +90,8 @@ class Table:
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value < inf:
             self._wrong(key, "a positive number")
             return None
         return float(value)

@@ -1,0 +1,161 @@
+"""Whether a checkpoint is this pipeline's: what was read before is nothing to go on from elsewhere.
+
+Spark keeps offsets by topic and partition only. Beside them a file says whose they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from moldau.model import TopicPartition
+from moldau.spark.pipeline.checkpoint import local_directory, planned_offsets
+from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
+from moldau.spark.pipeline.problems import Problem
+from moldau.spark.pipeline.spec import Pipeline, Sink, TopicSource
+from moldau.spark.pipeline.status import reads_topic
+
+OWNER_FILE: Final = "owner.json"
+
+
+def check_checkpoints(pipeline: Pipeline, found: Findings) -> list[Problem]:
+    """``found``: what the clusters have answered."""
+    directory = _directory(pipeline)
+    if directory is None:
+        return []
+    owners = _owners(directory)
+    return [
+        pipeline.problem(("spark", "checkpoint"), f"{sentence}; {_advice(pipeline, directory)}")
+        for sink in pipeline.sinks
+        for sentence in list(_complaints(pipeline, sink, directory, owners, found))[:1]
+    ]
+
+
+def remember_owner(pipeline: Pipeline, found: Findings) -> None:
+    """Write down whose the offsets will be that Spark is about to keep."""
+    directory = _directory(pipeline)
+    if directory is None or not pipeline.streaming:
+        return
+    owners = _owners(directory)
+    for sink in pipeline.sinks:
+        names = [source.name for source in sources_of(pipeline, sink)]
+        sources = {name: asdict(found.sources[name]) for name in names if name in found.sources}
+        if sources:
+            owners[sink.name] = {"pipeline": pipeline.name, "sources": sources}
+    directory.mkdir(parents=True, exist_ok=True)
+    growing = directory / f".{OWNER_FILE}"
+    growing.write_text(json.dumps(owners, indent=2), "utf-8")
+    growing.replace(directory / OWNER_FILE)
+
+
+def sources_of(pipeline: Pipeline, sink: Sink) -> list[TopicSource]:
+    """The streams of topics that a sink's rows come from."""
+    inputs = {step.name.lower(): step.inputs for step in pipeline.steps}
+    seen: set[str] = set()
+    left = [sink.input.lower()]
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            left += [one.lower() for one in inputs.get(name, ())]
+    return [
+        source
+        for source in pipeline.sources
+        if isinstance(source, TopicSource) and source.streaming and source.name.lower() in seen
+    ]
+
+
+def _complaints(
+    pipeline: Pipeline,
+    sink: Sink,
+    directory: Path,
+    owners: Mapping[str, Any],
+    found: Findings,
+) -> Iterator[str]:
+    offsets = planned_offsets(directory, sink.name)
+    sources = sources_of(pipeline, sink)
+    if not offsets or not sources or all(map(_may_lose_data, sources)):
+        return
+    where = f"checkpoint {directory / sink.name}"
+    owner = owners.get(sink.name, {})
+    if owner.get("pipeline", pipeline.name) != pipeline.name:
+        yield f"{where} belongs to another pipeline, {owner['pipeline']}, which reads " + _topics(
+            offsets
+        )
+    if foreign := {one for one in offsets if not any(_reads(source, one) for source in sources)}:
+        yield (
+            f"{where} belongs to another source: it has offsets of {_topics(foreign)}, and sink "
+            f"{sink.name} reads {_declared(sources)}"
+        )
+    for source in sources:
+        now = found.sources.get(source.name)
+        before = owner.get("sources", {}).get(source.name)
+        if now is not None and before is not None:
+            yield from _changes(where, SourceIdentity(**before), now)
+        ends = found.ends.get(source.name, {})
+        for partition, end in ends.items():
+            if partition in offsets and end < offsets[partition]:
+                yield (
+                    f"{where} belongs to another source, or records were lost: it has read "
+                    f"{partition} up to offset {offsets[partition]}, and that ends at {end} now"
+                )
+
+
+def _changes(where: str, before: SourceIdentity, now: SourceIdentity) -> Iterator[str]:
+    if before.cluster and now.cluster and before.cluster != now.cluster:
+        yield (
+            f"{where} belongs to another source: the cluster {before.cluster} at {before.servers}; "
+            f"{now.servers} is cluster {now.cluster}"
+        )
+    for topic, number in before.topics.items():
+        if now.topics.get(topic, number) != number:
+            yield (
+                f"{where} belongs to another source: topic {topic} was deleted and created anew "
+                "since, and its offsets are others"
+            )
+
+
+def _advice(pipeline: Pipeline, directory: Path) -> str:
+    return (
+        f'give this pipeline a checkpoint of its own ([spark] checkpoint = "{pipeline.checkpoint}'
+        f'-2"), or remove {directory} to read everything anew'
+    )
+
+
+def _may_lose_data(source: TopicSource) -> bool:
+    """Whether the file says that reading goes on whatever is missing."""
+    return source.options.get("failOnDataLoss", "").lower() == "false"
+
+
+def _reads(source: TopicSource, partition: TopicPartition) -> bool:
+    return reads_topic(source, partition.topic)
+
+
+def _topics(partitions: Mapping[TopicPartition, int] | set[TopicPartition]) -> str:
+    names = sorted({partition.topic for partition in partitions})
+    return f"topic {names[0]}" if len(names) == 1 else f"topics {', '.join(names)}"
+
+
+def _declared(sources: Sequence[TopicSource]) -> str:
+    return " and ".join(
+        f"pattern {source.options['subscribePattern']}"
+        if "subscribePattern" in source.options
+        else f"topic {source.options['subscribe'].replace(',', ', ')}"
+        for source in sources
+    )
+
+
+def _directory(pipeline: Pipeline) -> Path | None:
+    """None if this machine sees no files of it: a server's, or those of another store."""
+    return None if pipeline.remote else local_directory(pipeline.checkpoint)
+
+
+def _owners(directory: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((directory / OWNER_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,121 @@
+"""Columns of sources and steps, as far as a file declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from moldau.spark.options import read_options
+from moldau.spark.pipeline.spec import FileSource, Source, TableSource, TopicSource
+
+Type = exp.DataType | None
+"""None if it is not known."""
+
+DIALECT: Final = "spark"
+_RECORD: Final = {
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Names are compared as Spark does it, without regard to case."""
+
+    types: dict[str, Type] = field(default_factory=dict)
+    """By name, in the order of columns."""
+    open: bool = False
+    """Whether there may be others."""
+    hidden: frozenset[str] = frozenset()
+    """Those that ``*`` leaves out."""
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._folded or name.lower() in self.hidden
+
+    def type_of(self, name: str) -> Type:
+        return self._folded.get(name.lower())
+
+    @property
+    def _folded(self) -> dict[str, Type]:
+        return {name.lower(): kind for name, kind in self.types.items()}
+
+
+OPEN: Final = Frame(open=True)
+
+
+def frame_of(source: Source) -> Frame:
+    match source:
+        case TopicSource():
+            return _records(source)
+        case FileSource(schema=str(schema)):
+            frame = declared(schema)
+            partitioned = frame.open or _may_be_partitioned(source.path)
+            return Frame(frame.types, partitioned, frozenset(("_metadata",)))
+        case TableSource(schema=str(schema)):
+            return declared(schema)
+        case _:
+            return OPEN
+
+
+def declared(schema: str) -> Frame:
+    """The columns of a schema in Spark's words, such as ``id BIGINT, name STRING``."""
+    kind = struct(schema)
+    return OPEN if kind is None else Frame(fields(kind))
+
+
+def struct(schema: str) -> Type:
+    """None if it is something else, or beyond sqlglot."""
+    try:
+        kind = exp.DataType.build(f"STRUCT<{schema}>", dialect=DIALECT)
+    except (SqlglotError, ValueError):
+        return None
+    named = all(one.name and one.args.get("kind") is not None for one in kind.expressions)
+    return kind if kind.expressions and named else None
+
+
+def fields(kind: exp.DataType) -> dict[str, Type]:
+    return {one.name: one.args.get("kind") for one in kind.expressions}
+
+
+def is_struct(kind: Type) -> bool:
+    return kind is not None and kind.this == exp.DataType.Type.STRUCT and bool(kind.expressions)
+
+
+def merged(frames: Iterable[Frame]) -> Frame:
+    """All columns of several frames side by side."""
+    types: dict[str, Type] = {}
+    opened = False
+    for frame in frames:
+        opened = opened or frame.open
+        for name, kind in frame.types.items():
+            types[name] = None if name in types else kind
+    return Frame(types, opened)
+
+
+def _records(source: TopicSource) -> Frame:
+    options = read_options(source.options, streaming=source.streaming)
+    types: dict[str, Type] = {}
+    for name, decoding in (("key", options.key), ("value", options.value)):
+        types[name] = None
+        if decoding.format == "json" and decoding.schema is not None:
+            types[name] = struct(decoding.schema)
+    types |= {name: exp.DataType.build(kind, dialect=DIALECT) for name, kind in _RECORD.items()}
+    if options.include_headers:
+        types["headers"] = None
+    return Frame(types)
+
+
+def _may_be_partitioned(path: str) -> bool:
+    """Folders such as ``day=2026-01-01`` are columns, which a schema need not name."""
+    local = path.removeprefix("file://")
+    if "://" in local or "*" in local:
+        return True
+    return any("=" in folder.name for folder in Path(local).glob("*") if folder.is_dir())

@@ -1,0 +1,300 @@
+"""SQL of pipelines without Spark: mistakes are found with their lines, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from tests.support.cli import CommandLine
+
+from moldau.spark.pipeline.load import load_pipeline, ready_made
+from moldau.spark.pipeline.parse import parse_pipeline
+from moldau.spark.pipeline.sql.check import Checked, check_sql
+
+FILE = '''\
+name = "visits"
+
+[[sources]]
+name = "visits"
+topic = "visits"
+value_format = "json"
+value_schema = "page STRING, visitor STRUCT<id: BIGINT, name: STRING>, tags ARRAY<STRING>"
+
+[[sources]]
+name = "pages"
+files = "pages/"
+format = "json"
+schema = "page STRING, owner STRING"
+
+[[sources]]
+name = "anything"
+files = "anything/"
+streaming = false
+
+[[steps]]
+name = "seen"
+sql = """
+SELECT value.page AS page, value.visitor AS visitor,
+       value.tags AS tags, timestamp
+FROM visits
+"""
+
+[[steps]]
+name = "known"
+sql = "SELECT * FROM visits"
+
+[[sinks]]
+from = "known"
+console = true
+'''
+
+GOOD = [
+    "SELECT page, visitor.id, VISITOR.Name FROM seen",
+    "SELECT s.page, s.visitor.id, seen.page FROM seen s, seen",
+    "SELECT p.* EXCEPT (owner) FROM pages p JOIN seen USING (page)",
+    "SELECT page AS p, upper(p) AS q FROM seen ORDER BY q",
+    "SELECT page AS p, count(*) AS n FROM seen GROUP BY p HAVING n > 1 ORDER BY n",
+    "SELECT transform(tags, (t, i) -> concat(t, i, page)) AS t FROM seen",
+    "SELECT filter(tags, t -> t <> page) FROM seen",
+    "SELECT page, tag FROM seen LATERAL VIEW explode(tags) e AS tag",
+    "SELECT page, e.tag FROM seen LATERAL VIEW OUTER posexplode(tags) e AS n, tag WHERE n > 1",
+    "SELECT page, explode(tags) AS tag FROM seen",
+    "WITH a AS (SELECT page AS x FROM seen), b AS (SELECT x AS y FROM a) SELECT y FROM b",
+    "WITH a (x) AS (SELECT page FROM seen) SELECT x FROM a",
+    "SELECT * FROM (SELECT page x FROM seen) WHERE x = 'a'",
+    "SELECT page FROM seen s WHERE EXISTS (SELECT 1 FROM pages p WHERE p.page = s.page)",
+    "SELECT page, (SELECT max(owner) FROM pages p WHERE p.page = seen.page) AS o FROM seen",
+    "SELECT page FROM seen WHERE page IN (SELECT page FROM pages WHERE owner = 'me')",
+    "SELECT page FROM seen UNION ALL SELECT owner FROM pages",
+    "SELECT row_number() OVER w FROM seen WINDOW w AS (PARTITION BY page ORDER BY timestamp)",
+    "SELECT page, count(*) FILTER (WHERE visitor.id > 1) AS n FROM seen GROUP BY ALL",
+    "SELECT window.start, count(*) FROM seen GROUP BY window(timestamp, '1 minute')",
+    "SELECT CAST(page AS INT), current_date, current_user, now() FROM seen",
+    "SELECT extract(YEAR FROM timestamp), timestampadd(MINUTE, 1, timestamp) FROM seen",
+    "SELECT dateadd(DAY, 1, timestamp), date_diff(HOUR, timestamp, timestamp) FROM seen",
+    "SELECT page FROM seen WHERE timestamp > TIMESTAMP '2026-01-31' - INTERVAL 5 MINUTES",
+    "SELECT DATE '2026-01', TIMESTAMP '2026-01-01T00:00:00Z', TIMESTAMP 'epoch' FROM seen",
+    "SELECT id FROM range(3)",
+    "SELECT a, b FROM VALUES (1, 2) AS t(a, b)",
+    "FROM seen SELECT page",
+    "FROM seen |> WHERE page = 'a' |> AGGREGATE count(*) AS n GROUP BY page",
+    "SELECT named_struct('a', 1).a, map('k', page)['k'], struct(*).page FROM seen",
+    "SELECT stack(2, page, page) AS (x) FROM seen",
+    "SELECT `page` FROM `seen`",
+    "SELECT _metadata.file_path, owner FROM pages",
+    "SELECT * FROM (SELECT page, visitor.id AS n FROM seen) PIVOT (sum(n) FOR page IN ('a' AS x))",
+    "SELECT page FROM seen, LATERAL (SELECT seen.page AS again)",
+    "SELECT seen.visitor.*, page FROM seen",
+    "SELECT CASE WHEN page IS NULL THEN 1 ELSE 2 END AS c, try_cast(page AS DOUBLE) FROM seen",
+    "SELECT page, nope FROM anything",
+    "TABLE seen",
+]  # fmt: skip
+"""Spark takes them all (``nope`` is a column of the files)."""
+
+BAD = [
+    ("SELECT pag FROM seen", "there is no column pag: did you mean page?"),
+    ("SELECT s.pag FROM seen s", "s has no column pag: did you mean page?"),
+    ("SELECT visitor.nam FROM seen", "visitor has no field nam: did you mean name?"),
+    ("SELECT value.pge FROM visits", "value has no field pge: did you mean page?"),
+    ("SELECT page FROM known", "there is no column page"),
+    ("SELECT page FROM seen WHERE EXISTS (SELECT 1 FROM pages p WHERE p.pag = seen.page)", "p has"),
+    ("SELECT x.b FROM (SELECT page AS a FROM seen) x", "x has no column b"),
+    ("WITH a AS (SELECT pgae FROM seen) SELECT 1 AS one FROM a", "there is no column pgae"),
+    ("SELECT page FROM seen UNION ALL SELECT ownr FROM pages", "did you mean owner?"),
+    ("SELECT page FROM seen JOIN pages ON seen.page = pages.pag", "pages has no column pag"),
+    ("SELECT transform(tags, t -> t || pag) FROM seen", "there is no column pag"),
+    ("SELECT page FROM seen WHERE timestamp > TIMESTAMP 'yesterdy'", "is no time"),
+    ("SELECT DATE '2026-02-30' FROM seen", "is no time"),
+    ("SELECT CAST(page AS INT AS n FROM seen", "has no counterpart"),
+    ("SELECT count( FROM seen", "has no counterpart"),
+    ("SELECT page FROM seen)", "has no counterpart"),
+]
+UNREAD = ["SELCT page FROM seen", "SELECT page FROM", "SELECT a b c FROM seen"]
+
+
+def check(sql: str) -> Checked:
+    step = f"[[steps]]\nname = \"checked\"\nsql = '''\n{sql}'''\n\n[[sinks]]"
+    return check_sql(parse_pipeline(FILE.replace("[[sinks]]", step), "p.toml"))
+
+
+@pytest.mark.parametrize("sql", GOOD)
+def test_what_spark_takes_is_not_refused(sql: str) -> None:
+    found = check(sql)
+    assert (found.problems, found.unread) == ([], [])
+
+
+@pytest.mark.parametrize(("sql", "message"), BAD)
+def test_what_spark_would_refuse_is_told_with_its_line(sql: str, message: str) -> None:
+    (problem,) = check(sql).problems
+    assert message in problem.message
+    assert problem.message.startswith("step checked: ")
+    assert problem.line in (34, 35)  # of the key, or of the word below it
+
+
+@pytest.mark.parametrize("sql", UNREAD)
+def test_what_is_no_sql_is_told(sql: str) -> None:
+    (problem,) = check(sql).unread
+    assert problem.message.startswith("step checked: this is no SQL")
+    assert problem.line == 35
+
+
+def test_the_line_is_that_of_the_column() -> None:
+    text = FILE.replace("       value.tags AS tags", "       value.tagz AS tags")
+    (problem,) = check_sql(parse_pipeline(text, "p.toml")).problems
+    assert (problem.line, problem.message) == (
+        24,
+        "step seen: value has no field tagz: did you mean tags?",
+    )
+
+
+def test_ready_made_pipelines_have_no_mistakes() -> None:
+    for name in ready_made():
+        found = check_sql(load_pipeline(name))
+        assert (found.problems, found.unread) == ([], [])
+
+
+def test_columns_of_other_steps_and_of_sinks_are_looked_up() -> None:
+    text = FILE + '''
+[[steps]]
+name = "counted"
+[steps.window]
+from = "seen"
+size = "1m"
+watermark = "1m"
+time = "timestmp"
+group_by = ["pag"]
+aggregate = { n = "count(visitor.idd)" }
+
+[[steps]]
+name = "joined"
+join = { left = "counted", right = "pages", on = ["pge"], within = "1m", watermark = "1m" }
+
+[[steps]]
+name = "once"
+deduplicate = { from = "pages", keys = ["ownr"], watermark = "1m" }
+
+[[sinks]]
+from = "counted"
+topic = "counts"
+key = "pagge"
+value = "to_json(struct(*))"
+
+[[sinks]]
+from = "counted"
+name = "table"
+table = "counts"
+database = "sqlite://"
+keys = ["window_star"]
+
+[[sinks]]
+from = "counted"
+name = "files"
+parquet = "rows"
+partition_by = ["page"]
+'''  # fmt: skip
+    found = check_sql(parse_pipeline(text, "p.toml"))
+    said = {(one.line, one.message.rpartition(": ")[0]) for one in found.problems}
+    assert {line for line, _ in said} == {42, 43, 44, 48, 52, 57, 65, 71}
+    assert found.columns("counted") == ["window_start", "window_end", "pag", "n"]
+
+
+def test_files_in_folders_of_partitions_may_have_more_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check("SELECT day FROM pages").problems
+    (tmp_path / "pages" / "day=2026-01-01").mkdir(parents=True)
+    assert not check("SELECT day FROM pages").problems
+    assert check("SELECT day FROM seen").problems
+
+
+def test_a_function_that_is_not_there_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    step = '[[steps]]\nname = "made"\nfrom = "seen"\npython = "f.py:make"\n\n[[sinks]]'
+    pipeline = parse_pipeline(FILE.replace("[[sinks]]", step), str(file))
+    (problem,) = check_sql(pipeline).problems
+    assert problem.line == 35
+    assert "there is no file" in problem.message
+    (tmp_path / "f.py").write_text("def mak(frame):\n    return frame\n")
+    (problem,) = check_sql(pipeline).problems
+    assert problem.message.endswith("has no function make: did you mean mak?")
+    for text in ("def make(frame):\n    return frame\n", "from g import make\n", "make = print\n"):
+        (tmp_path / "f.py").write_text(text)
+        assert not check_sql(pipeline).problems
+
+
+def test_parameters_that_make_no_sense_are_told() -> None:
+    for given in ({"from": "soon"}, {"until": "2026-13-01"}):
+        assert check_sql(load_pipeline("replay", given)).problems
+    with pytest.raises(ValueError, match="a positive number"):
+        load_pipeline("replay", {"rate": "0"})
+
+
+def test_validate_refuses_and_run_lets_spark_decide_what_cannot_be_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cli = CommandLine("", capsys)
+    (tmp_path / "p.toml").write_text(FILE.replace("SELECT *", "SELCT *"))
+    said = cli("pipeline", "validate", "p.toml", code=1).err
+    assert said.startswith("p.toml:30: step known: this is no SQL")
+    text = FILE.replace('topic = "visits"', 'topic = "visits"\nbootstrap_servers = "127.0.0.1:1"')
+    (tmp_path / "p.toml").write_text(text.replace("SELECT *", "SELCT *"))
+    said = cli("pipeline", "run", "p.toml", "--timeout", "0.1", code=3).err
+    assert "this is no SQL" in said
+    assert "Spark is asked nevertheless" in said
+    (tmp_path / "p.toml").write_text(FILE.replace("value.tags", "value.tgs"))
+    for command in ("validate", "run"):
+        said = cli("pipeline", command, "p.toml", code=1).err
+        assert said == "p.toml:24: step seen: value has no field tgs: did you mean tags?\n"
+
+
+def test_spark_says_the_same(spark: SparkSession) -> None:
+    """Queries that are good here are so in Spark, and those that are bad here are bad there."""
+    spark.createDataFrame(
+        [],
+        "key BINARY, value STRUCT<page STRING, visitor STRUCT<id: BIGINT, name: STRING>, "
+        "tags ARRAY<STRING>>, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+        "timestampType INT",
+    ).createOrReplaceTempView("visits")
+    spark.sql(
+        "SELECT value.page AS page, value.visitor AS visitor, value.tags AS tags, timestamp "
+        "FROM visits"
+    ).createOrReplaceTempView("seen")
+    spark.sql("SELECT * FROM visits").createOrReplaceTempView("known")
+    spark.createDataFrame([], "page STRING, nope STRING").createOrReplaceTempView("anything")
+    spark.createDataFrame([], "page STRING, owner STRING").createOrReplaceTempView("pages")
+    for sql in GOOD:
+        if "_metadata" not in sql:  # of files only
+            spark.sql(sql)
+    taken = []
+    for sql in [*(sql for sql, _ in BAD), *UNREAD]:
+        try:
+            spark.sql(sql)
+        except (AnalysisException, ParseException):
+            continue
+        taken.append(sql)
+    assert not taken
+
+
+def test_no_example_of_sparks_own_is_refused(spark: SparkSession) -> None:
+    """Each function is documented with queries: more than a thousand that Spark takes."""
+    utils = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils  # type: ignore[union-attr]
+    queries = {
+        query
+        for info in utils.listBuiltinFunctionInfos()
+        for query in re.findall(r"> (.*?);\s*$", info.getExamples() or "", re.MULTILINE)
+    }
+    assert len(queries) > 1000
+    complaints = []
+    for query in queries:
+        text = FILE.replace("SELECT * FROM visits", "STEP").replace(
+            '"STEP"', json.dumps(query, ensure_ascii=False)
+        )
+        found = check_sql(parse_pipeline(text, "p.toml"))
+        complaints += [(query, one.message) for one in (*found.problems, *found.unread)]
+    assert not complaints
