@@ -37,7 +37,11 @@ PARTITIONS_PER_SLOT: Final = 200
 topic has the longest of names.
 """
 MOST_WAITING: Final = 200_000
-"""Partitions of all fetches that wait for data."""
+"""Partitions of all fetches that wait for data. Those with more than ``LARGE_FETCH`` may take half
+of it, so that a few of them leave room for everybody else.
+"""
+LARGE_FETCH: Final = 1000
+"""Partitions of a fetch that is not read and answered in one turn of the event loop."""
 PARTITIONS_PER_TURN: Final = 500
 _LOOKS_AGAIN_AFTER_S: Final = 1.0
 """A full cache is searched for a session to evict at most so often."""
@@ -246,6 +250,8 @@ class FetchSessions:
         """Those of all sessions."""
         self.waiting = 0
         """Those of all fetches that wait for data."""
+        self.discarded: list[PartitionMap] = []
+        """Those of large sessions that have ended: to free them takes long, too."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -322,7 +328,8 @@ class FetchSessions:
 
     def wait(self, size: int) -> Waiting | None:
         """Returns the place of a fetch of so many partitions; None if too many wait already."""
-        return None if self.waiting + size > MOST_WAITING else Waiting(self, size)
+        most = MOST_WAITING if size <= LARGE_FETCH else MOST_WAITING // 2
+        return None if self.waiting + size > most else Waiting(self, size)
 
     def _begin(self, request: FetchRequest, uses_topic_ids: bool, now: float) -> FetchContext:
         epoch = request.session_epoch
@@ -334,7 +341,7 @@ class FetchSessions:
             return FetchContext(starts_session=starts and are_legal(request))
         if session is None:
             return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != epoch:
+        if session.epoch != epoch or epoch < 0:
             return FetchContext(error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
@@ -350,7 +357,7 @@ class FetchSessions:
         """The partitions are those that the request wants."""
         session = context.session
         if session is not None:
-            if session.session_id not in self._sessions:  # evicted meanwhile
+            if self._sessions.get(session.session_id) is not session:  # evicted meanwhile
                 context.session, context.error = None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
                 return
             added = len(session.partitions) - session.counted
@@ -369,6 +376,8 @@ class FetchSessions:
     def _remove(self, session: FetchSession) -> None:
         self.partitions -= session.counted
         del self._sessions[session.session_id]
+        if session.counted > PARTITIONS_PER_TURN:
+            self.discarded.append(session.partitions)
 
     def _has_slot(self, size: int, is_privileged: bool, now: float) -> bool:
         """Returns whether there is a place for one more session, after making it if need be."""
@@ -376,7 +385,7 @@ class FetchSessions:
             return True
         evicted = self._unused(now)
         if evicted is None:
-            if now < self._full_until:
+            if now < self._full_until and not is_privileged:
                 return False
             evicted = self._smaller(size, is_privileged, now)
             if evicted is None:

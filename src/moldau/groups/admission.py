@@ -6,17 +6,23 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.join_group.v9.request import JoinGroupRequest
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
-from moldau.groups.classic import ClassicGroup, ClassicMember
+from moldau.groups.classic import ClassicGroup
 from moldau.groups.client_info import ClientInfo
 from moldau.groups.consumer.member import Member
-from moldau.groups.memory import GROUP_BYTES, names_size, protocols_size, topics_size
+from moldau.groups.memory import (
+    ASSIGNMENT_BYTES,
+    GROUP_BYTES,
+    names_size,
+    protocols_size,
+    topics_size,
+)
 
 
-def join_growth(request: JoinGroupRequest, client: ClientInfo, member: ClassicMember | None) -> int:
-    """``member``: the one that joins again."""
+def join_growth(request: JoinGroupRequest, client: ClientInfo, known: int | None) -> int:
+    """``known``: what the metadata of the member takes so far, if it joins again."""
     metadata = protocols_size([(each.name, each.metadata) for each in request.protocols])
-    if member is not None:
-        return metadata - protocols_size(member.protocols)
+    if known is not None:
+        return metadata - known
     # A new member id begins with the client id or the instance id.
     names = (client.client_id, client.client_id, client.client_host, request.member_id)
     instance = request.group_instance_id
@@ -27,7 +33,7 @@ def join_growth(request: JoinGroupRequest, client: ClientInfo, member: ClassicMe
 def sync_growth(request: SyncGroupRequest, group: ClassicGroup | None) -> int:
     if not request.assignments or group is None:
         return 0
-    before = sum([len(member.assignment) for member in group.members.values()])
+    before = sum([max(len(m.assignment), ASSIGNMENT_BYTES) for m in group.members.values()])
     return sum([len(part.assignment) for part in request.assignments]) - before
 
 

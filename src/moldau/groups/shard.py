@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,7 +39,7 @@ from moldau.groups.consumer import messages
 from moldau.groups.consumer.group import ConsumerGroup
 from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout, PatternResolution
-from moldau.groups.memory import GroupMemory
+from moldau.groups.memory import GroupMemory, protocols_size
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
 from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
 from moldau.groups.records import from_record, tombstone
@@ -99,10 +99,10 @@ class GroupShard:
 
     # Memory --------------------------------------------------------------------------------------
 
-    def footprint(self) -> int:
+    def footprints(self) -> Iterator[int]:
         """What members take, in bytes, and groups that are nothing but a name."""
-        has_offsets = self._offsets.has_offsets
-        return self._classic.footprint(has_offsets) + self._consumer.footprint(has_offsets)
+        yield from self._classic.footprints(self._offsets.has_offsets)
+        yield from self._consumer.footprints(self._offsets.has_offsets)
 
     def _has_room(self, growth: int, now_ms: int) -> bool:
         return growth <= 0 or self._memory.has_room(growth, now_ms)
@@ -117,8 +117,7 @@ class GroupShard:
         client: ClientInfo,
         version: int,
     ) -> Outcome:
-        member = self._classic.member(request.group_id, request.member_id)
-        if not self._has_room(join_growth(request, client, member), now_ms):
+        if not self._has_room(join_growth(request, client, self._known(request)), now_ms):
             refused = join_error(_FULL, request.member_id, version=version)
             return Outcome.reply(token, refused)
         group = self._consumer.get(request.group_id)
@@ -130,6 +129,19 @@ class GroupShard:
             self._consumer.delete(request.group_id)[1],
             self._classic.join(request, token, now_ms, client, version),
         )
+
+    def _known(self, request: JoinGroupRequest) -> int | None:
+        """Returns what the metadata of the member takes that joins again; None if it is new."""
+        group_id, member_id, instance_id = (
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+        )
+        member = self._classic.member(group_id, member_id, instance_id)
+        if member is not None:
+            return protocols_size(member.protocols)
+        mixed = self._consumer.member(group_id, member_id, instance_id)
+        return None if mixed is None else mixed.metadata_size
 
     def sync_group(
         self, request: SyncGroupRequest, token: object, now_ms: int, version: int

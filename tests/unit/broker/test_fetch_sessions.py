@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from moldau.broker.fetch_sessions import (
+    LARGE_FETCH,
     MAX_EPOCH,
     MOST_WAITING,
     PARTITIONS_PER_SLOT,
@@ -188,7 +189,7 @@ def test_a_step_reads_what_the_session_knows_with_the_changes_of_the_request() -
     assert asked_for(fewer) == [("a", 1, 9), ("b", 0, 0), ("c", 4, 2)]
 
 
-@pytest.mark.parametrize("epoch", [0 + 2, 5, MAX_EPOCH, -7])
+@pytest.mark.parametrize("epoch", [0 + 2, 5, MAX_EPOCH, -2, -7])
 def test_any_epoch_but_the_next_is_refused(epoch: int) -> None:
     sessions = make_sessions()
     session_id = open_session(sessions, request(wanted={("a", 0): 0})).session_id
@@ -507,16 +508,20 @@ def test_a_partition_of_a_session_takes_little_memory() -> None:
 
 def test_fetches_that_wait_are_bounded() -> None:
     sessions = make_sessions()
-    first, second = sessions.wait(MOST_WAITING - 5), sessions.wait(5)
-    assert first is not None
-    assert second is not None
+    large = sessions.wait(MOST_WAITING // 2)
+    assert large is not None
+    assert sessions.wait(LARGE_FETCH + 1) is None, "large ones have half of it"
+    places = [sessions.wait(LARGE_FETCH) for _ in range(MOST_WAITING // 2 // LARGE_FETCH)]
+    assert None not in places
     assert sessions.wait(1) is None
-    second.end()
-    second.end()
-    third = sessions.wait(5)
-    assert third is not None
-    first.end()
-    third.end()
+    large.end()
+    large.end()
+    assert sessions.wait(LARGE_FETCH + 1) is None
+    again = sessions.wait(1)
+    assert again is not None
+    for place in (*places, again):
+        assert place is not None
+        place.end()
     assert sessions.waiting == 0
 
 
@@ -530,7 +535,7 @@ async def test_many_partitions_are_taken_over_in_turns() -> None:
     changes = request(session_id, 1, {("c", 0): 3}, forgotten=list(many(2 * PARTITIONS_PER_TURN)))
     changing = asyncio.ensure_future(sessions.open_large(changes, uses_topic_ids=False, now=1.0))
     await asyncio.sleep(0)
-    for epoch in (1, 2):
+    for epoch in (1, 2, -2):
         between = open_session(sessions, request(session_id, epoch), now=1.0)
         assert between.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     changed = await changing

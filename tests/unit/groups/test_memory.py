@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from tests.unit.groups.test_shard import CLIENT, MINUTE_MS, SESSION, Runner, mes
 
 from moldau.errors import ErrorCode
 from moldau.groups.client_info import ClientInfo
-from moldau.groups.memory import RECOUNT_MS, GroupMemory
+from moldau.groups.memory import COUNTED_AT_ONCE, RECOUNT_MS, GroupMemory
 from moldau.wire.api import ApiKey
 
 FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -82,9 +82,9 @@ def test_nobody_fills_the_memory(runner: Runner, way: Callable[[Runner, int], Er
     let_in = codes.index(FULL)
     assert 5 <= let_in < 50
     assert codes == [ErrorCode.NONE] * let_in + [FULL] * (60 - let_in)
-    assert MOST // 2 < runner.shard.footprint() <= MOST
+    assert MOST // 2 < sum(runner.shard.footprints()) <= MOST
     runner.advance(2 * MINUTE_MS)  # sessions are over, and nobody came back
-    assert runner.shard.footprint() == 0
+    assert sum(runner.shard.footprints()) == 0
     assert way(runner, 99) is ErrorCode.NONE
 
 
@@ -124,26 +124,50 @@ def test_a_consumer_that_lives_on_is_not_disturbed(runner: Runner) -> None:
     assert runner.consumer_leave().error_code is ErrorCode.NONE
 
 
-def test_assignments_count(runner: Runner) -> None:
-    joined = runner.join("h")
+def sync(runner: Runner, joined: Any, group: str, assignment: bytes) -> ErrorCode:
     request = message(
         ApiKey.SYNC_GROUP,
-        group_id="h",
+        group_id=group,
         generation_id=joined.generation_id,
         member_id=joined.member_id,
         protocol_type="consumer",
         protocol_name="range",
-        assignments=[{"member_id": joined.member_id, "assignment": bytes(MOST)}],
+        assignments=[{"member_id": joined.member_id, "assignment": assignment}],
     )
     token = object()
     runner.act(runner.shard.sync_group(request, token, runner.now_ms, 5))
-    assert runner.answers[token].error_code is FULL
+    code: ErrorCode = runner.answers[token].error_code
+    return code
+
+
+def test_assignments_count(runner: Runner) -> None:
+    joined = runner.join("h")
+    assert sync(runner, joined, "h", bytes(2 * MOST)) is FULL
+
+
+def test_a_group_that_is_there_can_rebalance_when_the_memory_is_full(runner: Runner) -> None:
+    member = runner.stable()
+    fill(runner)
+    again = runner.join("g", member.member_id)
+    assert again.error_code is ErrorCode.NONE
+    assert sync(runner, again, "g", bytes(4_000)) is ErrorCode.NONE
+
+
+def test_a_static_member_comes_back_when_the_memory_is_full(runner: Runner) -> None:
+    protocols = [SUBSCRIPTION]
+    join(runner, "g", group_instance_id="i" * 9_000, protocols=protocols)
+    runner.advance(0)
+    fill(runner)
+    other = join(runner, "g", group_instance_id="j" * 9_000, protocols=protocols)
+    assert other.error_code is FULL
+    again = join(runner, "g", group_instance_id="i" * 9_000, protocols=protocols)
+    assert again is None or again.error_code is ErrorCode.NONE
 
 
 def test_groups_that_only_have_offsets_keep_nobody_out(runner: Runner) -> None:
     for number in range(300):
         assert runner.commit(group=f"offsets of {number}") is ErrorCode.NONE
-    assert runner.shard.footprint() == 0
+    assert sum(runner.shard.footprints()) == 0
     assert join_a_group(runner, 1) is ErrorCode.NONE
 
 
@@ -151,9 +175,9 @@ def test_names_without_members_and_offsets_count_until_they_go(runner: Runner) -
     for number in range(20):
         member = runner.join(f"g{number}")
         runner.leave(member.member_id, f"g{number}")
-    assert runner.shard.footprint() >= 20 * 2_000
+    assert sum(runner.shard.footprints()) >= 20 * 2_000
     runner.advance(2 * MINUTE_MS)
-    assert runner.shard.footprint() == 0
+    assert sum(runner.shard.footprints()) == 0
 
 
 def test_protocols_that_nobody_supports_any_more_are_forgotten(runner: Runner) -> None:
@@ -196,17 +220,21 @@ def test_what_is_counted_is_about_what_is_taken() -> None:
         taken = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert 0.6 * taken < runner.shard.footprint() < 2 * taken
+    assert 0.6 * taken < sum(runner.shard.footprints()) < 2 * taken
 
 
 class Shard:
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, groups: int = 1) -> None:
         self.size = size
+        self.groups = groups
         self.counts = 0
+        self.looked_at = 0
 
-    def footprint(self) -> int:
+    def footprints(self) -> Iterator[int]:
         self.counts += 1
-        return self.size
+        for _ in range(self.groups):
+            self.looked_at += 1
+            yield self.size
 
 
 def test_it_is_counted_rarely() -> None:
@@ -222,3 +250,20 @@ def test_it_is_counted_rarely() -> None:
     assert shard.counts == 2, "not again for each of them"
     shard.size = 100
     assert memory.has_room(100, 10 + RECOUNT_MS)
+
+
+def test_very_many_are_counted_some_at_a_time() -> None:
+    """Meanwhile a little more than is allowed may come in, and no more."""
+    many = Shard(1, 5 * COUNTED_AT_ONCE)
+    memory = GroupMemory(many.groups)
+    memory.watch(many)
+    size = many.groups // 20
+    for _ in range(20):
+        assert memory.has_room(size, 0)
+    looked_at, admitted = [], []
+    for _ in range(6):
+        before = many.looked_at
+        admitted.append(memory.has_room(size, 0))
+        looked_at.append(many.looked_at - before)
+    assert looked_at == [COUNTED_AT_ONCE] * 5 + [0]
+    assert admitted == [True] * 5 + [False]

@@ -11,8 +11,8 @@ session only with a later one. From version 13 on topics are named by id. Leader
 checked, and a diverging follower is told where to cut (KIP-595). Fetches of very many partitions
 are read and answered some at a time, with everybody else's turn in between.
 Known deviations: there are no remote segments and no preferred read replica. When fetches of very
-many partitions wait already, a further one is answered at once with what is there; nor does one
-wait that names a topic with more than 249 characters.
+many partitions wait already, a further one is answered after a tenth of a second, whatever comes
+meanwhile; one that names a topic with more than 249 characters does not wait at all.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from uuid import UUID
 from moldau.broker.broker import Broker
 from moldau.broker.collector import YoungObjectsOnly
 from moldau.broker.fetch_sessions import (
+    LARGE_FETCH,
     PARTITIONS_PER_TURN,
     FetchContext,
+    PartitionMap,
     SessionPartition,
     Waiting,
     are_legal,
@@ -51,8 +53,10 @@ from moldau.wire.fetch import (
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 READ_COMMITTED: Final = 1
 NO_RECORDS: Final = b""
-AT_ONCE: Final = 1000
-"""Partitions that are read and answered in one turn of the event loop."""
+MANY: Final = 50
+"""Partitions after which it is the others' turn before this client's next request."""
+WITHOUT_PLACE_S: Final = 0.1
+"""How long a fetch takes that may not wait: its client asks again at once."""
 # A partition that does not exist ends no wait for the others: whoever keeps asking for it would
 # never wait again.
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -85,16 +89,22 @@ def handle(request: Request[FetchRequest]) -> Fetch | Pending:
     sessions = broker.fetch_sessions
     context = sessions.open(body, uses_topic_ids=by_id, now=broker.clock.monotonic())
     fetch = Fetch(broker, body, context, uses_topic_ids=by_id)
-    if len(context.partitions) > AT_ONCE:
+    if sessions.discarded:
+        _discard(broker)
+    if len(context.partitions) > LARGE_FETCH:
         large = LargeFetch(request, fetch)
         broker.tasks.spawn(request.timed(large.begin()))
         return large.pending
     settled = fetch.read()
+    if len(context.partitions) > MANY:
+        request.connection.end_turn()
     if settled or fetch.size >= body.min_bytes or body.max_wait_ms <= 0 or fetch.lags():
         return fetch
-    waiting = sessions.wait(len(context.partitions)) if are_legal(body) else None
-    if waiting is None:
+    if not are_legal(body):
         return fetch
+    waiting = sessions.wait(len(context.partitions))
+    if waiting is None:
+        return _answer_later(request, fetch)
     return _park(request, fetch, waiting)
 
 
@@ -105,9 +115,21 @@ async def handle_large(request: Request[FetchRequest]) -> Pending:
     context = await broker.fetch_sessions.open_large(
         body, uses_topic_ids=by_id, now=broker.clock.monotonic()
     )
+    if broker.fetch_sessions.discarded:
+        _discard(broker)
     large = LargeFetch(request, Fetch(broker, body, context, uses_topic_ids=by_id))
     await large.begin()
     return large.pending
+
+
+def _answer_later(request: Request[FetchRequest], fetch: Fetch) -> Pending:
+    """There is no place to wait. With an answer at once its client would ask without a pause."""
+    pending = Pending()
+    parts = request.encode(fetch)
+    delay = min(request.body.max_wait_ms / 1000, WITHOUT_PLACE_S)
+    timer = request.broker.clock.call_later(delay, lambda: pending.complete(parts))
+    pending.on_abandoned = timer.cancel
+    return pending
 
 
 def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pending:
@@ -438,6 +460,8 @@ class LargeFetch:
                 self._deadline = broker.clock.monotonic() + body.max_wait_ms / 1000
             with YoungObjectsOnly():
                 if await self._is_enough():
+                    if body.max_wait_ms > 0 and self._waiting is None:
+                        await self._pause()
                     await self._answer()
                     return
         except Exception as error:
@@ -451,6 +475,9 @@ class LargeFetch:
         try:
             while True:
                 await self._woken.wait()
+                if self.pending.abandoned:
+                    self._complete(None)
+                    return
                 with YoungObjectsOnly():
                     if await self._is_enough():
                         await self._answer()
@@ -501,7 +528,17 @@ class LargeFetch:
         self._leave()
         self._wake(True)
 
+    async def _pause(self) -> None:
+        """See ``_answer_later``."""
+        delay = min(self._request.body.max_wait_ms / 1000, WITHOUT_PLACE_S)
+        timer = self._request.broker.clock.call_later(delay, self._woken.set)
+        await self._woken.wait()
+        timer.cancel()
+
     async def _answer(self) -> None:
+        if self.pending.abandoned:
+            self._complete(None)
+            return
         request = self._request
         request.charge(self._fetch)
         response = await self._fetch.told_in_turns(request.throttle_ms)
@@ -540,6 +577,21 @@ class LargeFetch:
         request, fetch = self._request, self._fetch
         wanted, request.body.topics = request.body.topics, []
         request.broker.tasks.spawn(_let_go([*(topic.partitions for topic in wanted), *fetch.end()]))
+
+
+def _discard(broker: Broker) -> None:
+    sessions = broker.fetch_sessions
+    discarded, sessions.discarded = sessions.discarded, []
+    broker.tasks.spawn(_empty(discarded))
+
+
+async def _empty(maps: list[PartitionMap]) -> None:
+    """As ``_let_go``."""
+    for partitions in maps:
+        while partitions:
+            for _ in range(min(PARTITIONS_PER_TURN, len(partitions))):
+                partitions.popitem()
+            await others_turn()
 
 
 async def _let_go(lists: list[list[Any]]) -> None:

@@ -15,7 +15,7 @@ Only bookkeeping: when a group rebalances and who is answered is decided in ``re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from sys import getsizeof
 
 from moldau.errors import ErrorCode
@@ -236,12 +236,13 @@ class ClassicGroup:
         """Whether somebody is in the group, or is expected."""
         return bool(self.members or self.pending_join)
 
-    @property
-    def footprint(self) -> int:
+    def footprints(self) -> Iterator[int]:
         """What the group and those in it take, in bytes."""
-        pending = sum(PENDING_BYTES + getsizeof(member_id) for member_id in self.pending_join)
-        members = sum([member.footprint for member in self.members.values()])
-        return GROUP_BYTES + getsizeof(self.group_id) + pending + members
+        yield GROUP_BYTES + getsizeof(self.group_id)
+        for member_id in tuple(self.pending_join):
+            yield PENDING_BYTES + getsizeof(member_id)
+        for member in tuple(self.members.values()):
+            yield member.footprint
 
     def rename_static(self, member: ClassicMember, member_id: str) -> None:
         """A static member came back: same place, same assignment, another member id."""

@@ -72,14 +72,22 @@ class ClassicGroups:
     def get(self, group_id: str) -> ClassicGroup | None:
         return self._groups.get(group_id)
 
-    def member(self, group_id: str, member_id: str) -> ClassicMember | None:
+    def member(
+        self, group_id: str, member_id: str, instance_id: str | None = None
+    ) -> ClassicMember | None:
+        """A static member that comes back has no member id yet."""
         group = self._groups.get(group_id)
-        return None if group is None else group.members.get(member_id)
+        if group is None:
+            return None
+        if not member_id and instance_id is not None:
+            member_id = group.static_member_id(instance_id) or ""
+        return group.members.get(member_id)
 
-    def footprint(self, has_offsets: Callable[[str], bool]) -> int:
+    def footprints(self, has_offsets: Callable[[str], bool]) -> Iterator[int]:
         """What members take, in bytes, and groups without members and offsets."""
-        groups = (*self._groups.values(), *self._unstored.values())
-        return sum([g.footprint for g in groups if g.is_inhabited or not has_offsets(g.group_id)])
+        for group in (*self._groups.values(), *self._unstored.values()):
+            if group.is_inhabited or not has_offsets(group.group_id):
+                yield from group.footprints()
 
     # -- JoinGroup -----------------------------------------------------------------------------
 

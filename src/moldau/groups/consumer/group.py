@@ -7,7 +7,7 @@ assignment is computed for a group epoch, and members are brought to it one by o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from sys import getsizeof
@@ -76,11 +76,11 @@ class ConsumerGroup:
             return GroupState.STABLE
         return GroupState.RECONCILING
 
-    @property
-    def footprint(self) -> int:
+    def footprints(self) -> Iterator[int]:
         """What the group and its members take, in bytes."""
-        members = sum([member.footprint for member in self.members.values()])
-        return GROUP_BYTES + getsizeof(self.group_id) + members
+        yield GROUP_BYTES + getsizeof(self.group_id)
+        for member in tuple(self.members.values()):
+            yield member.footprint
 
     @property
     def has_only_classic_members(self) -> bool:

@@ -8,7 +8,7 @@ topics may have changed, neither of which is in the log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -91,14 +91,23 @@ class ConsumerGroups:
     def group_ids(self) -> Collection[str]:
         return self._groups.keys()
 
-    def member(self, group_id: str, member_id: str) -> Member | None:
+    def member(
+        self, group_id: str, member_id: str, instance_id: str | None = None
+    ) -> Member | None:
+        """A static member that comes back has another member id, or none yet."""
         group = self._groups.get(group_id)
-        return None if group is None else group.members.get(member_id)
+        if group is None:
+            return None
+        member = group.members.get(member_id)
+        if member is None and instance_id is not None:
+            member = group.static_member(instance_id)
+        return member
 
-    def footprint(self, has_offsets: Callable[[str], bool]) -> int:
+    def footprints(self, has_offsets: Callable[[str], bool]) -> Iterator[int]:
         """What members take, in bytes, and groups without members and offsets."""
-        groups = self._groups.values()
-        return sum([g.footprint for g in groups if g.members or not has_offsets(g.group_id)])
+        for group in tuple(self._groups.values()):
+            if group.members or not has_offsets(group.group_id):
+                yield from group.footprints()
 
     # ConsumerGroupHeartbeat
 

@@ -71,12 +71,17 @@ class Member:
     @property
     def footprint(self) -> int:
         """What the member takes, in bytes, without its partitions, of which there are so many."""
-        protocols = self.classic.supported_protocols if self.classic is not None else ()
         return (
             names_size(self.member_id, self.instance_id, self.client_id, self.subscribed_regex)
             + topics_size(self.subscribed_names)
-            + protocols_size([(protocol.name, protocol.metadata) for protocol in protocols])
+            + self.metadata_size
         )
+
+    @property
+    def metadata_size(self) -> int:
+        """What the metadata of a member takes that speaks the classic protocol."""
+        protocols = self.classic.supported_protocols if self.classic is not None else ()
+        return protocols_size([(protocol.name, protocol.metadata) for protocol in protocols])
 
     @property
     def uses_classic_protocol(self) -> bool:

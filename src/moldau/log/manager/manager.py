@@ -11,6 +11,7 @@ itself in ``upkeep``, ``cleaner`` and ``moving``.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -34,6 +35,7 @@ from moldau.log.manager.observer import ServedLogObserver
 from moldau.log.manager.truncation import DurableTruncation
 from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition.log import PartitionLog
+from moldau.log.partition.producer_state import MOST_PRODUCERS
 from moldau.log.upkeep.background import Background
 from moldau.log.upkeep.checkpointer import Checkpointer
 from moldau.log.upkeep.flush_scheduler import FlushScheduler
@@ -44,6 +46,8 @@ from moldau.machine import Machine
 from moldau.machine.clock_watch import ClockWatch
 from moldau.machine.disk import DiskUsage
 from moldau.model import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS: Final = 1000
 _ROOM: Final = 64 * 1024
@@ -222,6 +226,17 @@ class LogManager:
         self._background.spawn(self.topic_configs.partition_moved(log.topic_partition.topic))
 
     async def _expire_producers(self) -> None:
+        for log in self.logs.values():
+            producers = log.producers
+            if producers.forgotten:
+                _log.warning(
+                    "%s: %d producers were forgotten, because more than %d write there; what they "
+                    "send twice is stored twice",
+                    log.topic_partition,
+                    producers.forgotten,
+                    MOST_PRODUCERS,
+                )
+                producers.forgotten = 0
         if self._producers_watch.jump_ms() > 0:
             return  # see RetentionCheck
         oldest_ms = self._machine.clock.now_ms() - self._config.producer_id_expiration_ms

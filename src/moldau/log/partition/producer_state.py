@@ -20,7 +20,7 @@ from moldau.records.control import ControlType, read_control_type, read_coordina
 from moldau.records.reader import read_records
 
 BATCHES_REMEMBERED: Final = 5
-MOST_PRODUCERS: Final = 5_000
+MOST_PRODUCERS: Final = 10_000
 """Producers that a log remembers. One takes 0.5 to 1.2 KB of memory, 46 bytes of each snapshot, and
 about a microsecond of the time of a roll.
 """
@@ -143,11 +143,13 @@ class EndMarker(NamedTuple):
 class ProducerState:
     """The producers of one log, up to ``end_offset``."""
 
-    __slots__ = ("_completed", "_forgets_at", "_open", "end_offset", "producers")
+    __slots__ = ("_completed", "_forgets_at", "_open", "end_offset", "forgotten", "producers")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.producers: dict[int, ProducerEntry] = {}
         self.end_offset = end_offset
+        self.forgotten = 0
+        """How many there were too many, since somebody last told the operator."""
         # First offset of each open transaction and its producer, in the order of the offsets.
         self._open: dict[int, int] = {}
         # First and last offset of ended ones whose marker may not be replicated yet.
@@ -207,6 +209,7 @@ class ProducerState:
         surplus = len(self.producers) - MOST_PRODUCERS + _FORGOTTEN_AT_ONCE
         for entry in idle[:surplus]:
             del self.producers[entry.producer_id]
+        self.forgotten += min(surplus, len(idle))
         # Who is in a transaction stays; it must not be looked at all of them for each one more.
         self._forgets_at = max(MOST_PRODUCERS, len(self.producers) + _FORGOTTEN_AT_ONCE)
 

@@ -53,8 +53,8 @@ class RetentionCheck:
         away_ms, self._away_ms = self._away_ms, 0
         if away_ms >= _LONG_AWAY_MS:
             _log.warning(
-                "by the clock nothing was written here for %.1f days: nothing is deleted for its "
-                "age before the next check, should the clock be wrong",
+                "by the clock nothing was written here for %.1f days: nothing is deleted before "
+                "the next check, should the clock be wrong",
                 away_ms / _LONG_AWAY_MS,
             )
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +21,8 @@ from tests.support.wire import (
 )
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
-from moldau.broker.fetch_sessions import MOST_WAITING
-from moldau.broker.handlers.fetch import AT_ONCE
+from moldau.broker.fetch_sessions import LARGE_FETCH, MOST_WAITING
+from moldau.broker.handlers.fetch import WITHOUT_PLACE_S
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
 from moldau.records.compression import Compression
@@ -455,7 +456,7 @@ async def test_a_reader_of_another_epoch_is_told_so(client: WireClient, topic: s
 
 # Very many partitions ----------------------------------------------------------------------------
 
-MANY = 3 * AT_ONCE
+MANY = 3 * LARGE_FETCH
 
 
 def unknown(count: int = MANY) -> dict[int, int]:
@@ -537,6 +538,35 @@ async def test_a_client_that_leaves_takes_a_fetch_of_very_many_partitions_along(
     await eventually(lambda: (partition.parked, sessions.waiting) == (0, 0))
 
 
+async def test_a_client_that_leaves_gets_no_session_of_very_many_partitions(
+    broker: MemoryBroker, topic: str
+) -> None:
+    reader = await broker.connect()
+    partition, sessions = broker.partition(topic), broker.parts.fetch_sessions
+    reader.send_fetch({topic: {0: 0, **unknown()}}, max_wait_ms=60_000, session_epoch=0)
+    await eventually(lambda: partition.parked == 1)
+    await reader.close()
+    await eventually(lambda: (partition.parked, sessions.waiting) == (0, 0))
+    await broker.settle()
+    assert (len(sessions), sessions.partitions) == (0, 0)
+
+
+async def test_the_partitions_of_a_session_that_ends_are_freed_some_at_a_time(
+    broker: MemoryBroker, client: WireClient, topic: str
+) -> None:
+    began = await client.fetch_all({topic: {0: 0, **unknown()}}, session_epoch=0)
+    sessions = broker.parts.fetch_sessions
+    partitions = sessions._sessions[began.session_id].partitions
+    await client.fetch_all({topic: {0: 0}}, session_id=began.session_id, session_epoch=-1)
+    assert sessions.partitions == 0
+    await eventually(lambda: not partitions)
+    assert not sessions.discarded
+
+
+def more_timers(broker: MemoryBroker, before: int) -> bool:
+    return broker.clock.pending > before
+
+
 async def test_a_fetch_waits_only_if_there_is_room(
     broker: MemoryBroker, client: WireClient, topic: str
 ) -> None:
@@ -544,15 +574,22 @@ async def test_a_fetch_waits_only_if_there_is_room(
     reader = await broker.connect()
     sent = reader.send_fetch({topic: {0: 0}}, max_wait_ms=60_000)
     await eventually(lambda: sessions.waiting == 1)
-    others = sessions.wait(MOST_WAITING - 1)
-    assert others is not None
+    others = [sessions.wait(LARGE_FETCH) for _ in range(MOST_WAITING // LARGE_FETCH - 1)]
+    rest = sessions.wait(LARGE_FETCH - 1)
+    assert rest is not None
     for wanted in ({0: 0}, {0: 0, **unknown()}):
-        answer = await client.fetch_all({topic: wanted}, max_wait_ms=60_000)
-        assert len(list(flatten(answer))) == len(wanted), "at once"
+        timers = broker.clock.pending
+        late = client.send_fetch({topic: wanted}, max_wait_ms=60_000)
+        await eventually(partial(more_timers, broker, timers))
+        broker.clock.advance(WITHOUT_PLACE_S)
+        answer = await client.receive_fetch(late)
+        assert len(list(flatten(answer))) == len(wanted), "it did not wait for long"
     await client.produce(topic, one_batch(b"v"))
     ((_, fetched),) = flatten(await reader.receive_fetch(sent))
     assert values_of(fetched) == [b"v"]
-    others.end()
+    for other in (*others, rest):
+        assert other is not None
+        other.end()
     assert sessions.waiting == 0
 
 

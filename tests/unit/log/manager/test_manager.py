@@ -666,3 +666,16 @@ async def test_thousands_of_idle_logs_cost_neither_files_nor_syncs_at_the_end(
     syncs = broker.disk.operations["sync"]
     await manager.shutdown()
     assert broker.disk.operations["sync"] - syncs <= 3
+
+
+async def test_producers_that_were_forgotten_are_told_once(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.start()
+    broker.create(A0)
+    broker.manager.logs[A0].producers.forgotten = 1_000
+    for _ in range(2):
+        await broker.clock.advance(broker.config.producer_id_expiration_check_interval_ms / 1000)
+    told = [record.getMessage() for record in caplog.records if "forgotten" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith("a-0: 1000 producers were forgotten")

@@ -271,6 +271,7 @@ def test_of_too_many_producers_those_that_wrote_longest_ago_are_forgotten() -> N
     assert 1 in log.state.producers, "it has just written"
     assert 3 in log.state.producers
     assert 2 not in log.state.producers
+    assert log.state.forgotten == MOST_PRODUCERS + 1 - len(log.state.producers)
     assert log.refusal(header(7, producer=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     end = log.end
     assert log.append(header(0, producer=2)) == end, "nobody knows it any more"
