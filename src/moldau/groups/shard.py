@@ -64,6 +64,10 @@ from moldau.wire.stored.group_records import (
 _EXPIRY: Final = "offset expiry"
 _FULL: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """To members for which there is no memory: clients take it for a reason to try again later."""
+_FULL_OF_CONSUMERS: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""The same under the consumer protocol, where Java's client looks for a coordinator, and asks it,
+without a pause if it is not available.
+"""
 
 
 class GroupShard:
@@ -183,7 +187,7 @@ class GroupShard:
     ) -> Outcome:
         known = self._consumer.member(request.group_id, request.member_id)
         if not self._has_room(heartbeat_growth(request, client, known), now_ms):
-            return Outcome.reply(token, messages.error_response(_FULL))
+            return Outcome.reply(token, messages.error_response(_FULL_OF_CONSUMERS))
         group = self._classic.get(request.group_id)
         if group is None:
             return self._consumer.heartbeat(request, token, now_ms, client, version)
