@@ -116,6 +116,15 @@ BAD = [
 UNREAD = ["SELCT page FROM seen", "SELECT page FROM", "SELECT a b c FROM seen"]
 
 
+@pytest.fixture(autouse=True)
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of that source: of one that is not there nothing is known."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    return folder
+
+
 def check(sql: str) -> Checked:
     step = f"[[steps]]\nname = \"checked\"\nsql = '''\n{sql}'''\n\n[[sinks]]"
     return check_sql(parse_pipeline(FILE.replace("[[sinks]]", step), "p.toml"))
@@ -202,12 +211,9 @@ partition_by = ["page"]
     assert found.columns("counted") == ["window_start", "window_end", "pag", "n"]
 
 
-def test_files_in_folders_of_partitions_may_have_more_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_files_in_folders_of_partitions_may_have_more_columns(pages: Path) -> None:
     assert check("SELECT day FROM pages").problems
-    (tmp_path / "pages" / "day=2026-01-01").mkdir(parents=True)
+    (pages / "day=2026-01-01").mkdir()
     assert not check("SELECT day FROM pages").problems
     assert check("SELECT day FROM seen").problems
 
@@ -235,9 +241,8 @@ def test_parameters_that_make_no_sense_are_told() -> None:
 
 
 def test_validate_refuses_and_run_lets_spark_decide_what_cannot_be_read(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     cli = CommandLine("", capsys)
     (tmp_path / "p.toml").write_text(FILE.replace("SELECT *", "SELCT *"))
     said = cli("pipeline", "validate", "p.toml", code=1).err

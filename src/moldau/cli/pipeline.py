@@ -283,8 +283,14 @@ def _need_driver(url: str) -> None:
         raise CommandError(
             f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
         ) from None
-    except sqlalchemy.exc.ArgumentError as error:
+    except sqlalchemy.exc.NoSuchModuleError as error:
         raise CommandError(f"This is no address of a database: {error}") from None
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        # What they say may have the password in it, as a port that is no number.
+        raise CommandError(
+            "This is no address of a database, such as postgresql+psycopg://user@host/name: signs "
+            "like @ and / in passwords are written %40 and %2F"
+        ) from None
 
 
 def _nested(offsets: dict[Any, int]) -> dict[str, dict[str, int]]:

@@ -113,7 +113,7 @@ class LiveTable:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._name = pipeline.name
-        self._master = pipeline.master
+        self._master = pipeline.shown_master
         self._begin = time.monotonic()
         self._state = "starting Spark"
         self._last: dict[str, Progress | None] = {sink.name: None for sink in pipeline.sinks}

@@ -16,6 +16,7 @@ class ServerNotFoundError(RuntimeError):
 
 def check_connect_server(url: str, timeout: float = 10.0) -> None:
     """Spark's client would go on trying for ten minutes."""
+    url = url.partition(";")[0]  # parameters, of which one is the token
     for module in ("grpc", "grpc_status", "zstandard"):
         if find_spec(module) is None:
             raise ServerNotFoundError(

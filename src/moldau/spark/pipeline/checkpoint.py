@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,13 @@ from moldau.model import TopicPartition
 from moldau.spark.pipeline.progress import Progress
 
 PROGRESS_FILE: Final = "progress.json"
+
+Offsets = dict[TopicPartition, int]
+Planned = Mapping[str, Sequence[Offsets]]
+"""Where the next run goes on, by sink, for each source that its query reads.
+
+Topics of two clusters may have one name, and nobody but Spark knows which source is which.
+"""
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class SinkState:
     planned: int | None = None
     """The last one that was begun."""
     watermark_ms: int | None = None
-    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=dict)
     """The next ones to read, of all topics."""
     progress: Progress | None = None
 
@@ -45,17 +53,18 @@ def read_state(checkpoint: Path, sink: str) -> SinkState:
         return SinkState(sink, progress=_read_progress(checkpoint, sink))
     # A batch that was begun and not ended has offsets that nobody has written yet.
     file = directory / "offsets" / str(planned if done is None else min(planned, done))
-    watermark, offsets = _parse_offsets(file.read_text("utf-8")) if file.exists() else (None, {})
-    if done is None:
-        offsets = {}
+    watermark, lines = _parse_offsets(file.read_text("utf-8")) if file.exists() else (None, [])
+    offsets: Offsets = {}
+    for line in lines if done is not None else ():
+        offsets.update(line)
     return SinkState(sink, done, planned, watermark, offsets, _read_progress(checkpoint, sink))
 
 
-def planned_offsets(checkpoint: Path, sink: str) -> dict[TopicPartition, int]:
+def planned_offsets(checkpoint: Path, sink: str) -> list[Offsets]:
     """Where the last batch that was begun ends: what the next run goes on from."""
     planned = _last(checkpoint / sink / "offsets")
     if planned is None:
-        return {}
+        return []
     return _parse_offsets((checkpoint / sink / "offsets" / str(planned)).read_text("utf-8"))[1]
 
 
@@ -82,17 +91,20 @@ def _last(directory: Path) -> int | None:
     return max(numbers, default=None)
 
 
-def _parse_offsets(text: str) -> tuple[int | None, dict[TopicPartition, int]]:
+def _parse_offsets(text: str) -> tuple[int | None, list[Offsets]]:
     """Spark's offset log: a version, the batch's metadata, then a line for each source."""
     lines = text.splitlines()
     watermark = _json(lines[1]).get("batchWatermarkMs") if len(lines) > 1 else None
-    offsets: dict[TopicPartition, int] = {}
-    for line in lines[2:]:
-        for topic, partitions in _json(line).items():
-            if isinstance(partitions, dict):
-                for number, offset in partitions.items():
-                    offsets[TopicPartition(topic, int(number))] = int(offset)
-    return watermark or None, offsets
+    found = [
+        {
+            TopicPartition(topic, int(number)): int(offset)
+            for topic, partitions in _json(line).items()
+            if isinstance(partitions, dict)
+            for number, offset in partitions.items()
+        }
+        for line in lines[2:]
+    ]
+    return watermark or None, [offsets for offsets in found if offsets]
 
 
 def _json(line: str) -> dict[str, Any]:

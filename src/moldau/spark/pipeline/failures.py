@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from traceback import extract_tb
 from typing import Final
 
 from moldau.spark.pipeline.blame import kind_of, place_of
 from moldau.spark.pipeline.problems import Kind
-from moldau.spark.pipeline.spec import Part, Pipeline
+from moldau.spark.pipeline.spec import Part, Pipeline, PythonStep
 
 _TRACE: Final = "Traceback (most recent call last):"
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?\Z", re.MULTILINE | re.DOTALL)
@@ -51,3 +53,24 @@ def failure(pipeline: Pipeline, part: Part, what: str, error: BaseException) -> 
     text = str(error)
     where, said = place_of(pipeline, part, reason(text))
     return PipelineFailedError(f"{where}: {what}: {said}", kind_of(text))
+
+
+def own_failure(pipeline: Pipeline, part: Part, what: str, error: Exception) -> PipelineFailedError:
+    """Of what a part runs without Spark: a function in Python, a query of a database."""
+    place = pipeline.declared(part, "python", "query", "table")
+    key = f", {place[-1]}" if place != part.place else ""
+    line = pipeline.lines.of(place)
+    said = str(error).strip().split("\n", 1)[0]
+    if not said.startswith("("):  # SQLAlchemy has the name there
+        said = f"{type(error).__name__}: {said}".rstrip(": ")
+    at = _line_of_step(part, error) if isinstance(part, PythonStep) else ""
+    return PipelineFailedError(f"{pipeline.file}:{line}: {what}{key}: {said}{at}")
+
+
+def _line_of_step(step: PythonStep, error: Exception) -> str:
+    """The innermost line of the step's own file."""
+    name = Path(step.function.rpartition(":")[0]).name
+    lines = [
+        one.lineno for one in extract_tb(error.__traceback__) if Path(one.filename).name == name
+    ]
+    return f" ({name}:{lines[-1]})" if lines else ""

@@ -11,11 +11,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-from moldau.spark.pipeline.failures import failure
+from moldau.spark.pipeline.failures import failure, own_failure
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
@@ -59,11 +60,15 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
 
 @contextmanager
 def _blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
-    """What Spark refuses is told with the line of the file."""
+    """What Spark refuses is told with the line of the file, and so is what users' code raises."""
     try:
         yield
     except PySparkException as error:
         raise failure(pipeline, part, what, error) from error
+    except (Py4JError, ConnectionError):
+        raise  # Spark is gone
+    except Exception as error:
+        raise own_failure(pipeline, part, what, error) from error
 
 
 def _view(frame: DataFrame, name: str) -> DataFrame:

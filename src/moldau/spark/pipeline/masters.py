@@ -27,7 +27,7 @@ def master_problem(pipeline: Pipeline) -> str | None:
     kind = next((kind for kind, form in _KINDS.items() if form.fullmatch(master)), None)
     match kind:
         case None:
-            return f"master {master!r} is none of {_EXAMPLES}"
+            return f"master {pipeline.shown_master!r} is none of {_EXAMPLES}"
         case "sc://":
             return _connect_problem(pipeline)
         case "k8s://" if not any(name in pipeline.config for name in _IMAGES):
@@ -47,6 +47,6 @@ def _connect_problem(pipeline: Pipeline) -> str | None:
     if not on_driver:
         return None
     return (
-        f"sink {on_driver[0]} writes from the driver, and with {pipeline.master} that is a server: "
-        "tables and Parquet with compact need another master"
+        f"sink {on_driver[0]} writes from the driver, and with {pipeline.shown_master} that is a "
+        "server: tables and Parquet with compact need another master"
     )

@@ -203,6 +203,11 @@ class Pipeline:
         return self.master.startswith("sc://")
 
     @property
+    def shown_master(self) -> str:
+        """Without the parameters of a Spark Connect server: one is its token."""
+        return self.master.partition(";")[0] if self.remote else self.master
+
+    @property
     def databases(self) -> tuple[str, ...]:
         """Their addresses."""
         tables = (TableSource, TableSink)

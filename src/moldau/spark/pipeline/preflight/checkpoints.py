@@ -6,13 +6,19 @@ Spark keeps offsets by topic and partition only. Beside them a file says whose t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.model import TopicPartition
-from moldau.spark.pipeline.checkpoint import local_directory, planned_offsets
+from moldau.model import NO_TOPIC_ID, TopicPartition
+from moldau.spark.pipeline.checkpoint import (
+    Offsets,
+    Planned,
+    local_directory,
+    planned_offsets,
+)
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
 from moldau.spark.pipeline.spec import Pipeline, Sink, TopicSource
@@ -21,7 +27,15 @@ from moldau.spark.pipeline.status import reads_topic
 OWNER_FILE: Final = "owner.json"
 
 
-def check_checkpoints(pipeline: Pipeline, found: Findings) -> list[Problem]:
+def read_planned(pipeline: Pipeline) -> Planned:
+    """To be read before the clusters are asked: the pipeline may be running and go on meanwhile."""
+    directory = _directory(pipeline)
+    if directory is None:
+        return {}
+    return {sink.name: planned_offsets(directory, sink.name) for sink in pipeline.sinks}
+
+
+def check_checkpoints(pipeline: Pipeline, planned: Planned, found: Findings) -> list[Problem]:
     """``found``: what the clusters have answered."""
     directory = _directory(pipeline)
     if directory is None:
@@ -30,7 +44,9 @@ def check_checkpoints(pipeline: Pipeline, found: Findings) -> list[Problem]:
     return [
         pipeline.problem(("spark", "checkpoint"), f"{sentence}; {_advice(pipeline, directory)}")
         for sink in pipeline.sinks
-        for sentence in list(_complaints(pipeline, sink, directory, owners, found))[:1]
+        for sentence in list(
+            _complaints(pipeline, sink, directory, planned.get(sink.name, ()), owners, found)
+        )[:1]
     ]
 
 
@@ -45,10 +61,11 @@ def remember_owner(pipeline: Pipeline, found: Findings) -> None:
         sources = {name: asdict(found.sources[name]) for name in names if name in found.sources}
         if sources:
             owners[sink.name] = {"pipeline": pipeline.name, "sources": sources}
-    directory.mkdir(parents=True, exist_ok=True)
     growing = directory / f".{OWNER_FILE}"
-    growing.write_text(json.dumps(owners, indent=2), "utf-8")
-    growing.replace(directory / OWNER_FILE)
+    with suppress(OSError):  # Spark will say it better, if it cannot write there, either
+        directory.mkdir(parents=True, exist_ok=True)
+        growing.write_text(json.dumps(owners, indent=2), "utf-8")
+        growing.replace(directory / OWNER_FILE)
 
 
 def sources_of(pipeline: Pipeline, sink: Sink) -> list[TopicSource]:
@@ -72,20 +89,28 @@ def _complaints(
     pipeline: Pipeline,
     sink: Sink,
     directory: Path,
+    planned: Sequence[Offsets],
     owners: Mapping[str, Any],
     found: Findings,
 ) -> Iterator[str]:
-    offsets = planned_offsets(directory, sink.name)
     sources = sources_of(pipeline, sink)
-    if not offsets or not sources or all(map(_may_lose_data, sources)):
+    if not planned or not sources or all(map(_may_lose_data, sources)):
         return
     where = f"checkpoint {directory / sink.name}"
     owner = owners.get(sink.name, {})
     if owner.get("pipeline", pipeline.name) != pipeline.name:
         yield f"{where} belongs to another pipeline, {owner['pipeline']}, which reads " + _topics(
-            offsets
+            one for line in planned for one in line
         )
-    if foreign := {one for one in offsets if not any(_reads(source, one) for source in sources)}:
+    # Of all sources: what a query reads is only roughly known without Spark.
+    streams = [one for one in pipeline.sources if isinstance(one, TopicSource) and one.streaming]
+    foreign = {
+        one
+        for line in planned
+        for one in line
+        if not any(_reads(source, one) for source in streams)
+    }
+    if foreign and not any(map(_may_lose_data, streams)):
         yield (
             f"{where} belongs to another source: it has offsets of {_topics(foreign)}, and sink "
             f"{sink.name} reads {_declared(sources)}"
@@ -93,15 +118,26 @@ def _complaints(
     for source in sources:
         now = found.sources.get(source.name)
         before = owner.get("sources", {}).get(source.name)
-        if now is not None and before is not None:
+        if now is not None and before is not None and not _may_lose_data(source):
             yield from _changes(where, SourceIdentity(**before), now)
-        ends = found.ends.get(source.name, {})
-        for partition, end in ends.items():
-            if partition in offsets and end < offsets[partition]:
+    for line in planned:
+        for partition, offset in line.items():
+            end = _end(partition, streams, found)
+            if end is not None and end < offset:
                 yield (
                     f"{where} belongs to another source, or records were lost: it has read "
-                    f"{partition} up to offset {offsets[partition]}, and that ends at {end} now"
+                    f"{partition} up to offset {offset}, and that ends at {end} now"
                 )
+
+
+def _end(partition: TopicPartition, sources: Sequence[TopicSource], found: Findings) -> int | None:
+    """Where it ends, at the farthest if topics of several clusters have this name."""
+    readers = [source for source in sources if _reads(source, partition)]
+    ends = [found.ends.get(source.name, {}).get(partition) for source in readers]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends) or any(map(_may_lose_data, readers)):
+        return None
+    return max(known)
 
 
 def _changes(where: str, before: SourceIdentity, now: SourceIdentity) -> Iterator[str]:
@@ -111,7 +147,8 @@ def _changes(where: str, before: SourceIdentity, now: SourceIdentity) -> Iterato
             f"{now.servers} is cluster {now.cluster}"
         )
     for topic, number in before.topics.items():
-        if now.topics.get(topic, number) != number:
+        ids = {number, now.topics.get(topic, number)}
+        if len(ids) == 2 and str(NO_TOPIC_ID) not in ids:
             yield (
                 f"{where} belongs to another source: topic {topic} was deleted and created anew "
                 "since, and its offsets are others"
@@ -134,7 +171,7 @@ def _reads(source: TopicSource, partition: TopicPartition) -> bool:
     return reads_topic(source, partition.topic)
 
 
-def _topics(partitions: Mapping[TopicPartition, int] | set[TopicPartition]) -> str:
+def _topics(partitions: Iterable[TopicPartition]) -> str:
     names = sorted({partition.topic for partition in partitions})
     return f"topic {names[0]}" if len(names) == 1 else f"topics {', '.join(names)}"
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Final
 
-from moldau.spark.pipeline.preflight.checkpoints import check_checkpoints
-from moldau.spark.pipeline.preflight.clusters import check_clusters
+from moldau.spark.pipeline.checkpoint import Planned
+from moldau.spark.pipeline.preflight.checkpoints import check_checkpoints, read_planned
+from moldau.spark.pipeline.preflight.clusters import check_cluster, clusters_of
 from moldau.spark.pipeline.preflight.found import Columns, Findings
 from moldau.spark.pipeline.preflight.places import (
     check_java,
@@ -17,10 +19,24 @@ from moldau.spark.pipeline.preflight.places import (
     check_registry_of,
     check_server,
 )
+from moldau.spark.pipeline.problems import Kind
 from moldau.spark.pipeline.spec import Pipeline, TableSink, TableSource, TopicSource
+from moldau.toml_places import Path
 
 _GRACE: Final = 2.0
 """For what keeps to its time roughly."""
+_LONGEST: Final = 200
+"""Characters of an exception that nobody has thought of."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One of the checks, and what is told if it does not end."""
+
+    name: str
+    run: Callable[[], Findings]
+    place: Path = ()
+    kind: Kind = "wrong"
 
 
 def preflight(pipeline: Pipeline, patience: float, columns: Columns | None = None) -> Findings:
@@ -28,14 +44,25 @@ def preflight(pipeline: Pipeline, patience: float, columns: Columns | None = Non
 
     ``columns``: of sources and steps, by name in lower case, as far as they are known.
     """
-    found = check_server(pipeline, patience) if pipeline.remote else Findings()
-    if found.problems:
-        return found
-    for one in _side_by_side(
-        _checks(pipeline, patience, columns or {}), patience + _GRACE, pipeline
-    ):
-        found.add(one)
-    found.problems += check_checkpoints(pipeline, found)
+    found = Findings()
+    if pipeline.remote:
+        place = ("spark", "master")
+        server = Check("the Spark Connect server", partial(check_server, pipeline, patience), place)
+        found.add(side_by_side([server], patience + _GRACE, pipeline))
+        if found.problems:
+            return found
+    planned: Planned = {}
+
+    def read() -> Findings:
+        nonlocal planned
+        planned = read_planned(pipeline)
+        return Findings()
+
+    found.add(_run(Check("the checkpoint", read)))
+    checks = list(_checks(pipeline, patience, columns or {}, planned))
+    found.add(side_by_side(checks, patience + _GRACE, pipeline))
+    compare = partial(check_checkpoints, pipeline, planned, found)
+    found.add(_run(Check("the checkpoint", lambda: Findings(problems=compare()))))
     if pipeline.remote:
         # The server is the one that has to reach them, and it may see another network.
         found.notes += [f"Seen from here: {one.message}" for one in found.problems]
@@ -44,24 +71,23 @@ def preflight(pipeline: Pipeline, patience: float, columns: Columns | None = Non
 
 
 def _checks(
-    pipeline: Pipeline, patience: float, columns: Columns
-) -> dict[str, Callable[[], Findings]]:
-    checks: dict[str, Callable[[], Findings]] = {
-        "clusters": partial(check_clusters, pipeline, patience)
-    }
+    pipeline: Pipeline, patience: float, columns: Columns, planned: Planned
+) -> Iterator[Check]:
+    for use in clusters_of(pipeline):
+        ask = partial(check_cluster, use, planned, patience)
+        yield Check(f"the cluster {use.servers}", ask, use.place, "late")
     if not pipeline.remote:
-        checks["Java"] = check_java
-        checks["master"] = partial(check_master, pipeline, patience)
+        yield Check("Java", check_java)
+        master = partial(check_master, pipeline, patience)
+        yield Check("the master", master, ("spark", "master"))
     for part in (*pipeline.sources, *pipeline.sinks):
         if isinstance(part, (TableSource, TableSink)):
-            checks[f"database of {part.name}"] = partial(
-                _database, pipeline, part, columns, patience
-            )
+            ask = partial(_database, pipeline, part, columns, patience)
+            yield Check(f"the database of {part.name}", ask, pipeline.declared(part, "database"))
         elif isinstance(part, TopicSource) and "schema.registry.url" in part.options:
-            checks[f"schema_registry of {part.name}"] = partial(
-                check_registry_of, pipeline, part, patience
-            )
-    return checks
+            ask = partial(check_registry_of, pipeline, part, patience)
+            place = pipeline.declared(part, "schema_registry", "options")
+            yield Check(f"the schema registry of {part.name}", ask, place)
 
 
 def _database(
@@ -72,32 +98,36 @@ def _database(
     return check_database(pipeline, part, columns, patience)
 
 
-def _side_by_side(
-    checks: dict[str, Callable[[], Findings]], patience: float, pipeline: Pipeline
-) -> list[Findings]:
+def side_by_side(checks: Sequence[Check], patience: float, pipeline: Pipeline) -> Findings:
     """In threads that nobody waits for in the end: a driver of a database may know no timeout."""
-    done: dict[str, Findings] = {}
-    failed: list[BaseException] = []
+    done: dict[int, Findings] = {}
 
-    def run(name: str, check: Callable[[], Findings]) -> None:
-        try:
-            done[name] = check()
-        except BaseException as error:  # raised in the caller's thread
-            failed.append(error)
+    def run(number: int) -> None:
+        done[number] = _run(checks[number])
 
-    threads = {
-        name: Thread(target=run, args=(name, check), name=f"preflight {name}", daemon=True)
-        for name, check in checks.items()
-    }
+    threads = [
+        Thread(target=run, args=(number,), name=f"preflight: {check.name}", daemon=True)
+        for number, check in enumerate(checks)
+    ]
     end = time.monotonic() + patience
-    for thread in threads.values():
+    for thread in threads:
         thread.start()
-    late = []
-    for name, thread in threads.items():
+    found = Findings()
+    for number, (thread, check) in enumerate(zip(threads, checks, strict=True)):
         thread.join(max(0.0, end - time.monotonic()))
-        if thread.is_alive():
-            problem = pipeline.problem((), f"{name}: no answer within {patience:g} s")
-            late.append(Findings(problems=[problem]))
-    if failed:
-        raise failed[0]
-    return [*done.values(), *late]
+        if number in done:
+            found.add(done[number])
+        else:
+            message = f"{check.name}: no answer within {patience:g} s"
+            found.problems.append(pipeline.problem(check.place, message, kind=check.kind))
+    return found
+
+
+def _run(check: Check) -> Findings:
+    try:
+        return check.run()
+    except Exception as error:
+        # A check that fails says nothing of the pipeline.
+        said = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0][:_LONGEST]
+        name = check.name[:1].upper() + check.name[1:]
+        return Findings(notes=[f"{name} was not looked at: {said}"])

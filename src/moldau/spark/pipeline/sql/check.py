@@ -44,9 +44,10 @@ _MOMENT: Final = re.compile(
 _READABLE: Final = (
     (re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE), "wind0w"),
     (re.compile(r"\bX\s+(?=')", re.IGNORECASE), "X"),
-    (re.compile(">>>"), ">>"),
 )
-"""What Spark reads and sqlglot does not: a function that it takes for a clause, and two forms."""
+"""What Spark reads and sqlglot does not: a function that it takes for a clause, and a form."""
+_SHIFT: Final = re.compile(r">>>(?=\s*[\w(`'\"+~-])")
+"""A third such form, between operands: types may end so, too."""
 _MOMENTS: Final = frozenset(("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"))
 _BRACKETS: Final = {
     TokenType.L_PAREN: TokenType.R_PAREN,
@@ -87,7 +88,7 @@ class _Check:
     def run(self) -> Checked:
         pipeline, frames = self._pipeline, self._found.frames
         for source in pipeline.sources:
-            frames[source.name.lower()] = frame_of(source)
+            frames[source.name.lower()] = frame_of(source, pipeline.master)
         for step in pipeline.steps:
             frames[step.name.lower()] = self._step(step)
         for sink in pipeline.sinks:
@@ -185,7 +186,7 @@ class _Check:
             self._tokens(text, place, what)
             for form, instead in _READABLE:
                 text = form.sub(instead, text)
-            trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
+            trees = _trees(text)
         except ParseError as error:
             first: dict[str, Any] = error.errors[0] if error.errors else {}
             line = self._pipeline.lines.inside(place, first.get("line") or 1)
@@ -229,6 +230,17 @@ class _Check:
 
     def _complain(self, place: Path, message: str, word: str | None = None) -> None:
         self._found.problems.append(self._pipeline.problem(place, message, word))
+
+
+def _trees(text: str) -> list[Any]:
+    try:
+        found = sqlglot.parse(text, dialect=DIALECT)
+    except SqlglotError:
+        shifted = _SHIFT.sub(">>", text)
+        if shifted == text:
+            raise
+        found = sqlglot.parse(shifted, dialect=DIALECT)
+    return [tree for tree in found if tree is not None]
 
 
 def _is_moment(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,10 @@ _RECORD: Final = {
     "timestamp": "TIMESTAMP",
     "timestampType": "INT",
 }
+_BEYOND_FOLDERS: Final = frozenset("*?[{:")
+"""Signs of paths that mean many, or that are in another store."""
+_MOST_FOLDERS: Final = 1000
+"""Looking at more would take too long."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +56,13 @@ class Frame:
 OPEN: Final = Frame(open=True)
 
 
-def frame_of(source: Source) -> Frame:
+def frame_of(source: Source, master: str) -> Frame:
     match source:
         case TopicSource():
             return _records(source)
         case FileSource(schema=str(schema)):
             frame = declared(schema)
-            partitioned = frame.open or _may_be_partitioned(source.path)
+            partitioned = frame.open or _may_be_partitioned(source, master)
             return Frame(frame.types, partitioned, frozenset(("_metadata",)))
         case TableSource(schema=str(schema)):
             return declared(schema)
@@ -113,9 +118,18 @@ def _records(source: TopicSource) -> Frame:
     return Frame(types)
 
 
-def _may_be_partitioned(path: str) -> bool:
-    """Folders such as ``day=2026-01-01`` are columns, which a schema need not name."""
-    local = path.removeprefix("file://")
-    if "://" in local or "*" in local:
+def _may_be_partitioned(source: FileSource, master: str) -> bool:
+    """Folders such as ``day=2026-01-01`` are columns, which a schema need not name.
+
+    Only where this machine sees the folders that Spark will see is anything known of them.
+    """
+    path = source.path.removeprefix("file://")
+    based = any(name.lower() == "basepath" for name in source.options)
+    if not master.startswith("local") or based or _BEYOND_FOLDERS & set(path):
         return True
-    return any("=" in folder.name for folder in Path(local).glob("*") if folder.is_dir())
+    if not Path(path).is_dir():
+        return True
+    for number, (_, folders, _) in enumerate(os.walk(path)):
+        if number == _MOST_FOLDERS or any("=" in folder for folder in folders):
+            return True
+    return False

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from moldau.spark.pipeline.problems import did_you_mean
+
+_MAKES_NAMES: Final = frozenset(("*", "exec", "globals", "setattr", "vars", "__getattr__"))
+"""With one of these a file may have any name."""
 
 
 def function_problem(reference: str, folder: Path) -> str | None:
@@ -20,18 +25,21 @@ def function_problem(reference: str, folder: Path) -> str | None:
         tree = ast.parse(file.read_bytes(), str(file))
     except SyntaxError as error:
         return f"{file}:{error.lineno}: {error.msg}"
-    names = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
-    computed = any(not isinstance(one, (ast.FunctionDef, ast.Expr)) for one in tree.body)
-    mentioned = any(
-        isinstance(one, (ast.Name, ast.alias, ast.ClassDef)) and name in _names(one)
-        for one in ast.walk(tree)
-    )
-    if name in names or mentioned or (computed and not names):
+    except (OSError, ValueError):
         return None
-    return f"{file} has no function {name}: {did_you_mean(name, names)}"
+    # Wherever a name stands: functions may be defined below ``if`` and ``try``.
+    mentioned = {one for node in ast.walk(tree) for one in _names(node)}
+    if name in mentioned or mentioned & _MAKES_NAMES:
+        return None
+    functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    return f"{file} has no function {name}: {did_you_mean(name, functions)}"
 
 
-def _names(node: ast.Name | ast.alias | ast.ClassDef) -> tuple[str | None, ...]:
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    return (node.name, node.asname) if isinstance(node, ast.alias) else (node.name,)
+def _names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.Name():
+            yield node.id
+        case ast.alias():
+            yield node.asname or node.name

@@ -8,8 +8,8 @@ from typing import Final
 _NOISE: Final = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 )
-_TOKEN: Final = re.compile(r"`[^`]+`|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
-_WORD: Final = re.compile(r"`[^`]+`|[A-Za-z_]\w*")
+_TOKEN: Final = re.compile(r"`[^`]+`|[^\W\d]\w*|[^\s]")
+_WORD: Final = re.compile(r"`[^`]+`|[^\W\d]\w*")
 _NOT_NAMES: Final = frozenset(("lateral", "select", "values", "table", "stream", "with", "unnest"))
 _FUNCTIONS_WITH_FROM: Final = frozenset(("extract", "trim", "substring", "substr", "overlay"))
 
