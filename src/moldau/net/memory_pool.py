@@ -21,6 +21,7 @@ largest request, and send a byte now and then, keep everybody out.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from typing import Final
 
@@ -44,7 +45,7 @@ given back: longer than those have who hold them up.
 """
 
 
-class Borrower:
+class Borrower(ABC):
     """Somebody who holds memory of a pool, and may have to wait for more."""
 
     __slots__ = ("has_begun", "held", "seconds", "seen", "slow_seconds", "stuck_seconds")
@@ -64,25 +65,25 @@ class Borrower:
         """It was let go on, once at least, since it held nothing."""
 
     @property
+    @abstractmethod
     def buffered(self) -> int:
         """How many bytes of the peer are here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def missing(self) -> int:
         """Returns how many bytes more it needs to go on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def waits_for_peer(self) -> bool:
         """Returns whether the rest of what it holds has yet to come."""
-        raise NotImplementedError
 
+    @abstractmethod
     def go_on(self) -> None:
         """The memory that it waited for is there; to be taken at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drop(self) -> None:
         """Give everything back, now."""
-        raise NotImplementedError
 
 
 class MemoryPool:
