@@ -23,9 +23,11 @@ from setuptools.command.build_py import build_py
 
 COMPILED_MODULES = [
     "src/moldau/broker/broker.py",
+    "src/moldau/broker/fetch_reading.py",
     "src/moldau/broker/fetch_sessions.py",
     "src/moldau/broker/handlers/fetch.py",
     "src/moldau/broker/handlers/produce.py",
+    "src/moldau/broker/large_fetch.py",
     "src/moldau/broker/request.py",
     "src/moldau/broker/router.py",
     "src/moldau/broker/routes.py",

@@ -43,6 +43,8 @@ of it, so that a few of them leave room for everybody else.
 LARGE_FETCH: Final = 1000
 """Partitions of a fetch that is not read and answered in one turn of the event loop."""
 PARTITIONS_PER_TURN: Final = 500
+WITHOUT_PLACE_S: Final = 0.1
+"""How long a fetch takes that may not wait: its client asks again at once."""
 _LOOKS_AGAIN_AFTER_S: Final = 1.0
 """A full cache is searched for a session to evict at most so often."""
 
@@ -250,7 +252,7 @@ class FetchSessions:
         """Those of all sessions."""
         self.waiting = 0
         """Those of all fetches that wait for data."""
-        self.discarded: list[PartitionMap] = []
+        self.discarded: list[list[SessionPartition]] = []
         """Those of large sessions that have ended: to free them takes long, too."""
 
     def __len__(self) -> int:
@@ -377,7 +379,8 @@ class FetchSessions:
         self.partitions -= session.counted
         del self._sessions[session.session_id]
         if session.counted > PARTITIONS_PER_TURN:
-            self.discarded.append(session.partitions)
+            self.discarded.append(list(session.partitions.values()))
+            session.partitions.clear()
 
     def _has_slot(self, size: int, is_privileged: bool, now: float) -> bool:
         """Returns whether there is a place for one more session, after making it if need be."""

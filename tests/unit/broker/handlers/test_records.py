@@ -21,8 +21,7 @@ from tests.support.wire import (
 )
 from tests.unit.broker.harness import ELSEWHERE, HERE, Link, led
 
-from moldau.broker.fetch_sessions import LARGE_FETCH, MOST_WAITING
-from moldau.broker.handlers.fetch import WITHOUT_PLACE_S
+from moldau.broker.fetch_sessions import LARGE_FETCH, MOST_WAITING, WITHOUT_PLACE_S
 from moldau.errors import ErrorCode
 from moldau.log import PartitionLog, StorageError
 from moldau.records.compression import Compression
