@@ -136,15 +136,11 @@ class GroupShard:
 
     def _known(self, request: JoinGroupRequest) -> int | None:
         """Returns what the metadata of the member takes that joins again; None if it is new."""
-        group_id, member_id, instance_id = (
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-        )
-        member = self._classic.member(group_id, member_id, instance_id)
+        names = (request.group_id, request.member_id, request.group_instance_id)
+        member = self._classic.member(*names)
         if member is not None:
             return protocols_size(member.protocols)
-        mixed = self._consumer.member(group_id, member_id, instance_id)
+        mixed = self._consumer.member(*names)
         return None if mixed is None else mixed.metadata_size
 
     def sync_group(
