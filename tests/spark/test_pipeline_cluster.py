@@ -90,6 +90,6 @@ def test_two_workers_run_the_same_file(
     )
     executors = [list(work.glob("app-*/*/stderr")) for work in standalone.work]
     assert all(executors), "each worker ran an executor"
-    [state] = cli("pipeline", "status", str(file), *options, "--json").json
+    [state] = cli("pipeline", "status", str(file), *options, "--json").json["sinks"]
     assert (state["batch"], state["lag"]) == (0, 0)
     assert state["offsets"] == {topic: {"0": 100, "1": 100}}

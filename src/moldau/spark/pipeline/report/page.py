@@ -1,0 +1,197 @@
+"""The page: what was read and how fast, how far behind, what went wrong. One file, no server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from statistics import fmean, median
+from typing import Any, Final
+
+from moldau.printable import printable
+from moldau.spark.pipeline.report.charts import Span, chart
+from moldau.spark.pipeline.report.series import (
+    Event,
+    batches,
+    events,
+    growing,
+    number,
+    seconds,
+    series,
+    watermark_delay,
+)
+from moldau.spark.pipeline.report.style import STYLE
+from moldau.spark.pipeline.report.words import count, duration, moment, size
+from moldau.spark.pipeline.runs.history import Line
+from moldau.spark.pipeline.runs.record import RunRecord
+from moldau.spark.pipeline.spec import Pipeline
+
+_MOST_ERRORS: Final = 20
+_MOST_BATCHES: Final = 25
+_SHOWN_EVENTS: Final = frozenset(("starting", "failed", "restarting", "killed", "stopped"))
+_LEGEND: Final = (
+    "Times are UTC. Lines stand for starts, ends and failures; the pointer over a chart shows its "
+    "numbers."
+)
+
+
+def page(
+    pipeline: Pipeline, run: RunRecord | None, lines: Sequence[Line], graph: str, now: float
+) -> str:
+    """``graph``: SVG of the pipeline, or nothing."""
+    done, happened = batches(lines), events(lines)
+    times = [seconds(line["time"]) for line in lines]
+    span = Span(min(times, default=now), max(times, default=now))
+    parts = [
+        _head(pipeline, run, span),
+        _tiles(done, run),
+        f'<h2>Over time</h2><div class="charts">{_charts(done, happened, span)}</div>'
+        if done
+        else '<p class="about">No batch has been reported yet.</p>',
+        _counted("Expectations", _expectations(done)),
+        _errors(happened),
+        f'<h2>The pipeline</h2><div class="card graph">{graph}</div>' if graph else "",
+        _last(done),
+        f"<footer>Written {moment(now)}. {_LEGEND}</footer>",
+    ]
+    title = escape(printable(pipeline.name))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<style>{STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def _head(pipeline: Pipeline, run: RunRecord | None, span: Span) -> str:
+    state = "unknown" if run is None else run.state
+    about = [pipeline.description, f"{moment(span.first)} to {moment(span.last)}"]
+    if run is not None:
+        about.append(f"{run.state} since {run.since}, process {run.pid} on {run.host}")
+    about += [pipeline.shown_master, f"checkpoint {pipeline.checkpoint}"]
+    said = " · ".join(escape(printable(one)) for one in about if one)
+    return (
+        f'<div class="top"><h1>{escape(printable(pipeline.name))}</h1>'
+        f'<span class="state {state}">{state}</span></div><p class="about">{said}</p>'
+    )
+
+
+def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
+    took = [line["batch_ms"] / 1000 for line in done if isinstance(line.get("batch_ms"), int)]
+    last = {str(line.get("sink")): line for line in done}
+    lags = [line["lag"] for line in last.values() if isinstance(line.get("lag"), int)]
+    restarts = 0 if run is None else run.restarts
+    late = sum(line.get("late_rows") or 0 for line in done)
+    letters = _sum(done, "dead_letters")
+    tiles = [
+        ("rows", count(_sum(done, "rows") or 0), False),
+        ("batches", count(len(done)), False),
+        ("median batch", duration(median(took)) if took else "–", False),
+        ("longest batch", duration(max(took)) if took else "–", False),
+        ("lag at the end", count(max(lags)) if lags else "–", False),
+        ("late rows left out", count(late), late > 0),
+        ("restarts", count(restarts), restarts > 0),
+    ]
+    if letters is not None:
+        tiles.append(("dead letters", count(letters), letters > 0))
+    cells = "".join(
+        f'<div class="tile{" bad" if bad else ""}"><b>{value}</b><span>{name}</span></div>'
+        for name, value, bad in tiles
+    )
+    return f'<div class="tiles">{cells}</div>'
+
+
+def _charts(done: Sequence[Line], happened: Sequence[Event], span: Span) -> str:
+    shown = [event for event in happened if event.state in _SHOWN_EVENTS]
+    letters = growing(done, number("dead_letters"))
+    charts = [
+        chart("Rows a second", series(done, number("rows_per_second"), fmean), span, count, shown),
+        chart("Rows in a batch", series(done, number("rows"), fmean), span, count, shown),
+        chart("Time of a batch", series(done, number("batch_ms", 1e-3)), span, duration, shown),
+        chart("Lag, in records", series(done, number("lag")), span, count, shown),
+        chart("Watermark behind", series(done, watermark_delay), span, duration, shown),
+    ]
+    for title, key, show in (
+        ("Rows in state", "state_rows", count),
+        ("Memory of the state", "state_bytes", size),
+        ("Late rows left out", "late_rows", count),
+    ):
+        found = series(done, number(key))
+        if any(point.value for points in found.values() for point in points):
+            charts.append(chart(title, found, span, show, shown))
+    if letters and letters[-1].value:
+        charts.append(chart("Dead letters so far", {"all": letters}, span, count, shown))
+    return "".join(charts)
+
+
+def _expectations(done: Iterable[Line]) -> Counter[str]:
+    """Rows that did not do what a rule expects, by its name."""
+    found: Counter[str] = Counter()
+    for line in done:
+        for name, value in _flat(line.get("expectations")):
+            found[name] += value
+    return found
+
+
+def _flat(value: Any, prefix: str = "") -> Iterable[tuple[str, int]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{prefix} · {name}" if prefix else str(name))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield prefix, value
+
+
+def _counted(title: str, counts: Counter[str]) -> str:
+    if not counts:
+        return ""
+    most = max(counts.values()) or 1
+    rows = "".join(
+        f'<tr><td>{escape(printable(name))}</td><td class="number">{value:,}</td><td>'
+        f'<span class="bar" style="width:{value / most * 240:.0f}px"></span></td></tr>'
+        for name, value in counts.most_common()
+    )
+    return (
+        f'<h2>{title}</h2><div class="card"><table><tr><th>rule</th><th class="number">rows</th>'
+        f"<th></th></tr>{rows}</table></div>"
+    )
+
+
+def _errors(happened: Sequence[Event]) -> str:
+    failed = [event for event in happened if event.error][-_MOST_ERRORS:]
+    if not failed:
+        return ""
+    rows = "".join(
+        f'<tr><td>{moment(event.time)}</td><td>{escape(event.state)}</td><td class="said">'
+        f"{escape(printable(event.error))}</td></tr>"
+        for event in reversed(failed)
+    )
+    return (
+        '<h2>Errors</h2><div class="card"><table><tr><th>when</th><th>then</th><th>what</th></tr>'
+        f"{rows}</table></div>"
+    )
+
+
+def _last(done: Sequence[Line]) -> str:
+    if not done:
+        return ""
+    rows = "".join(
+        f"<tr><td>{moment(seconds(line['time']))}</td><td>{escape(printable(str(line['sink'])))}"
+        f'</td><td class="number">{line["batch"]}</td>'
+        f'<td class="number">{count(line.get("rows") or 0)}</td>'
+        f'<td class="number">{duration((line.get("batch_ms") or 0) / 1000)}</td>'
+        f'<td class="number">{"–" if line.get("lag") is None else count(line["lag"])}</td></tr>'
+        for line in reversed(done[-_MOST_BATCHES:])
+    )
+    heads = "".join(
+        f"<th{kind}>{name}</th>"
+        for name, kind in (
+            ("when", ""),
+            ("sink", ""),
+            *((name, ' class="number"') for name in ("batch", "rows", "time", "lag")),
+        )
+    )
+    return f'<h2>Last batches</h2><div class="card"><table><tr>{heads}</tr>{rows}</table></div>'
+
+
+def _sum(lines: Iterable[Line], key: str) -> int | None:
+    values = [line[key] for line in lines if isinstance(line.get(key), int)]
+    return sum(values) if values else None
