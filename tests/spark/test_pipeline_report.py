@@ -87,6 +87,9 @@ def test_a_report_opens_in_a_browser(cli: CommandLine, page: Any, tmp_path: Path
     lines = {name: count for name, count, _, _ in shown}
     assert lines["Rows a second"] == 3
     assert all(height > 100 and marks == 1 for _, _, height, marks in shown)
+    # Of the time without brokers nobody knows anything.
+    gaps = page.execute_script("return document.querySelector('.line').getAttribute('d')")
+    assert gaps.count("M") == 2
     points = page.execute_script("return document.querySelector('.line').getAttribute('d')")
     assert 100 < points.count("L") < BATCHES / 2
     for scheme in ("light", "dark"):

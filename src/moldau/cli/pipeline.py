@@ -128,6 +128,8 @@ def run(
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
     from moldau.spark.pipeline.failures import PipelineFailedError
     from moldau.spark.pipeline.problems import PipelineError
+    from moldau.spark.pipeline.runs.claim import AlreadyRunningError, refuse_second
+    from moldau.spark.pipeline.runs.lock import handed_over
     from moldau.spark.pipeline.timings import Timings
 
     spent = Timings()
@@ -136,10 +138,11 @@ def run(
     columns = _check_sql(pipeline, running=True)
     spent.mark("reading the file")
     log: Path | None = None
+    found: Findings | None = None
 
     def attempt(supervisor: Supervisor) -> int | None:
         nonlocal log
-        found = _preflight(pipeline, timeout, columns)
+        learned = found or _preflight(pipeline, timeout, columns)
         spent.mark("asking brokers and others")
         from moldau.cli.pipeline_view import json_view, live_view
         from moldau.spark.pipeline.command import (
@@ -151,7 +154,7 @@ def run(
         from moldau.spark.pipeline.progress import Progress
 
         spent.mark("importing PySpark")
-        remember_owner(pipeline, found)
+        remember_owner(pipeline, learned)
         with json_view(pipeline, print_json_line) if json else live_view(pipeline) as shown:
             log = shown.log
 
@@ -169,7 +172,13 @@ def run(
                 raise CommandError(str(error)) from None
 
     try:
+        refuse_second(pipeline)
+        if not handed_over():
+            # Before anything is written: a pipeline that has never run leaves nothing behind.
+            found = _preflight(pipeline, timeout, columns)
         number = supervised(pipeline, attempt)
+    except AlreadyRunningError as error:
+        raise CommandError(str(error)) from None
     except PipelineError as error:
         raise told(error) from None
     except PipelineFailedError as error:

@@ -13,6 +13,7 @@ from moldau.cli.options import Json, Timeout
 from moldau.cli.output import note, print_json, print_line, print_table
 from moldau.cli.pipeline_files import File, Parameters, load
 from moldau.cli.session import DEFAULT_TIMEOUT
+from moldau.spark.pipeline.runs.record import ENDED
 
 if TYPE_CHECKING:
     from moldau.model import TopicPartition
@@ -129,7 +130,7 @@ def stop(
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         now = _read(place)
-        if now is None or now.state in _ENDED or now.started != record.started:
+        if now is None or now.state in ENDED or now.started != record.started:
             break
         time.sleep(_PAUSE)
     else:
@@ -156,11 +157,9 @@ def restart(
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         now = _read(place)
-        if now is not None and now.state in _ENDED:
-            said = f": {now.error}" if now.state == "failed" else ""
-            raise CommandError(
-                f"Pipeline {record.pipeline} has not come back, it {now.state}{said}"
-            )
+        if now is not None and now.state in ENDED:
+            said = now.error if now.state == "failed" else f"process {now.pid} has said why"
+            raise CommandError(f"Pipeline {record.pipeline} has not come back: {said}")
         if now is not None and now.started != record.started and now.state == "running":
             print_line(f"{record.pipeline} runs anew (process {now.pid})")
             return
@@ -170,9 +169,6 @@ def restart(
         f"run after {timeout:g} s",
         ExitCode.TIMED_OUT,
     )
-
-
-_ENDED = ("stopped", "failed", "killed")
 
 
 def _read(place: Path) -> RunRecord | None:
@@ -186,7 +182,7 @@ def _running(name: str, parameters: list[str]) -> tuple[Path, RunRecord]:
     place, record = _find(name, parameters)
     if record is None:
         raise CommandError(f"Pipeline {name} has not run yet", ExitCode.NOT_FOUND)
-    if record.state in _ENDED:
+    if record.state in ENDED:
         raise CommandError(
             f"Pipeline {record.pipeline} does not run: it {_past(record)} at {record.since}",
             ExitCode.NOT_FOUND,
@@ -199,7 +195,7 @@ def _find(name: str, parameters: list[str]) -> tuple[Path, RunRecord | None]:
 
     if not name.endswith(".toml"):
         named = [(place, record) for place, record in places_of_user() if record.pipeline == name]
-        alive = [one for one in named if one[1].state not in _ENDED]
+        alive = [one for one in named if one[1].state not in ENDED]
         if len(alive) > 1:
             places = ", ".join(record.checkpoint for _, record in alive)
             raise CommandError(
@@ -262,7 +258,7 @@ def _document(name: str, found: PipelineStatus) -> dict[str, Any]:
     return {
         "pipeline": name,
         "state": None if run is None else run.state,
-        "alive": run is not None and run.state not in _ENDED,
+        "alive": run is not None and run.state not in ENDED,
         "run": None if run is None else asdict(run),
         "sinks": [{**asdict(one), "offsets": _nested(one.offsets)} for one in found.sinks],
         "sources": [asdict(one) for one in found.sources],

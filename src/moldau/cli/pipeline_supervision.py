@@ -58,13 +58,10 @@ def supervised(pipeline: Pipeline, attempt: Callable[[Supervisor], int | None]) 
     """
     from moldau.spark.pipeline.failures import PipelineFailedError
     from moldau.spark.pipeline.problems import PipelineError
-    from moldau.spark.pipeline.runs.claim import AlreadyRunningError, Claim
+    from moldau.spark.pipeline.runs.claim import Claim
     from moldau.spark.pipeline.signals import RestartRequestedError
 
-    try:
-        claim = Claim(pipeline)
-    except AlreadyRunningError as error:
-        raise CommandError(str(error)) from None
+    claim = Claim(pipeline)
     with claim, ExitStack() as stack:
         supervisor = Supervisor(pipeline, claim)
         supervisor.serve_metrics(stack)
@@ -96,7 +93,7 @@ def _delay(
     if policy is None or not may_pass(error):
         return None
     if isinstance(error, PipelineError) and not claim.restarted:
-        return None  # at the first start it is as likely a mistake in the file
+        return None  # its file was changed, and somebody waits for it
     claim.forget_failures(policy.reset_after / 1000)
     return delay(policy, claim.record.failures + 1)
 

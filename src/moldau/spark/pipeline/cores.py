@@ -46,11 +46,18 @@ def set_cluster_partitions(pipeline: Pipeline, spark: SparkSession) -> None:
 def _cores(spark: SparkSession, config: Mapping[str, str]) -> int:
     context = spark.sparkContext
     if "spark.default.parallelism" not in config:
-        _await_executors(context)
+        _await_executors(context, expected_cores(config))
     return max(2, context.defaultParallelism)
 
 
-def _await_executors(context: Any) -> None:
+def expected_cores(config: Mapping[str, str]) -> int:
+    """How many the settings ask for; 0 if they take what there is."""
+    instances = int(config.get("spark.executor.instances", 0))
+    each = int(config.get("spark.executor.cores", 1))
+    return int(config.get("spark.cores.max", instances * each))
+
+
+def _await_executors(context: Any, cores: int) -> None:
     """They register one by one, some time after the application."""
     end = time.monotonic() + _PATIENCE
     count, since = 0, time.monotonic()
@@ -59,6 +66,7 @@ def _await_executors(context: Any) -> None:
         now = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
         if now != count:
             count, since = now, time.monotonic()
-        elif count and time.monotonic() - since > _QUIET:
+        quiet = time.monotonic() - since > _QUIET
+        if count and quiet and context.defaultParallelism >= cores:
             return
         time.sleep(_PAUSE)

@@ -134,7 +134,7 @@ def _record_columns(
         for one in columns
         if one.name not in _BESIDE
     ]
-    return tuple(shown), f"and {', '.join(_BESIDE)}" if columns else ""
+    return tuple(shown), "and topic, partition, offset …" if columns else ""
 
 
 def _source(source: Part) -> str:

@@ -11,9 +11,9 @@ from moldau.spark.pipeline.draw.model import Box, Column, Drawing
 
 _XMLNS: Final = "http://www.w3.org/2000/svg"
 MOST_COLUMNS: Final = 14
-_LONGEST: Final = 38
+_LONGEST: Final = 42
 _PAD, _ROW, _HEAD = 14.0, 17.0, 48.0
-_GAP_X, _GAP_Y, _MARGIN = 84.0, 26.0, 24.0
+_GAP_X, _GAP_Y, _MARGIN = 64.0, 26.0, 24.0
 _TITLE: Final = 40.0
 _ANCHOR: Final = 24.0
 _NARROWEST: Final = 168.0

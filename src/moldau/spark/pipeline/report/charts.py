@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from statistics import median
 from typing import Final, NamedTuple
 
 from moldau.printable import printable
 from moldau.spark.pipeline.report.series import Event, Point, Series
+from moldau.spark.pipeline.report.words import Words
 
 WIDTH, HEIGHT = 560.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 10.0, 24.0
@@ -18,6 +20,8 @@ COLOURS: Final = 6
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAY: Final = 86400
 _MOST_TICKS: Final = 6
+_GAP: Final = 5
+"""Times the usual pause, after which a line is interrupted."""
 
 Format = Callable[[float], str]
 
@@ -29,13 +33,14 @@ class Span(NamedTuple):
     last: float
 
 
-def chart(title: str, lines: Series, span: Span, show: Format, events: Sequence[Event] = ()) -> str:
+def chart(title: str, lines: Series, span: Span, words: Words, events: Sequence[Event] = ()) -> str:
     """A figure; empty if there is nothing to show."""
     known = {name: points for name, points in lines.items() if points}
     if not known:
         return ""
     top = max((one.value for points in known.values() for one in points), default=0.0)
-    ticks = value_ticks(top)
+    unit, show = words.unit(top), words.show
+    ticks = [unit * at for at in value_ticks(top / unit)]
     frame = _Frame(span, ticks[-1])
     parts = [
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="{escape(title)}">',
@@ -118,16 +123,32 @@ def _event(frame: _Frame, event: Event) -> str:
 
 
 def _line(frame: _Frame, index: int, points: Sequence[Point]) -> str:
-    places = [(frame.x(one.time), frame.y(one.value)) for one in points]
     colour = f"k{index % COLOURS}"
-    if len(places) == 1:
-        x, y = places[0]
-        return f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
-    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    lines, areas, dots = "", "", ""
     floor = HEIGHT - _BOTTOM
-    area = f"{path}L{places[-1][0]:.1f} {floor}L{places[0][0]:.1f} {floor}Z"
-    filled = f'<path class="area {colour}" d="{area}"/>' if index == 0 else ""
-    return f'{filled}<path class="line {colour}" d="{path}"/>'
+    for part in _unbroken(points):
+        places = [(frame.x(one.time), frame.y(one.value)) for one in part]
+        (first, y), (last, _) = places[0], places[-1]
+        if len(places) == 1:
+            dots += f'<circle class="dot {colour}" cx="{first:.1f}" cy="{y:.1f}" r="2.5"/>'
+            continue
+        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+        lines += path
+        areas += f"{path}L{last:.1f} {floor}L{first:.1f} {floor}Z"
+    filled = f'<path class="area {colour}" d="{areas}"/>' if index == 0 and areas else ""
+    return f'{filled}<path class="line {colour}" d="{lines}"/>{dots}' if lines else dots
+
+
+def _unbroken(points: Sequence[Point]) -> list[list[Point]]:
+    """Parts without a time in which nothing was reported."""
+    gaps = [other.time - one.time for one, other in itertools.pairwise(points)]
+    longest = _GAP * median(gaps) if gaps else 0.0
+    found = [[points[0]]]
+    for gap, point in zip(gaps, points[1:], strict=True):
+        if gap > longest:
+            found.append([])
+        found[-1].append(point)
+    return found
 
 
 def _hovers(frame: _Frame, lines: Series, show: Format) -> Iterable[str]:

@@ -21,7 +21,7 @@ from moldau.spark.pipeline.report.series import (
     watermark_delay,
 )
 from moldau.spark.pipeline.report.style import STYLE
-from moldau.spark.pipeline.report.words import count, duration, moment, size
+from moldau.spark.pipeline.report.words import COUNTS, DURATIONS, SIZES, count, duration, moment
 from moldau.spark.pipeline.runs.history import Line
 from moldau.spark.pipeline.runs.record import RunRecord
 from moldau.spark.pipeline.spec import Pipeline
@@ -77,14 +77,18 @@ def _head(pipeline: Pipeline, run: RunRecord | None, span: Span) -> str:
 
 def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
     took = [line["batch_ms"] / 1000 for line in done if isinstance(line.get("batch_ms"), int)]
-    last = {str(line.get("sink")): line for line in done}
+    # Sinks read the same rows: those of the one that has read most are told.
+    rows: Counter[str] = Counter()
+    for line in done:
+        rows[_sink(line)] += line.get("rows") or 0
+    last = {_sink(line): line for line in done}
     lags = [line["lag"] for line in last.values() if isinstance(line.get("lag"), int)]
     restarts = 0 if run is None else run.restarts
     late = sum(line.get("late_rows") or 0 for line in done)
     letters = _sum(done, "dead_letters")
     tiles = [
-        ("rows", count(_sum(done, "rows") or 0), False),
-        ("batches", count(len(done)), False),
+        ("rows", count(max(rows.values(), default=0)), False),
+        ("batches", count(max(Counter(map(_sink, done)).values(), default=0)), False),
         ("median batch", duration(median(took)) if took else "–", False),
         ("longest batch", duration(max(took)) if took else "–", False),
         ("lag at the end", count(max(lags)) if lags else "–", False),
@@ -102,24 +106,27 @@ def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
 
 def _charts(done: Sequence[Line], happened: Sequence[Event], span: Span) -> str:
     shown = [event for event in happened if event.state in _SHOWN_EVENTS]
-    letters = growing(done, number("dead_letters"))
     charts = [
-        chart("Rows a second", series(done, number("rows_per_second"), fmean), span, count, shown),
-        chart("Rows in a batch", series(done, number("rows"), fmean), span, count, shown),
-        chart("Time of a batch", series(done, number("batch_ms", 1e-3)), span, duration, shown),
-        chart("Lag, in records", series(done, number("lag")), span, count, shown),
-        chart("Watermark behind", series(done, watermark_delay), span, duration, shown),
+        chart("Rows a second", series(done, number("rows_per_second"), fmean), span, COUNTS, shown),
+        chart("Rows in a batch", series(done, number("rows"), fmean), span, COUNTS, shown),
+        chart("Time of a batch", series(done, number("batch_ms", 1e-3)), span, DURATIONS, shown),
+        chart("Lag, in records", series(done, number("lag")), span, COUNTS, shown),
+        chart("Watermark behind", series(done, watermark_delay), span, DURATIONS, shown),
     ]
-    for title, key, show in (
-        ("Rows in state", "state_rows", count),
-        ("Memory of the state", "state_bytes", size),
-        ("Late rows left out", "late_rows", count),
+    for title, key, words in (
+        ("Rows in state", "state_rows", COUNTS),
+        ("Memory of the state", "state_bytes", SIZES),
     ):
         found = series(done, number(key))
         if any(point.value for points in found.values() for point in points):
-            charts.append(chart(title, found, span, show, shown))
-    if letters and letters[-1].value:
-        charts.append(chart("Dead letters so far", {"all": letters}, span, count, shown))
+            charts.append(chart(title, found, span, words, shown))
+    for title, key in (
+        ("Late rows left out so far", "late_rows"),
+        ("Dead letters so far", "dead_letters"),
+    ):
+        total = growing(done, number(key))
+        if total and total[-1].value:
+            charts.append(chart(title, {"all": total}, span, COUNTS, shown))
     return "".join(charts)
 
 
@@ -190,6 +197,10 @@ def _last(done: Sequence[Line]) -> str:
         )
     )
     return f'<h2>Last batches</h2><div class="card"><table><tr>{heads}</tr>{rows}</table></div>'
+
+
+def _sink(line: Line) -> str:
+    return str(line.get("sink", ""))
 
 
 def _sum(lines: Iterable[Line], key: str) -> int | None:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+
+class Words(NamedTuple):
+    """How the numbers of a chart are written, and in which units its axis is round."""
+
+    show: Callable[[float], str]
+    units: tuple[float, ...] = ()
+
+    def unit(self, top: float) -> float:
+        return max((one for one in self.units if one * 2 <= top), default=1.0)
 
 
 def count(value: float) -> str:
@@ -34,3 +46,8 @@ def size(value: float) -> str:
 
 def moment(value: float) -> str:
     return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+COUNTS: Final = Words(count)
+DURATIONS: Final = Words(duration, (60, 3600, 86400))
+SIZES: Final = Words(size, (1 << 10, 1 << 20, 1 << 30))

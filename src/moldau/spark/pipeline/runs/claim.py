@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from moldau.spark.pipeline.runs.history import History
-from moldau.spark.pipeline.runs.lock import RunLock
+from moldau.spark.pipeline.runs.lock import RunLock, handed_over, is_locked
 from moldau.spark.pipeline.runs.notify import notify
 from moldau.spark.pipeline.runs.places import place_of, remember, shown_checkpoint
 from moldau.spark.pipeline.runs.processes import identity
@@ -39,6 +39,13 @@ class AlreadyRunningError(RuntimeError):
             f"Pipeline {pipeline.name} runs already on checkpoint {pipeline.checkpoint}: {who}. "
             f"`moldau pipeline stop {pipeline.file}` ends it"
         )
+
+
+def refuse_second(pipeline: Pipeline) -> None:
+    """``AlreadyRunningError`` if somebody runs it; nothing is left of the question."""
+    place = place_of(pipeline)
+    if is_locked(place) and not handed_over():
+        raise AlreadyRunningError(pipeline, stored_record(place))
 
 
 class Claim:

@@ -44,6 +44,11 @@ class RunLock:
             self._descriptor = None
 
 
+def handed_over() -> bool:
+    """Whether this process has run the pipeline before, and begins anew."""
+    return _HANDED_OVER in os.environ
+
+
 def is_locked(place: Path) -> bool:
     """Whether a process runs a pipeline there."""
     try:
