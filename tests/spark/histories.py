@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from moldau.spark.pipeline.lags import Lag
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.runs.history import History
@@ -88,6 +90,7 @@ def make_history(place: Path, *, seed: int = 7) -> None:
     history.event("starting", moment(START - 9))
     history.event("running", moment(START - 2))
     lag = 0.0
+    letters = 0
     for batch in range(BATCHES):
         at = START + batch * STEP
         load = 22_000 * (1.15 - math.cos((batch + 100) / BATCHES * 2 * math.pi))
@@ -103,23 +106,37 @@ def make_history(place: Path, *, seed: int = 7) -> None:
             continue
         rows = min(load + lag, 90_000)
         lag = max(0.0, load + lag - rows)
+        letters += int(rows * 0.00002 * chance.random())
+        if batch % 2:
+            behind = Lag(int(lag + load * 0.1), 2 + lag / 1500)
+            history.watched({"visits": behind}, {"visits.bad": letters}, moment(at))
         for sink, speed in (("archive", 21_000), ("topic", 14_000), ("table", 11_500)):
             seconds = 0.35 + rows / speed * chance.uniform(0.9, 1.25)
-            history.batch(
-                Progress(
-                    sink=sink,
-                    batch=batch,
-                    time=moment(at),
-                    rows=int(rows),
-                    rows_per_second=round(rows / seconds, 1),
-                    batch_ms=int(seconds * 1000),
-                    watermark=moment(at - 600 - chance.uniform(0, 30) - lag / 3000),
-                    lag=int(lag + (load * 0.1 if sink == "table" else 0)),
-                    state_rows=0 if sink == "archive" else int(180_000 + load * 6),
-                    state_bytes=0 if sink == "archive" else int((180_000 + load * 6) * 210),
-                    late_rows=int(chance.random() < 0.02) * chance.randrange(1, 40),
-                )
+            progress = Progress(
+                sink=sink,
+                batch=batch,
+                time=moment(at),
+                rows=int(rows),
+                rows_per_second=round(rows / seconds, 1),
+                batch_ms=int(seconds * 1000),
+                watermark=moment(at - 600 - chance.uniform(0, 30) - lag / 3000),
+                lag=int(lag + (load * 0.1 if sink == "table" else 0)),
+                state_rows=0 if sink == "archive" else int(180_000 + load * 6),
+                state_bytes=0 if sink == "archive" else int((180_000 + load * 6) * 210),
+                late_rows=int(chance.random() < 0.02) * chance.randrange(1, 40),
             )
+            line = {**asdict(progress), "expectations": expectations(int(rows), chance)}
+            line.pop("offsets")
+            history._append(line)
+
+
+def expectations(rows: int, chance: random.Random) -> dict[str, dict[str, dict[str, int]]]:
+    """Of every sink: they read the same rows."""
+    found = {}
+    for rule, share in (("page is known", 0.004), ("visitor is positive", 0.0002)):
+        failed = int(rows * share * chance.uniform(0.5, 1.5))
+        found[rule] = {"passed": rows - failed, "failed": failed}
+    return {"seen": found}
 
 
 def moment(at: float) -> str:

@@ -11,9 +11,11 @@ from tests.spark.browser import browser, prefer, resize
 from tests.spark.histories import BATCHES, FILE, make_history
 from tests.support.cli import CommandLine
 
+from moldau.spark.pipeline.lags import Lag
 from moldau.spark.pipeline.report.charts import Span, time_ticks, value_ticks
 from moldau.spark.pipeline.report.series import Point, thinned
 from moldau.spark.pipeline.report.words import count, duration, size
+from moldau.spark.pipeline.runs.history import History
 
 CONTRAST = """
 function light(text) {
@@ -136,16 +138,26 @@ def test_what_counts_is_told(cli: CommandLine, page: Any, tmp_path: Path) -> Non
     """Dead letters and expectations, where a pipeline has them; names cannot leave their place."""
     place = tmp_path / "checkpoints" / "visits"
     place.mkdir(parents=True)
-    line = (
-        '{"sink":"<b>out</b>","batch":%d,"time":"2026-01-01T00:00:0%d.000Z","rows":10,"batch_ms":50,'
-        '"dead_letters":2,"expectations":{"seen":{"<i>positive</i>":3}}}\n'
-    )
-    (place / "history.jsonl").write_text(line % (0, 1) + line % (1, 2))
+    history = History(place)
+    for batch in range(2):
+        time = f"2026-01-01T00:00:0{batch}.000Z"
+        for sink in ("<b>out</b>", "other"):
+            counts = {"seen": {"<i>positive</i>": {"passed": 7, "failed": 3}}}
+            line = {"sink": sink, "batch": batch, "time": time, "rows": 10, "batch_ms": 50}
+            history._append({**line, "expectations": counts})
+        history.watched({"visits": Lag(5, 90.0)}, {"visits.bad": 2 + 2 * batch}, time)
     cli("pipeline", "report", "visits.toml", "-o", "report.html")
     page.get((tmp_path / "report.html").as_uri())
     text = page.execute_script("return document.body.innerText")
     assert "seen · <i>positive</i>" in text
-    assert "Dead letters so far" in text
+    assert "Dead letters" in text
+    assert "Lag, in time" in text
+    # Both sinks read the rows that the rule is about: they are counted once.
+    [row] = page.execute_script(
+        "return [...document.querySelectorAll('tr')].filter(r => r.innerText.includes('positive'))"
+        ".map(r => [...r.cells].map(c => c.innerText))"
+    )
+    assert row == ["seen · <i>positive</i>", "14", "6", "30.00%"]
     tiles = page.execute_script(
         "return [...document.querySelectorAll('.tile')].map(t => t.innerText.split('\\n'))"
     )

@@ -26,6 +26,7 @@ from moldau.spark.pipeline.lags import lags_of, total
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.problems import PipelineError, Problem
 from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.report.series import dead_letters, watched
 from moldau.spark.pipeline.runs.claim import AlreadyRunningError, Claim
 from moldau.spark.pipeline.runs.history import History
 from moldau.spark.pipeline.runs.metrics import MetricsServer
@@ -33,6 +34,7 @@ from moldau.spark.pipeline.runs.places import notes, place_of
 from moldau.spark.pipeline.runs.policy import delay, may_pass
 from moldau.spark.pipeline.runs.processes import identity
 from moldau.spark.pipeline.runs.record import read_record, write_record
+from moldau.spark.pipeline.runs.watch import Watch
 from moldau.spark.pipeline.spec import Pipeline, Restart
 
 FILE = """\
@@ -312,7 +314,11 @@ def test_metrics_for_prometheus(
     ])  # fmt: skip
     text = FILE.replace("TOPIC", topic).replace("SERVER", moldau.bootstrap)
     pipeline = parse_pipeline(text, "copy.toml")
-    with Claim(pipeline) as claim, MetricsServer(pipeline, claim, "127.0.0.1:0") as server:
+    with (
+        Claim(pipeline) as claim,
+        Watch(pipeline, claim.history) as watch,
+        MetricsServer(claim, watch, "127.0.0.1:0") as server,
+    ):
         assert scraped(server.port) == {
             'up{pipeline="copy"}': 0,
             'restarts_total{pipeline="copy"}': 0,
@@ -342,17 +348,32 @@ def test_brokers_are_asked_how_far_behind_it_is(
     moldau: Target, topics: NewTopicFactory, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of a pipeline that reports nothing any more."""
-    topic = topics()
+    topic, bad = topics(), topics(partitions=2)
     text = FILE.replace("TOPIC", topic).replace("SERVER", moldau.bootstrap)
-    pipeline = parse_pipeline(text, "copy.toml")
-    monkeypatch.setattr("moldau.spark.pipeline.runs.metrics.PAUSE", 0.05)
-    with Claim(pipeline) as claim, MetricsServer(pipeline, claim, "127.0.0.1:0") as server:
-        server.add(replace(BATCH, offsets={topic: {"0": 0}}))
+    pipeline = parse_pipeline(
+        text.replace("[[sinks]]", f'dead_letter_topic = "{bad}"\n[[sinks]]'), "copy.toml"
+    )
+    monkeypatch.setattr("moldau.spark.pipeline.runs.watch.PAUSE", 0.05)
+    monkeypatch.setattr("moldau.spark.pipeline.runs.watch._WRITTEN", 0.0)
+    with (
+        Claim(pipeline) as claim,
+        Watch(pipeline, claim.history) as watch,
+        MetricsServer(claim, watch, "127.0.0.1:0") as server,
+    ):
+        watch.add(replace(BATCH, offsets={topic: {"0": 0}}))
         source = '{pipeline="copy",source="records"}'
+        letters = f'dead_letters{{pipeline="copy",topic="{bad}"}}'
         eventually(lambda: scraped(server.port).get(f"lag_records{source}") == 0)
+        eventually(lambda: scraped(server.port).get(letters) == 0)
         produce(moldau.bootstrap, topic, [{"value": b"x"}] * 5)
+        produce(moldau.bootstrap, bad, [{"value": b"x"}] * 2)
         eventually(lambda: scraped(server.port)[f"lag_records{source}"] == 5)
+        eventually(lambda: scraped(server.port)[letters] == 2)
         assert scraped(server.port)[f"lag_seconds{source}"] >= 0
+        eventually(lambda: watched(claim.history.read(), "records")["records"][-1].value == 5)
+    lines = claim.history.read()
+    assert dead_letters(lines)[bad][-1].value == 2
+    assert watched(lines, "seconds")["records"][-1].value >= 0
 
 
 def test_status_says_who_runs_it_and_how_far_it_is(

@@ -26,25 +26,30 @@ class Supervisor:
     def __init__(self, pipeline: Pipeline, claim: Claim) -> None:
         self._pipeline = pipeline
         self.claim = claim
-        self._add: Callable[[Progress], object] = lambda _: None
+        self._listeners: list[Callable[[Progress], object]] = [claim.history.batch]
 
-    def serve_metrics(self, stack: ExitStack) -> None:
+    def begin(self, stack: ExitStack) -> None:
+        """Watch it, and serve metrics if they are wanted."""
+        from moldau.spark.pipeline.runs.watch import Watch
+
+        watch = stack.enter_context(Watch(self._pipeline, self.claim.history))
+        self._listeners.append(watch.add)
         if self._pipeline.metrics is None:
             return
         from moldau.spark.pipeline.runs.metrics import MetricsServer
 
         try:
-            server = MetricsServer(self._pipeline, self.claim, self._pipeline.metrics)
+            server = MetricsServer(self.claim, watch, self._pipeline.metrics)
         except OSError as error:
             raise CommandError(
                 f"Metrics cannot be served at {self._pipeline.metrics}: {error.strerror or error}"
             ) from None
-        stack.callback(server.close)
-        self._add = server.add
+        stack.enter_context(server)
+        self._listeners.append(server.add)
 
     def report(self, progress: Progress) -> None:
-        self.claim.history.batch(progress)
-        self._add(progress)
+        for listener in self._listeners:
+            listener(progress)
 
     def tell(self, state: Any) -> None:
         self.claim.change(state)
@@ -64,7 +69,7 @@ def supervised(pipeline: Pipeline, attempt: Callable[[Supervisor], int | None]) 
     claim = Claim(pipeline)
     with claim, ExitStack() as stack:
         supervisor = Supervisor(pipeline, claim)
-        supervisor.serve_metrics(stack)
+        supervisor.begin(stack)
         try:
             return attempt(supervisor)
         except RestartRequestedError:

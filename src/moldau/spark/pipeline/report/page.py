@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from statistics import fmean, median
-from typing import Any, Final
+from typing import Final
 
 from moldau.printable import printable
 from moldau.spark.pipeline.report.charts import Span, chart
 from moldau.spark.pipeline.report.series import (
     Event,
     batches,
+    dead_letters,
     events,
     growing,
     number,
     seconds,
     series,
+    watched,
     watermark_delay,
 )
 from moldau.spark.pipeline.report.style import STYLE
 from moldau.spark.pipeline.report.words import COUNTS, DURATIONS, SIZES, count, duration, moment
 from moldau.spark.pipeline.runs.history import Line
 from moldau.spark.pipeline.runs.record import RunRecord
+from moldau.spark.pipeline.runs.samples import expectations_of
 from moldau.spark.pipeline.spec import Pipeline
 
 _MOST_ERRORS: Final = 20
@@ -44,11 +47,11 @@ def page(
     span = Span(min(times, default=now), max(times, default=now))
     parts = [
         _head(pipeline, run, span),
-        _tiles(done, run),
-        f'<h2>Over time</h2><div class="charts">{_charts(done, happened, span)}</div>'
+        _tiles(lines, run),
+        f'<h2>Over time</h2><div class="charts">{_charts(lines, span)}</div>'
         if done
         else '<p class="about">No batch has been reported yet.</p>',
-        _counted("Expectations", _expectations(done)),
+        _expectations(done),
         _errors(happened),
         f'<h2>The pipeline</h2><div class="card graph">{graph}</div>' if graph else "",
         _last(done),
@@ -75,7 +78,8 @@ def _head(pipeline: Pipeline, run: RunRecord | None, span: Span) -> str:
     )
 
 
-def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
+def _tiles(lines: Sequence[Line], run: RunRecord | None) -> str:
+    done = batches(lines)
     took = [line["batch_ms"] / 1000 for line in done if isinstance(line.get("batch_ms"), int)]
     # Sinks read the same rows: those of the one that has read most are told.
     rows: Counter[str] = Counter()
@@ -85,7 +89,7 @@ def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
     lags = [line["lag"] for line in last.values() if isinstance(line.get("lag"), int)]
     restarts = 0 if run is None else run.restarts
     late = sum(line.get("late_rows") or 0 for line in done)
-    letters = _sum(done, "dead_letters")
+    letters = [points[-1].value for points in dead_letters(lines).values() if points]
     tiles = [
         ("rows", count(max(rows.values(), default=0)), False),
         ("batches", count(max(Counter(map(_sink, done)).values(), default=0)), False),
@@ -95,8 +99,8 @@ def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
         ("late rows left out", count(late), late > 0),
         ("restarts", count(restarts), restarts > 0),
     ]
-    if letters is not None:
-        tiles.append(("dead letters", count(letters), letters > 0))
+    if letters:
+        tiles.append(("dead letters", count(sum(letters)), sum(letters) > 0))
     cells = "".join(
         f'<div class="tile{" bad" if bad else ""}"><b>{value}</b><span>{name}</span></div>'
         for name, value, bad in tiles
@@ -104,13 +108,15 @@ def _tiles(done: Sequence[Line], run: RunRecord | None) -> str:
     return f'<div class="tiles">{cells}</div>'
 
 
-def _charts(done: Sequence[Line], happened: Sequence[Event], span: Span) -> str:
-    shown = [event for event in happened if event.state in _SHOWN_EVENTS]
+def _charts(lines: Sequence[Line], span: Span) -> str:
+    done, lags = batches(lines), watched(lines, "records")
+    shown = [event for event in events(lines) if event.state in _SHOWN_EVENTS]
     charts = [
         chart("Rows a second", series(done, number("rows_per_second"), fmean), span, COUNTS, shown),
         chart("Rows in a batch", series(done, number("rows"), fmean), span, COUNTS, shown),
         chart("Time of a batch", series(done, number("batch_ms", 1e-3)), span, DURATIONS, shown),
-        chart("Lag, in records", series(done, number("lag")), span, COUNTS, shown),
+        chart("Lag, in records", lags or series(done, number("lag")), span, COUNTS, shown),
+        chart("Lag, in time", watched(lines, "seconds"), span, DURATIONS, shown),
         chart("Watermark behind", series(done, watermark_delay), span, DURATIONS, shown),
     ]
     for title, key, words in (
@@ -120,46 +126,38 @@ def _charts(done: Sequence[Line], happened: Sequence[Event], span: Span) -> str:
         found = series(done, number(key))
         if any(point.value for points in found.values() for point in points):
             charts.append(chart(title, found, span, words, shown))
-    for title, key in (
-        ("Late rows left out so far", "late_rows"),
-        ("Dead letters so far", "dead_letters"),
-    ):
-        total = growing(done, number(key))
-        if total and total[-1].value:
-            charts.append(chart(title, {"all": total}, span, COUNTS, shown))
+    late = growing(done, number("late_rows"))
+    if late and late[-1].value:
+        charts.append(chart("Late rows left out so far", {"all": late}, span, COUNTS, shown))
+    letters = dead_letters(lines)
+    if any(point.value for points in letters.values() for point in points):
+        charts.append(chart("Dead letters", letters, span, COUNTS, shown))
     return "".join(charts)
 
 
-def _expectations(done: Iterable[Line]) -> Counter[str]:
-    """Rows that did not do what a rule expects, by its name."""
-    found: Counter[str] = Counter()
+def _expectations(done: Iterable[Line]) -> str:
+    """Rows that passed and failed; a part that several sinks read is counted by one of them."""
+    owners: dict[str, str] = {}
+    found: dict[str, Counter[str]] = {}
     for line in done:
-        for name, value in _flat(line.get("expectations")):
-            found[name] += value
-    return found
-
-
-def _flat(value: Any, prefix: str = "") -> Iterable[tuple[str, int]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _flat(inner, f"{prefix} · {name}" if prefix else str(name))
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield prefix, value
-
-
-def _counted(title: str, counts: Counter[str]) -> str:
-    if not counts:
+        for part, rules in expectations_of(line).items():
+            if owners.setdefault(part, _sink(line)) == _sink(line):
+                for rule, counts in rules.items():
+                    found.setdefault(f"{part} · {rule}", Counter()).update(counts)
+    if not found:
         return ""
-    most = max(counts.values()) or 1
     rows = "".join(
-        f'<tr><td>{escape(printable(name))}</td><td class="number">{value:,}</td><td>'
-        f'<span class="bar" style="width:{value / most * 240:.0f}px"></span></td></tr>'
-        for name, value in counts.most_common()
+        f'<tr><td>{escape(printable(name))}</td><td class="number">{counts["passed"]:,}</td>'
+        f'<td class="number">{counts["failed"]:,}</td><td><span class="bar" '
+        f'style="width:{_share(counts) * 240:.0f}px"></span>{_share(counts):.2%}</td></tr>'
+        for name, counts in sorted(found.items(), key=lambda item: -_share(item[1]))
     )
-    return (
-        f'<h2>{title}</h2><div class="card"><table><tr><th>rule</th><th class="number">rows</th>'
-        f"<th></th></tr>{rows}</table></div>"
-    )
+    heads = '<th>rule</th><th class="number">passed</th><th class="number">failed</th><th></th>'
+    return f'<h2>Expectations</h2><div class="card"><table><tr>{heads}</tr>{rows}</table></div>'
+
+
+def _share(counts: Counter[str]) -> float:
+    return counts["failed"] / max(1, counts.total())
 
 
 def _errors(happened: Sequence[Event]) -> str:
@@ -201,8 +199,3 @@ def _last(done: Sequence[Line]) -> str:
 
 def _sink(line: Line) -> str:
     return str(line.get("sink", ""))
-
-
-def _sum(lines: Iterable[Line], key: str) -> int | None:
-    values = [line[key] for line in lines if isinstance(line.get(key), int)]
-    return sum(values) if values else None

@@ -81,6 +81,29 @@ def thinned(points: Sequence[Point], merge: Merge = max, most: int = MOST_POINTS
     ]
 
 
+def watched(lines: Iterable[Line], key: str) -> dict[str, list[Point]]:
+    """What the brokers said of each source."""
+    return _by_name(
+        lines, lambda line: {name: lag.get(key) for name, lag in line.get("sources", {}).items()}
+    )
+
+
+def dead_letters(lines: Iterable[Line]) -> dict[str, list[Point]]:
+    """How many there were in each topic."""
+    return _by_name(lines, lambda line: line.get("dead_letters", {}))
+
+
+def _by_name(
+    lines: Iterable[Line], values: Callable[[Line], Mapping[str, float | None]]
+) -> dict[str, list[Point]]:
+    found: dict[str, list[Point]] = {}
+    for line in lines:
+        for name, value in values(line).items():
+            if value is not None:
+                found.setdefault(name, []).append(Point(seconds(line["time"]), value))
+    return {name: thinned(points) for name, points in found.items()}
+
+
 def number(key: str, scale: float = 1.0) -> Callable[[Line], float | None]:
     def value(line: Line) -> float | None:
         found: Any = line.get(key)

@@ -7,12 +7,14 @@ A line that a killed process has begun and not ended is passed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
+from moldau.spark.pipeline.lags import Lag
 from moldau.spark.pipeline.progress import Progress
 
 HISTORY_FILE: Final = "history.jsonl"
@@ -28,6 +30,8 @@ class History:
         self._file = place / HISTORY_FILE
         self._older = place / OLDER_FILE
         self._largest = largest
+        self._lock = RLock()
+        """Threads write, and so may the handler of a signal, in the middle of writing."""
 
     def event(self, state: str, time: str, **more: Any) -> None:
         """The run got into another state."""
@@ -39,9 +43,15 @@ class History:
         values.pop("offsets", None)
         self._append(values)
 
+    def watched(self, lags: Mapping[str, Lag], letters: Mapping[str, int], time: str) -> None:
+        """What the brokers say, by source and by topic of dead letters."""
+        sources = {name: asdict(lag) for name, lag in lags.items()}
+        self._append({"time": time, "sources": sources, "dead_letters": dict(letters)})
+
     def _append(self, line: Line) -> None:
         text = json.dumps(line, separators=(",", ":"), default=str)
-        with suppress(OSError):  # a full disk ends the pipeline by itself, and says so
+        # A full disk ends the pipeline by itself, and says so.
+        with self._lock, suppress(OSError):
             if self._file.exists() and self._file.stat().st_size + len(text) > self._largest:
                 self._file.replace(self._older)
             with self._file.open("ab") as file:

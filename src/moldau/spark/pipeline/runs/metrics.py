@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Final
-
 from moldau.client.blocking import LoopThread
 from moldau.client.closing import Closing
 from moldau.machine.real.machine import this_machine
 from moldau.metrics import CONTENT_TYPE
 from moldau.net.text_server import Page, TextServer
-from moldau.spark.pipeline.lags import lags_of, total
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.runs.claim import Claim
 from moldau.spark.pipeline.runs.samples import Totals, render
-from moldau.spark.pipeline.spec import Pipeline, TopicSource
-from moldau.spark.pipeline.topics import reads_topic
-
-PAUSE: Final = 10.0
-"""Between questions to the brokers how far their topics are."""
-_PATIENCE: Final = 5.0
+from moldau.spark.pipeline.runs.watch import Watch
 
 
 class MetricsServer(Closing):
     """Serves ``/metrics`` until it is closed."""
 
-    def __init__(self, pipeline: Pipeline, claim: Claim, address: str) -> None:
+    def __init__(self, claim: Claim, watch: Watch, address: str) -> None:
         """OSError if the address cannot be had."""
-        self._pipeline = pipeline
         self._claim = claim
-        self._totals = Totals(pipeline.name)
-        self._closed = threading.Event()
+        self._watch = watch
+        self._totals = Totals(claim.record.pipeline)
         host, _, port = address.rpartition(":")
         self._thread = LoopThread("metrics")
         self._server = TextServer(
@@ -44,8 +34,6 @@ class MetricsServer(Closing):
         except BaseException:
             self._thread.stop()
             raise
-        self._watch = threading.Thread(target=self._ask, name="moldau lag", daemon=True)
-        self._watch.start()
 
     @property
     def port(self) -> int:
@@ -56,7 +44,6 @@ class MetricsServer(Closing):
         self._totals.add(progress)
 
     def close(self) -> None:
-        self._closed.set()
         self._thread.run(self._stop())
         self._thread.stop()
 
@@ -67,17 +54,6 @@ class MetricsServer(Closing):
         self._server.close()
 
     def _render(self) -> str:
-        return render(self._totals.families(self._claim.record))
-
-    def _ask(self) -> None:
-        """The brokers themselves: a pipeline that hangs reports nothing."""
-        while not self._closed.is_set():
-            lags = lags_of(self._pipeline, self._totals.offsets(), _PATIENCE)
-            self._totals.lags = {
-                source.name: lag
-                for source in self._pipeline.sources
-                if isinstance(source, TopicSource)
-                and (lag := total(lags, [at for at in lags if reads_topic(source, at.topic)]))
-                is not None
-            }
-            self._closed.wait(PAUSE)
+        return render(
+            self._totals.families(self._claim.record, self._watch.lags, self._watch.letters)
+        )

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from moldau.model import TopicPartition
 from moldau.spark.pipeline.lags import Lag
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.runs.record import RunRecord
@@ -37,8 +36,10 @@ class Totals:
         self._pipeline = pipeline
         self._sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         self._last: dict[str, Progress] = {}
-        self.lags: Mapping[str, Lag] = {}
-        """By source, as the brokers have it now."""
+        self._expectations: dict[tuple[str, str, str], int] = defaultdict(int)
+        """Rows that passed and failed, by part, rule and outcome."""
+        self._owners: dict[str, str] = {}
+        """Sinks by the part that they count for all: one that several read is counted once."""
 
     def add(self, progress: Progress) -> None:
         sums = self._sums[progress.sink]
@@ -46,21 +47,17 @@ class Totals:
         sums["seconds"] += progress.batch_ms / 1000
         sums["rows"] += progress.rows
         sums["late"] += progress.late_rows
-        for name, value in counted(progress).items():
-            sums[name] += value
+        for part, rules in expectations_of(asdict(progress)).items():
+            if self._owners.setdefault(part, progress.sink) == progress.sink:
+                for rule, counts in rules.items():
+                    for outcome, number in counts.items():
+                        self._expectations[part, rule, outcome] += number
         self._last[progress.sink] = progress
 
-    def offsets(self) -> dict[TopicPartition, int]:
-        """The next ones to read, of the sink that is the furthest behind."""
-        found: dict[TopicPartition, int] = {}
-        for progress in list(self._last.values()):
-            for topic, offsets in progress.offsets.items():
-                for number, offset in offsets.items():
-                    partition = TopicPartition(topic, int(number))
-                    found[partition] = min(offset, found.get(partition, offset))
-        return found
-
-    def families(self, record: RunRecord) -> Iterator[Family]:
+    def families(
+        self, record: RunRecord, lags: Mapping[str, Lag], letters: Mapping[str, int]
+    ) -> Iterator[Family]:
+        """``lags`` by source, ``letters`` by topic."""
         alive = {"running": 1.0}.get(record.state, 0.0)
         whole = {"pipeline": self._pipeline}
         yield Family("up", "gauge", "Whether its queries run.", [("", whole, alive)])
@@ -88,7 +85,6 @@ class Totals:
             "watermark_age_seconds", "gauge", "How far the watermark is behind the clock.",
             self._by_sink({sink: _age(one.watermark) for sink, one in self._last.items()}),
         )  # fmt: skip
-        lags = dict(self.lags)
         yield Family(
             "lag_records", "gauge", "Records of a source that were not read yet.",
             [("", {**whole, "source": name}, float(lag.records)) for name, lag in lags.items()],
@@ -99,6 +95,22 @@ class Totals:
                 ("", {**whole, "source": name}, lag.seconds)
                 for name, lag in lags.items()
                 if lag.seconds is not None
+            ],
+        )  # fmt: skip
+
+        yield Family(
+            "dead_letters", "gauge", "Records in the topics of dead letters.",
+            [("", {**whole, "topic": name}, float(number)) for name, number in letters.items()],
+        )  # fmt: skip
+        yield Family(
+            "expectation_rows_total", "counter", "Rows that a rule was applied to, by outcome.",
+            [
+                (
+                    "",
+                    {**whole, "part": part, "expectation": rule, "outcome": outcome},
+                    float(number),
+                )
+                for (part, rule, outcome), number in list(self._expectations.items())
             ],
         )  # fmt: skip
 
@@ -118,7 +130,6 @@ class Totals:
 _COUNTERS: Final = (
     ("rows_total", "rows", "Rows read by streams, or written by batches."),
     ("late_rows_total", "late", "Rows left out because they were later than the watermark."),
-    ("dead_letters_total", "dead_letters", "Records that went to a dead-letter topic."),
 )
 _GAUGES: Final = (
     ("state_rows", "state_rows", "Rows that windows, joins and deduplication remember."),
@@ -141,10 +152,10 @@ def render(families: Iterable[Family]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def counted(progress: Progress) -> dict[str, int]:
-    """What only some pipelines count: dead letters."""
-    found: Any = asdict(progress).get("dead_letters")
-    return {"dead_letters": found} if isinstance(found, int) else {}
+def expectations_of(batch: Mapping[str, Any]) -> dict[str, dict[str, dict[str, int]]]:
+    """How many rows passed and failed, by source or step and by rule, of a report."""
+    found: dict[str, dict[str, dict[str, int]]] = batch.get("expectations") or {}
+    return found
 
 
 def _labels(labels: Labels) -> str:
