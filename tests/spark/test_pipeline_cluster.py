@@ -87,11 +87,13 @@ def test_two_workers_run_the_same_file(
              "folder": str(tmp_path / "rows")}  # fmt: skip
     options = [part for item in given.items() for part in ("-p", "=".join(item))]
     cli = CommandLine(broker.bootstrap, capsys)
-    master = ("--master", standalone.url, "--once", "--json")
+    master = ("--master", standalone.url, "--once", "--json", "--timings")
     with cli.start("pipeline", "run", str(file), *options, *master) as child:
         out, err = child.communicate(timeout=500)
     assert child.returncode == 0, err.decode()
     assert b'"rows":200' in out
+    spent = [line.split("  ")[0] for line in err.decode().splitlines()]
+    assert spent[-5:] == ["sources, steps, sinks", "first batch", "after that", "the end", "in all"]
     found = consume(broker.bootstrap, to, 2)
     assert sorted((row.key, row.value) for row in found) == sorted(
         (one["key"], one["value"].upper()) for one in records

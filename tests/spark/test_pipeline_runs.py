@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from tests.support.target import Target
 from tests.support.waiting import eventually
 
 from moldau.model import TopicPartition
+from moldau.spark.loopback import loopback_ui
+from moldau.spark.pipeline.cores import expected_cores, local_partitions
 from moldau.spark.pipeline.failures import PipelineFailedError, failure
 from moldau.spark.pipeline.lags import lags_of, total
 from moldau.spark.pipeline.parse import parse_pipeline
@@ -405,3 +408,53 @@ def test_status_says_who_runs_it_and_how_far_it_is(
     [sink], [source] = found["sinks"], found["sources"]
     assert sink["lag"] == source["lag"] == 3
     assert 3600 <= sink["lag_seconds"] < 3600 + 600
+
+
+@pytest.mark.parametrize(
+    ("master", "config", "environment", "variables", "settings"),
+    [
+        ("local[2]", {}, {}, {"SPARK_LOCAL_IP": "127.0.0.1"}, {}),
+        ("local[2]", {}, {"SPARK_LOCAL_IP": "0.0.0.0"}, {}, {}),
+        ("local[2]", {"spark.ui.enabled": "false"}, {}, {}, {}),
+        # Executors elsewhere must find the driver all the same; also after beginning anew.
+        ("spark://127.0.0.9:1", {}, {"SPARK_LOCAL_IP": "127.0.0.1"},
+         {"SPARK_LOCAL_IP": "127.0.0.1"}, {"spark.driver.host": "127.0.0.1"}),
+        ("k8s://https://127.0.0.9:1", {"spark.driver.host": "me"}, {},
+         {"SPARK_LOCAL_IP": "127.0.0.1"}, {}),
+        ("yarn", {}, {}, {}, {}),
+    ],
+)  # fmt: skip
+def test_only_the_web_ui_is_on_loopback(
+    master: str,
+    config: dict[str, str],
+    environment: dict[str, str],
+    variables: dict[str, str],
+    settings: dict[str, str],
+) -> None:
+    assert loopback_ui(master, config, environment) == (variables, settings)
+
+
+def test_systemd_is_told(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with Claim(pipeline) as claim:
+            claim.change("running")
+            claim.change("stopping")
+        said = [manager.recv(100).decode() for _ in range(4)]
+    assert said == [
+        "STATUS=starting", "READY=1\nSTATUS=running", "STOPPING=1\nSTATUS=stopping",
+        "STATUS=stopped",
+    ]  # fmt: skip
+    unit = Path(__file__).parents[2] / "examples" / "systemd" / "moldau-pipeline@.service"
+    assert "Type=notify\n" in unit.read_text()
+
+
+def test_cores_that_are_asked_for_are_waited_for() -> None:
+    assert expected_cores({}) == 0
+    assert expected_cores({"spark.cores.max": "6"}) == 6
+    assert expected_cores({"spark.executor.instances": "3", "spark.executor.cores": "4"}) == 12
+    assert (local_partitions("local[5]"), local_partitions("spark://h:1")) == ("5", None)

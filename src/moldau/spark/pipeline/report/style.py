@@ -21,7 +21,7 @@ h1{font-size:24px;margin:0;letter-spacing:-.01em}h2{font-size:16px;margin:32px 0
 border:1px solid currentColor;color:var(--soft)}
 .state.running{color:var(--good)}.state.failed,.state.killed,.state.restarting{color:var(--bad)}
 .about{color:var(--soft);margin:6px 0 0;overflow-wrap:anywhere}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:12px;margin:22px 0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(124px,1fr));gap:12px;margin:22px 0}
 .tile,figure,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}
 .tile{padding:12px 16px}.tile b{display:block;font-size:22px;font-weight:650;
 letter-spacing:-.01em;font-variant-numeric:tabular-nums}
