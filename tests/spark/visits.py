@@ -139,7 +139,7 @@ class Trial:
         """Partition and offset of the records that have one."""
         failures = [read_failure(row.headers) for row in consume(self.bootstrap, self.bad, 1)]
         assert all(one is not None and one.pipeline == "visits" for one in failures)
-        assert all(one is not None and one.source.topic_id for one in failures)
+        assert all(one is not None and one.topic_id for one in failures)
         assert {one.source.topic for one in failures if one} <= {self.topic}
         return sorted((one.source.partition, one.source.offset) for one in failures if one)
 

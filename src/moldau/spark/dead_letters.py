@@ -62,10 +62,18 @@ class DeadLetters(Closing):
             offset = columns.offsets[index]
             if offset in self._written:
                 continue
-            source = Source(
-                *partition, offset, columns.timestamps[index], self._topic_id, self._read_until
+            failure = Failure(
+                Source(*partition, offset, columns.timestamps[index]),
+                self._group,
+                attempts=1,
+                exception=_EXCEPTION,
+                message=reason,
+                traceback="",
+                failed_at=now,
+                pipeline=self._pipeline,
+                topic_id=self._topic_id,
+                read_until=self._read_until,
             )
-            failure = Failure(source, self._group, 1, _EXCEPTION, reason, "", now, self._pipeline)
             deliveries.append(
                 self._producer.send(
                     self._topic,

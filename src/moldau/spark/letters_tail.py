@@ -32,7 +32,7 @@ class Writer(NamedTuple):
         source = failure.source
         return (
             (source.topic, source.partition) == self.partition
-            and source.topic_id == self.topic_id
+            and failure.topic_id == self.topic_id
             and failure.pipeline == self.pipeline
             and failure.group == self.group
         )
@@ -54,8 +54,8 @@ class Tail:
     def take(self, failure: Failure) -> None:
         if self._writer.wrote(failure):
             self.offsets.add(failure.source.offset)
-            self.read_until = max(self.read_until, failure.source.read_until)
-            self.is_known |= 0 < failure.source.read_until <= self._batch_start
+            self.read_until = max(self.read_until, failure.read_until)
+            self.is_known |= 0 < failure.read_until <= self._batch_start
 
 
 def target_partition(source: TopicPartition, partitions: int) -> int:

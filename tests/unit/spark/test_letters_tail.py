@@ -18,8 +18,10 @@ ME = Writer("shop", "", EVENTS, "id-1")
 
 
 def letter(offset: int, writer: Writer = ME, until: int = 10_000) -> Failure:
-    source = Source(*writer.partition, offset, 7, writer.topic_id, until)
-    return Failure(source, writer.group, 1, "E", "why", "", 9, writer.pipeline)
+    source = Source(*writer.partition, offset, 7)
+    return Failure(
+        source, writer.group, 1, "E", "why", "", 9, writer.pipeline, writer.topic_id, until
+    )
 
 
 def look(topic: list[Failure], writer: Writer, batch_start: int) -> Tail:
@@ -36,12 +38,8 @@ def look(topic: list[Failure], writer: Writer, batch_start: int) -> Tail:
 def test_a_letter_says_whose_it_is() -> None:
     failure = letter(5)
     assert read_failure(write_failure([("own", b"1")], failure)) == failure
-    plain = replace_source(failure._replace(pipeline=""))
+    plain = failure._replace(pipeline="", topic_id="", read_until=0)
     assert read_failure(write_failure([], plain)) == plain
-
-
-def replace_source(failure: Failure) -> Failure:
-    return failure._replace(source=failure.source._replace(topic_id="", read_until=0))
 
 
 def test_the_end_is_read_in_growing_steps() -> None:

@@ -27,11 +27,11 @@ from moldau.spark.pipeline.spec import (
 MINUTE = 60_000
 
 
-def sql(name: str, *inputs: str) -> SqlStep:
+def sql(name: str, *inputs: str) -> Step:
     return SqlStep(name, "", inputs)
 
 
-def window(name: str, source: str, late: int | None = MINUTE) -> WindowStep:
+def window(name: str, source: str, late: int | None = MINUTE) -> Step:
     return WindowStep(name, (source,), "timestamp", MINUTE, None, late, (), {})
 
 

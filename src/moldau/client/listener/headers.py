@@ -61,10 +61,6 @@ class Source(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    topic_id: str = ""
-    """Where it is known."""
-    read_until: int = 0
-    """From here on, no record of the partition had been read; 0 if that is not known."""
 
 
 class Failure(NamedTuple):
@@ -80,6 +76,10 @@ class Failure(NamedTuple):
     failed_at: int
     pipeline: str = ""
     """Its name, where one has read the record."""
+    topic_id: str = ""
+    """Of the source, where it is known."""
+    read_until: int = 0
+    """From here on, no record of the partition had been read; 0 if that is not known."""
 
 
 class Retry(NamedTuple):
@@ -100,8 +100,6 @@ def read_failure(headers: Iterable[Header]) -> Failure | None:
                 int(text[SOURCE_PARTITION]),
                 int(text[SOURCE_OFFSET]),
                 int(text[SOURCE_TIMESTAMP]),
-                text.get(SOURCE_TOPIC_ID, ""),
-                int(text.get(SOURCE_READ_UNTIL, 0)),
             ),
             text[GROUP],
             int(text[ATTEMPTS]),
@@ -110,6 +108,8 @@ def read_failure(headers: Iterable[Header]) -> Failure | None:
             text[TRACEBACK],
             int(text[FAILED_AT]),
             text.get(PIPELINE, ""),
+            text.get(SOURCE_TOPIC_ID, ""),
+            int(text.get(SOURCE_READ_UNTIL, 0)),
         )
     except (KeyError, ValueError):
         return None
@@ -162,8 +162,8 @@ def write_failure(headers: Iterable[Header], failure: Failure) -> list[Header]:
         (SOURCE_PARTITION, _number(source.partition)),
         (SOURCE_OFFSET, _number(source.offset)),
         (SOURCE_TIMESTAMP, _number(source.timestamp)),
-        *([(SOURCE_TOPIC_ID, source.topic_id.encode())] if source.topic_id else ()),
-        *([(SOURCE_READ_UNTIL, _number(source.read_until))] if source.read_until else ()),
+        *([(SOURCE_TOPIC_ID, failure.topic_id.encode())] if failure.topic_id else ()),
+        *([(SOURCE_READ_UNTIL, _number(failure.read_until))] if failure.read_until else ()),
         (GROUP, failure.group.encode()),
         *([(PIPELINE, _utf8(failure.pipeline))] if failure.pipeline else ()),
         (ATTEMPTS, _number(failure.attempts)),

@@ -99,10 +99,10 @@ class ExactlyOnceBatchWriter(_Share, DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._write(Task.current(self._options.prefix, self._batch), iterator)
 
-    def commit(self, messages: Messages) -> None:  # type: ignore[override]
+    def commit(self, messages: Messages) -> None:
         self._commit(messages, self._batch.number)
 
-    def abort(self, messages: Messages) -> None:  # type: ignore[override]
+    def abort(self, messages: Messages) -> None:
         self._abort(messages, self._batch.number)
 
 

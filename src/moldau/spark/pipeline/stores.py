@@ -55,7 +55,7 @@ class _HadoopStore:
         self._bytes = jvm.org.apache.hadoop.io.IOUtils
         self._buffer = jvm.java.io.ByteArrayOutputStream
         self._directory = self._path(checkpoint)
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # type: ignore[attr-defined]
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
         self._files = self._directory.getFileSystem(configuration)
 
     def has(self, name: str) -> bool:
