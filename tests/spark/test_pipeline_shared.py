@@ -109,7 +109,7 @@ def test_a_sink_that_fails_is_named_and_the_others_do_not_write_twice(
     trial.produce(range(100))
     with closing(sqlite3.connect(trial.place / "d.db")) as database:
         database.execute(
-            "CREATE TABLE pages (page TEXT, took INT CHECK (took < 0), timestamp TEXT)"
+            "CREATE TABLE pages (page TEXT, took INT CHECK (took < 0), timestamp TEXT, offset INT)"
         )
         database.commit()
         with pytest.raises(PipelineFailedError, match=r"sink pages: .*CHECK") as caught:

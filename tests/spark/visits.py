@@ -28,7 +28,7 @@ FILE = """
     dead_letter_topic = "BAD"
     [[steps]]
     name = "quick"
-    sql = "SELECT value.page AS page, value.took AS took, timestamp FROM visits WHERE value.took < 90"
+    sql = "SELECT value.page AS page, value.took AS took, timestamp, offset FROM visits WHERE value.took < 90"
     [[steps]]
     name = "pages"
     window = { from = "quick", size = "1m", watermark = "1m", group_by = ["page"], aggregate = { visits = "count(*)", took = "sum(took)" } }
