@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -36,6 +36,9 @@ class OffsetRange:
     partition: int
     start: int
     end: int
+    batch_start: int = field(default=0, compare=False)
+    """Where the batch that this is a part of begins in the partition."""
+    batch_end: int = field(default=0, compare=False)
 
     @property
     def size(self) -> int:
@@ -110,9 +113,9 @@ def plan(
 ) -> list[OffsetRange]:
     """One range per partition that has something to read, or more if more tasks are wanted."""
     ranges = [
-        OffsetRange(topic, number, start[TopicPartition(topic, number)], until)
+        OffsetRange(topic, number, begin, until, begin, until)
         for (topic, number), until in sorted(end.items())
-        if until > start[TopicPartition(topic, number)]
+        if until > (begin := start[TopicPartition(topic, number)])
     ]
     if max_records is not None:
         ranges = [part for one in ranges for part in _split(one, math.ceil(one.size / max_records))]
@@ -130,4 +133,4 @@ def _split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """Parts of nearly equal size, none of them empty."""
     parts = max(1, min(parts, whole.size))
     cuts = [whole.start + whole.size * index // parts for index in range(parts + 1)]
-    return [OffsetRange(whole.topic, whole.partition, begin, end) for begin, end in pairwise(cuts)]
+    return [replace(whole, start=begin, end=end) for begin, end in pairwise(cuts)]

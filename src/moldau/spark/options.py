@@ -58,6 +58,7 @@ READ_OPTIONS: Final = (
     "schema.registry.url",
     "onBadRecord",
     "deadLetterTopic",
+    "deadLetterPipeline",
 )
 WRITE_OPTIONS: Final = ("topic", "includeHeaders", "exactlyOnce")
 SPARK_OPTIONS: Final = frozenset(("path", "checkpointlocation", "queryname", "outputmode"))
@@ -132,6 +133,8 @@ class ReadOptions:
     value: Decoding
     on_bad_record: OnBadRecord
     dead_letter_topic: str | None
+    dead_letter_pipeline: str
+    """The name that letters carry: they are written once for each."""
 
     @property
     def read_committed(self) -> bool:
@@ -179,6 +182,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         value=_decoding(options, "value"),
         on_bad_record=bad,
         dead_letter_topic=dead_letters,
+        dead_letter_pipeline=options.text("deadLetterPipeline") or "",
     )
 
 

@@ -41,16 +41,16 @@ def read_range(
     from moldau.spark.fetch import RangeFetcher
 
     with ExitStack() as stack:
-        rows = ArrowRows(schema, options, _bad_records(options, stack))
+        rows = ArrowRows(schema, options, _bad_records(options, range_, stack))
         for fetched in stack.enter_context(RangeFetcher(options, range_)):
             yield from rows.batches(fetched, range_)
 
 
-def _bad_records(options: ReadOptions, stack: ExitStack) -> BadRecords:
+def _bad_records(options: ReadOptions, range_: OffsetRange, stack: ExitStack) -> BadRecords:
     if options.on_bad_record == "deadletter":
         from moldau.spark.dead_letters import DeadLetters
 
-        return stack.enter_context(DeadLetters(options))
+        return stack.enter_context(DeadLetters(options, range_))
     from moldau.spark.bad_records import Fail, Null
 
     return Fail() if options.on_bad_record == "fail" else Null()

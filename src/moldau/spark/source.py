@@ -49,7 +49,10 @@ class MoldauDataSource(DataSource):
         if overwrite:
             raise OptionError("Topics cannot be overwritten, only appended to: use mode('append')")
         if options.exactly_once is not None:
-            raise OptionError("Option exactlyOnce is for streaming queries")
+            from moldau.spark.exactly_once.options import batch_options
+            from moldau.spark.exactly_once.writer import ExactlyOnceBatchWriter
+
+            return ExactlyOnceBatchWriter(*batch_options(options), schema)
         return MoldauWriter(options, schema)
 
     def streamWriter(  # noqa: N802

@@ -17,7 +17,10 @@ SOURCE_TOPIC: Final = "moldau.source.topic"
 SOURCE_PARTITION: Final = "moldau.source.partition"
 SOURCE_OFFSET: Final = "moldau.source.offset"
 SOURCE_TIMESTAMP: Final = "moldau.source.timestamp"
+SOURCE_TOPIC_ID: Final = "moldau.source.topic.id"
+SOURCE_READ_UNTIL: Final = "moldau.source.read.until"
 GROUP: Final = "moldau.group"
+PIPELINE: Final = "moldau.pipeline"
 ATTEMPTS: Final = "moldau.attempts"
 EXCEPTION: Final = "moldau.error.exception"
 MESSAGE: Final = "moldau.error.message"
@@ -33,7 +36,10 @@ _OURS: Final = frozenset(
         SOURCE_PARTITION,
         SOURCE_OFFSET,
         SOURCE_TIMESTAMP,
+        SOURCE_TOPIC_ID,
+        SOURCE_READ_UNTIL,
         GROUP,
+        PIPELINE,
         ATTEMPTS,
         EXCEPTION,
         MESSAGE,
@@ -68,6 +74,12 @@ class Failure(NamedTuple):
     message: str
     traceback: str
     failed_at: int
+    pipeline: str = ""
+    """Its name, where one has read the record."""
+    topic_id: str = ""
+    """Of the source, where it is known."""
+    read_until: int = 0
+    """From here on, no record of the partition had been read; 0 if that is not known."""
 
 
 class Retry(NamedTuple):
@@ -95,6 +107,9 @@ def read_failure(headers: Iterable[Header]) -> Failure | None:
             text[MESSAGE],
             text[TRACEBACK],
             int(text[FAILED_AT]),
+            text.get(PIPELINE, ""),
+            text.get(SOURCE_TOPIC_ID, ""),
+            int(text.get(SOURCE_READ_UNTIL, 0)),
         )
     except (KeyError, ValueError):
         return None
@@ -140,13 +155,17 @@ def failed(
 
 def write_failure(headers: Iterable[Header], failure: Failure) -> list[Header]:
     """A record's own headers, and then the failure."""
+    source = failure.source
     return [
         *own_headers(headers),
-        (SOURCE_TOPIC, failure.source.topic.encode()),
-        (SOURCE_PARTITION, _number(failure.source.partition)),
-        (SOURCE_OFFSET, _number(failure.source.offset)),
-        (SOURCE_TIMESTAMP, _number(failure.source.timestamp)),
+        (SOURCE_TOPIC, source.topic.encode()),
+        (SOURCE_PARTITION, _number(source.partition)),
+        (SOURCE_OFFSET, _number(source.offset)),
+        (SOURCE_TIMESTAMP, _number(source.timestamp)),
+        *([(SOURCE_TOPIC_ID, failure.topic_id.encode())] if failure.topic_id else ()),
+        *([(SOURCE_READ_UNTIL, _number(failure.read_until))] if failure.read_until else ()),
         (GROUP, failure.group.encode()),
+        *([(PIPELINE, _utf8(failure.pipeline))] if failure.pipeline else ()),
         (ATTEMPTS, _number(failure.attempts)),
         (EXCEPTION, _utf8(failure.exception)),
         (MESSAGE, _utf8(failure.message)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from moldau.client.settings import ProducerSettings
 from moldau.config.option import ConfigError
@@ -41,6 +41,30 @@ class ExactlyOnceOptions:
     @property
     def client(self) -> Mapping[str, str]:
         return self.write.client
+
+
+class QueryBatch(NamedTuple):
+    """A batch, whenever and however often it is written."""
+
+    query: str
+    """What its decisions are kept under; each sink of a query has one of its own."""
+    number: int
+
+
+def batch_options(write: WriteOptions) -> tuple[ExactlyOnceOptions, QueryBatch]:
+    """Those of a write in ``foreachBatch``: the same for all batches, and the batch."""
+    given = dict(write.exactly_once or {})
+    query, number = given.pop("query", ""), given.pop("batch", "")
+    if not query or not number:
+        raise OptionError(
+            "Option exactlyOnce is for streaming queries; a write in foreachBatch also needs "
+            "exactlyOnce.query, the same for all batches and for no other query or sink, and "
+            "exactlyOnce.batch, the batch's number"
+        )
+    if not number.isdecimal():
+        raise OptionError(f"Option exactlyOnce.batch must be a batch's number, not {number!r}")
+    name = _name({"query": query}, "query", "")
+    return exactly_once_options(replace(write, exactly_once=given)), QueryBatch(name, int(number))
 
 
 def exactly_once_options(write: WriteOptions) -> ExactlyOnceOptions:

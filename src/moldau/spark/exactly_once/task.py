@@ -18,7 +18,7 @@ from moldau.client.producer.producer import Producer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.spark.exactly_once.decision import QueryName, TaskTransaction
 from moldau.spark.exactly_once.errors import ExactlyOnceError, TimeoutNearError
-from moldau.spark.exactly_once.options import ExactlyOnceOptions
+from moldau.spark.exactly_once.options import ExactlyOnceOptions, QueryBatch
 from moldau.spark.options import OptionError
 from moldau.spark.produce import BULK_SETTINGS, RowProducer
 
@@ -36,16 +36,18 @@ class Task(NamedTuple):
     run: str
 
     @classmethod
-    def current(cls, prefix: str) -> Task:
+    def current(cls, prefix: str, given: QueryBatch | None = None) -> Task:
         """Spark does not hand it to writers, but has it among the properties of the job."""
         context = TaskContext.get()
         assert context is not None
-        query = context.getLocalProperty(_QUERY_ID)
-        batch = context.getLocalProperty(_BATCH_ID)
-        if query is None or batch is None:
-            raise ExactlyOnceError("exactlyOnce is for streaming queries with a checkpoint")
         run = context.getLocalProperty(_RUN_ID) or ""
-        return cls(QueryName(prefix, query), int(batch), context.partitionId(), run)
+        if given is None:
+            query = context.getLocalProperty(_QUERY_ID)
+            batch = context.getLocalProperty(_BATCH_ID)
+            if query is None or batch is None:
+                raise ExactlyOnceError("exactlyOnce is for streaming queries with a checkpoint")
+            given = QueryBatch(query, int(batch))
+        return cls(QueryName(prefix, given.query), given.number, context.partitionId(), run)
 
 
 def write_transaction(

@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from moldau.errors import KafkaError
 from moldau.spark.exactly_once.decision import QueryName, TaskTransaction
-from moldau.spark.exactly_once.options import ExactlyOnceOptions
+from moldau.spark.exactly_once.options import ExactlyOnceOptions, QueryBatch
 from moldau.spark.exactly_once.session import Session, fresh_session, kept_session
 from moldau.spark.exactly_once.task import Task, write_transaction
 from moldau.spark.record_columns import check_columns
 
 logger: Final = logging.getLogger("moldau.spark")
+
+Messages = Sequence[WriterCommitMessage | None]
 
 
 @dataclass
@@ -29,8 +35,8 @@ class Prepared(WriterCommitMessage):
     transaction: TaskTransaction | None
 
 
-class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
-    """``df.writeStream.format("moldau").option("exactlyOnce", "true")``."""
+class _Share:
+    """What is the same however Spark names the batch."""
 
     session_kind: ClassVar[type[Session]] = Session
 
@@ -39,32 +45,23 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._schema = schema
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = Task.current(self._options.prefix)
+    def _write(self, task: Task, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         if task.partition == 0:
             self._resume(task)
         written = write_transaction(self._options, self._schema, task, iterator)
         return Prepared(task.query, written)
 
-    def commit(
-        self,
-        messages: Sequence[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803
-    ) -> None:
+    def _commit(self, messages: Messages, batch: int) -> None:
         query, written = _unpack(messages)
         if query is not None:
             with kept_session(self._options, query, self.session_kind) as session:
-                session.commit(batchId, written)
+                session.commit(batch, written)
 
-    def abort(
-        self,
-        messages: Sequence[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803
-    ) -> None:
+    def _abort(self, messages: Messages, batch: int) -> None:
         query, written = _unpack(messages)
         if query is not None:
             with fresh_session(self._options, query, self.session_kind) as session:
-                session.abort(batchId, written)
+                session.abort(batch, written)
 
     def _resume(self, task: Task) -> None:
         """Before the first batch of a run in this process: it may be one that was decided."""
@@ -79,12 +76,40 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             logger.warning("what is decided will be committed later: %s", error.message)
 
 
+class ExactlyOnceStreamWriter(_Share, DataSourceStreamArrowWriter):
+    """``df.writeStream.format("moldau").option("exactlyOnce", "true")``."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._write(Task.current(self._options.prefix), iterator)
+
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        self._commit(messages, batchId)
+
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        self._abort(messages, batchId)
+
+
+class ExactlyOnceBatchWriter(_Share, DataSourceArrowWriter):
+    """``df.write`` in ``foreachBatch``, with ``exactlyOnce.query`` and ``exactlyOnce.batch``."""
+
+    def __init__(self, options: ExactlyOnceOptions, batch: QueryBatch, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._batch = batch
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._write(Task.current(self._options.prefix, self._batch), iterator)
+
+    def commit(self, messages: Messages) -> None:
+        self._commit(messages, self._batch.number)
+
+    def abort(self, messages: Messages) -> None:
+        self._abort(messages, self._batch.number)
+
+
 _resumed: Final[set[tuple[QueryName, str]]] = set()
 
 
-def _unpack(
-    messages: Sequence[WriterCommitMessage | None],
-) -> tuple[QueryName | None, list[TaskTransaction]]:
+def _unpack(messages: Messages) -> tuple[QueryName | None, list[TaskTransaction]]:
     prepared = [message for message in messages if isinstance(message, Prepared)]
     written = [one.transaction for one in prepared if one.transaction is not None]
     return (prepared[0].query if prepared else None), written

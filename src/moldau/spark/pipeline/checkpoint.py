@@ -12,6 +12,7 @@ from moldau.model import TopicPartition
 from moldau.spark.pipeline.progress import Progress
 
 PROGRESS_FILE: Final = "progress.json"
+QUERIES_FILE: Final = "queries.json"
 
 Offsets = dict[TopicPartition, int]
 Planned = Mapping[str, Sequence[Offsets]]
@@ -36,8 +37,50 @@ class SinkState:
     progress: Progress | None = None
 
 
-def sink_checkpoint(checkpoint: str, sink: str) -> str:
-    return f"{checkpoint.rstrip('/')}/{sink}"
+@dataclass(frozen=True)
+class KnownQuery:
+    """A query that several sinks share, as the checkpoint has it."""
+
+    sinks: tuple[str, ...]
+    frontier: tuple[str, ...]
+    """The frames that it streams, in the order of their state."""
+    left: tuple[str, ...] = ()
+    """Sinks that it had once, and that have missed batches since."""
+
+
+Queries = Mapping[str, KnownQuery]
+"""By their folders."""
+
+
+def query_checkpoint(checkpoint: str, folder: str) -> str:
+    return f"{checkpoint.rstrip('/')}/{folder}"
+
+
+def folder_of(queries: Queries, sink: str) -> str:
+    """Where the query of a sink has its checkpoint: a query for one sink has the sink's name."""
+    return next((folder for folder, one in queries.items() if sink in one.sinks), sink)
+
+
+def read_queries(checkpoint: Path) -> Queries:
+    try:
+        return parse_queries((checkpoint / QUERIES_FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def parse_queries(text: str) -> Queries:
+    """``ValueError`` if it is damaged: to go on without it would be to read everything again."""
+    try:
+        return {
+            folder: KnownQuery(*(tuple(one[name]) for name in ("sinks", "frontier", "left")))
+            for folder, one in json.loads(text).items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"{QUERIES_FILE} of the checkpoint is damaged") from None
+
+
+def format_queries(queries: Queries) -> str:
+    return json.dumps({folder: asdict(one) for folder, one in queries.items()}, indent=2)
 
 
 def local_directory(checkpoint: str) -> Path | None:
@@ -47,7 +90,7 @@ def local_directory(checkpoint: str) -> Path | None:
 
 
 def read_state(checkpoint: Path, sink: str) -> SinkState:
-    directory = checkpoint / sink
+    directory = checkpoint / folder_of(read_queries(checkpoint), sink)
     planned, done = _last(directory / "offsets"), _last(directory / "commits")
     if planned is None:
         return SinkState(sink, progress=_read_progress(checkpoint, sink))
@@ -62,10 +105,11 @@ def read_state(checkpoint: Path, sink: str) -> SinkState:
 
 def planned_offsets(checkpoint: Path, sink: str) -> list[Offsets]:
     """Where the last batch that was begun ends: what the next run goes on from."""
-    planned = _last(checkpoint / sink / "offsets")
+    offsets = checkpoint / folder_of(read_queries(checkpoint), sink) / "offsets"
+    planned = _last(offsets)
     if planned is None:
         return []
-    return _parse_offsets((checkpoint / sink / "offsets" / str(planned)).read_text("utf-8"))[1]
+    return _parse_offsets((offsets / str(planned)).read_text("utf-8"))[1]
 
 
 def write_progress(checkpoint: Path, reports: dict[str, Progress]) -> None:

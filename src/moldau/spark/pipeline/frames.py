@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import singledispatch
+from dataclasses import replace
+from functools import cache, singledispatch
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -33,18 +34,38 @@ from moldau.spark.pipeline.spec import (
     WindowStep,
 )
 
-Frames = Mapping[str, DataFrame]
+Made = Callable[[str, DataFrame], DataFrame]
+"""Told of each frame and its name; others use what it returns."""
 
 
-def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame]:
+def _as_it_is(_name: str, frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def build_frames(
+    pipeline: Pipeline, spark: SparkSession, made: Made = _as_it_is
+) -> dict[str, DataFrame]:
     """All frames by name in lower case, as SQL compares names."""
     frames: dict[str, DataFrame] = {}
     for source in pipeline.sources:
         with _blaming(pipeline, source, f"source {source.name}"):
-            frames[source.name.lower()] = _view(_read(source, spark), source.name)
+            frame = made(source.name.lower(), _read(_signed(source, pipeline), spark))
+            frames[source.name.lower()] = _view(frame, source.name)
+    build_steps(pipeline, pipeline.steps, frames, spark, made)
+    return frames
+
+
+def build_steps(
+    pipeline: Pipeline,
+    steps: Iterable[Step],
+    frames: dict[str, DataFrame],
+    spark: SparkSession,
+    made: Made = _as_it_is,
+) -> None:
+    """Add the frames of these steps to those of their inputs."""
     folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
-    for step in pipeline.steps:
+    for step in steps:
         inputs = [frames[name.lower()] for name in step.inputs]
         if isinstance(step, JoinStep):
             inputs = [
@@ -54,8 +75,8 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
                 )
             ]
         with _blaming(pipeline, step, f"step {step.name}"):
-            frames[step.name.lower()] = _view(_apply(step, inputs, spark, folder), step.name)
-    return frames
+            frame = made(step.name.lower(), _apply(step, inputs, spark, folder))
+            frames[step.name.lower()] = _view(frame, step.name)
 
 
 @contextmanager
@@ -74,6 +95,13 @@ def _blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
 def _view(frame: DataFrame, name: str) -> DataFrame:
     frame.createOrReplaceTempView(name)
     return frame
+
+
+def _signed(source: Source, pipeline: Pipeline) -> Source:
+    """Dead letters say whose they are."""
+    if isinstance(source, TopicSource) and "deadLetterTopic" in source.options:
+        return replace(source, options={**source.options, "deadLetterPipeline": pipeline.name})
+    return source
 
 
 @singledispatch
@@ -120,10 +148,21 @@ def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Pat
 
 
 def _call(step: PythonStep, inputs: list[DataFrame], folder: Path) -> DataFrame:
-    frame = find_function(step.function, folder)(*inputs, **step.arguments)
+    frame = _function(step.function, folder)(*inputs, **step.arguments)
     if not isinstance(frame, DataFrame):
         raise TypeError(f"{step.function} of step {step.name} gave no data frame but {frame!r}")
     return frame
+
+
+def _function(reference: str, folder: Path) -> Callable[..., Any]:
+    """Steps are applied for each batch, but their files are read once, unless they change."""
+    file = folder / reference.rpartition(":")[0]
+    return _found_function(reference, folder, file.stat().st_mtime_ns if file.is_file() else 0)
+
+
+@cache
+def _found_function(reference: str, folder: Path, _changed: int) -> Callable[..., Any]:
+    return find_function(reference, folder)
 
 
 def find_function(reference: str, folder: Path) -> Callable[..., Any]:

@@ -76,13 +76,14 @@ class _Parser:
         self._check_names(sources, steps)
         name = top.text("name", "pipeline")
         spark = self._table("spark", "[spark]")
-        spark.allow(("master", "checkpoint", "config"))
+        spark.allow(("master", "checkpoint", "queries", "config"))
         pipeline = Pipeline(
             name=name,
             file=self._file,
             description=top.text("description"),
             master=spark.text("master", "local[*]"),
             checkpoint=spark.text("checkpoint", f"checkpoints/{name}"),
+            separate=spark.word("queries", ("shared", "separate"), "shared") == "separate",
             config=spark.texts_by_name("config"),
             trigger=trigger,
             restart=parse_restart(self._table("restart", "[restart]"), batch=trigger.batch),

@@ -32,6 +32,8 @@ class Progress:
     """Rows left out because they were later than the watermark."""
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Where the batch ends, by topic and partition."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What was counted in the batch, by name."""
 
 
 def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
@@ -55,6 +57,13 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
         state_bytes=sum(int(one.get("memoryUsedBytes", 0)) for one in operators),
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
         offsets=_offsets(sources),
+        counts={
+            name: int(number)
+            for observed in (report.get("observedMetrics") or {}).values()
+            if isinstance(observed, dict)
+            for name, number in observed.items()
+            if isinstance(number, int)
+        },
     )
 
 

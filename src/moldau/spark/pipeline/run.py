@@ -1,27 +1,33 @@
-"""Running a pipeline: a streaming query for each sink, watched until it ends or is stopped."""
+"""Running a pipeline: its streaming queries, watched until they end or are stopped."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.batches import BatchWriter, keep
+from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
 from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
+from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of, written
-from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
+from moldau.spark.pipeline.queries import read_twice
+from moldau.spark.pipeline.sharing import computed_once, together
+from moldau.spark.pipeline.sinks import finish, stream_writer, write_batch
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
+from moldau.spark.pipeline.start import queries_of
 
 POLL: Final = 0.2
 
@@ -35,6 +41,34 @@ def once(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, trigger=Trigger(available_now=True))
 
 
+@dataclass
+class _Running:
+    query: Query
+    stream: StreamingQuery
+    writer: BatchWriter | None
+    """None for a sink of its own, which Spark hands its rows."""
+    seen: str = ""
+    """Time of the last report: an idle query reports the number of a batch that is to come."""
+
+    def reports(self) -> list[Progress]:
+        """Those that are new, for each sink."""
+        found = []
+        for report in self.stream.recentProgress:
+            progress = progress_of("", _as_dict(report))
+            if progress.time > self.seen:
+                self.seen = progress.time
+                counts = {} if self.writer is None else self.writer.counts.get(progress.batch, {})
+                progress = replace(progress, counts={**progress.counts, **counts})
+                found += [replace(progress, sink=sink.name) for sink in self.query.sinks]
+        return found
+
+    def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:
+        failed = None if self.writer is None else self.writer.failed
+        if failed is not None:
+            return failure(pipeline, failed, f"sink {failed.name}", error)
+        return failure(pipeline, self.query.sinks[0], self.query.title, error)
+
+
 class Run:
     """One run of a pipeline in a session; ``wait`` returns when it is over."""
 
@@ -42,22 +76,24 @@ class Run:
         self, pipeline: Pipeline, spark: SparkSession, report: Report | None = None
     ) -> None:
         self._pipeline = pipeline
+        self._spark = spark
         self._report = report
         self._stopping = False
         """A mere flag: a signal's handler must not wait for a lock that its thread may hold."""
-        self._seen: dict[str, str] = {}
-        """Times of reports: an idle query reports the number of a batch that is yet to come."""
         self._last: dict[str, Progress] = {}
-        self._queries: dict[str, StreamingQuery] = {}
+        """By sink."""
+        self._queries: list[_Running] = []
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
         frames = build_frames(pipeline, spark)
+        still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
+        self._write_still(still, frames)
         try:
-            for sink in pipeline.sinks:
+            for query in queries_of(pipeline, frames, spark):
                 try:
-                    self._start(sink, frames[sink.input.lower()])
+                    self._start(query, frames)
                 except PySparkException as error:
-                    raise failure(pipeline, sink, f"sink {sink.name}", error) from error
+                    raise failure(pipeline, query.sinks[0], query.title, error) from error
         except BaseException:
             self._stop_queries()
             raise
@@ -72,14 +108,14 @@ class Run:
         ``stopping`` is called before they are ended because of ``stop``.
         """
         try:
-            while any(query.isActive for query in self._queries.values()):
+            while any(one.stream.isActive for one in self._queries):
                 self._publish()
                 time.sleep(POLL)
                 if self._stopping:
                     break
                 self._check()
             if self._stopping:
-                await_batches(self._queries.values())
+                await_batches([one.stream for one in self._queries])
                 if stopping is not None:
                     stopping()
         finally:
@@ -91,47 +127,63 @@ class Run:
                 # Of this batch nobody knows: an idle query would have named the next one.
                 finish(sink, self._last[sink.name].batch)
 
-    def _start(self, sink: Sink, frame: DataFrame) -> None:
-        if not frame.isStreaming:
-            begin = time.monotonic()
-            rows = write_once(sink, frame)
-            if rows is not None and self._report is not None:
-                self._report(written(sink.name, rows, time.monotonic() - begin))
-            return
-        writer = stream_writer(sink, frame).queryName(f"{self._pipeline.name}-{sink.name}")
-        location = sink_checkpoint(self._pipeline.checkpoint, sink.name)
-        writer = _triggered(writer.option("checkpointLocation", location), self._pipeline.trigger)
-        self._queries[sink.name] = writer.start()
+    def _write_still(self, sinks: list[Sink], frames: Mapping[str, DataFrame]) -> None:
+        """What is no stream is written at once."""
+        with ExitStack() as kept:
+            for name in read_twice(self._pipeline, sinks):
+                keep(frames[name], kept)
+            for sink in sinks:
+                begin = time.monotonic()
+                try:
+                    rows = write_batch(sink, frames[sink.input.lower()], None)
+                except PySparkException as error:
+                    raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
+                if rows is not None and self._report is not None:
+                    self._report(written(sink.name, rows, time.monotonic() - begin))
+
+    def _start(self, query: Query, frames: Mapping[str, DataFrame]) -> None:
+        pipeline, plan = self._pipeline, query.plan
+        if plan.spread:
+            frames = build_frames(
+                pipeline,
+                self._spark,
+                lambda name, frame: computed_once(frame) if name in plan.spread else frame,
+            )
+        location = query_checkpoint(pipeline.checkpoint, query.folder)
+        stream = together([frames[name] for name in plan.frontier])
+        batches: BatchWriter | None = None
+        if query.shared:
+            batches = BatchWriter(pipeline, query, frames, location)
+            writer = stream.writeStream.foreachBatch(batches).outputMode(query.output_mode)
+        else:
+            writer = stream_writer(query.sinks[0], stream)
+        writer = writer.queryName(f"{pipeline.name}-{query.folder}")
+        writer = _triggered(writer.option("checkpointLocation", location), pipeline.trigger)
+        self._queries.append(_Running(query, writer.start(), batches))
 
     def _publish(self) -> None:
-        changed = False
-        for name, query in self._queries.items():
-            for report in query.recentProgress:
-                progress = progress_of(name, _as_dict(report))
-                if progress.time > self._seen.get(name, ""):
-                    self._seen[name] = progress.time
-                    self._last[name] = progress
-                    changed = True
-                    if self._report is not None:
-                        self._report(progress)
+        reports = [progress for one in self._queries for progress in one.reports()]
+        for progress in reports:
+            self._last[progress.sink] = progress
+            if self._report is not None:
+                self._report(progress)
         directory = local_directory(self._pipeline.checkpoint)
-        if changed and directory is not None:
+        if reports and directory is not None:
             write_progress(directory, self._last)
-        if changed and len(self._last) == len(self._queries):
+        if reports and len(self._last) == sum(len(one.query.sinks) for one in self._queries):
             commit_offsets(self._pipeline, self._last)
 
     def _check(self) -> None:
-        for sink in self._pipeline.sinks:
-            query = self._queries.get(sink.name)
-            error = None if query is None else query.exception()
+        for one in self._queries:
+            error = one.stream.exception()
             # Batches that are given up may fail for that.
             if error is not None and not self._stopping:
-                raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
+                raise one.failure(self._pipeline, error) from error
 
     def _stop_queries(self) -> None:
-        for query in self._queries.values():
-            if query.isActive:
-                query.stop()
+        for one in self._queries:
+            if one.stream.isActive:
+                one.stream.stop()
 
 
 def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:

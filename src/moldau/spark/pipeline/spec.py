@@ -187,6 +187,8 @@ class Pipeline:
     description: str = ""
     master: str = "local[*]"
     checkpoint: str = ""
+    separate: bool = False
+    """Whether each sink has a streaming query of its own."""
     config: Mapping[str, str] = field(default_factory=dict)
     trigger: Trigger = Trigger()
     restart: Restart | None = None

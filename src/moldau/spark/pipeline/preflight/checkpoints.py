@@ -16,8 +16,10 @@ from moldau.model import NO_TOPIC_ID, TopicPartition
 from moldau.spark.pipeline.checkpoint import (
     Offsets,
     Planned,
+    folder_of,
     local_directory,
     planned_offsets,
+    read_queries,
 )
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
@@ -40,13 +42,22 @@ def check_checkpoints(pipeline: Pipeline, planned: Planned, found: Findings) -> 
     directory = _directory(pipeline)
     if directory is None:
         return []
+    try:
+        queries = read_queries(directory)
+    except ValueError as error:
+        return [pipeline.problem(("spark", "checkpoint"), f"{directory}: {error}")]
     owners = _owners(directory)
+    said: dict[str, str] = {}
+    """By folder: sinks that share a query have the same to complain of."""
+    for sink in pipeline.sinks:
+        folder = folder_of(queries, sink.name)
+        where = f"checkpoint {directory / folder}"
+        complaints = _complaints(pipeline, sink, where, planned.get(sink.name, ()), owners, found)
+        if folder not in said and (sentence := next(complaints, None)) is not None:
+            said[folder] = sentence
     return [
         pipeline.problem(("spark", "checkpoint"), f"{sentence}; {_advice(pipeline, directory)}")
-        for sink in pipeline.sinks
-        for sentence in list(
-            _complaints(pipeline, sink, directory, planned.get(sink.name, ()), owners, found)
-        )[:1]
+        for sentence in said.values()
     ]
 
 
@@ -88,7 +99,7 @@ def sources_of(pipeline: Pipeline, sink: Sink) -> list[TopicSource]:
 def _complaints(
     pipeline: Pipeline,
     sink: Sink,
-    directory: Path,
+    where: str,
     planned: Sequence[Offsets],
     owners: Mapping[str, Any],
     found: Findings,
@@ -96,7 +107,6 @@ def _complaints(
     sources = sources_of(pipeline, sink)
     if not planned or not sources or all(map(_may_lose_data, sources)):
         return
-    where = f"checkpoint {directory / sink.name}"
     owner = owners.get(sink.name, {})
     if owner.get("pipeline", pipeline.name) != pipeline.name:
         yield f"{where} belongs to another pipeline, {owner['pipeline']}, which reads " + _topics(

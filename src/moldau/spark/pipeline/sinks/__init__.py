@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from moldau.spark.pipeline.parquet import STAGING, adopt, compact
+from moldau.spark.pipeline.sinks.batch import Batch as Batch
 from moldau.spark.pipeline.spec import ConsoleSink, ParquetSink, Sink, TableSink, TopicSink
 
 RECORD_COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition", "topic")
@@ -36,14 +37,18 @@ def stream_writer(sink: Sink, frame: DataFrame) -> DataStreamWriter:
     return writer.outputMode(sink.output_mode)
 
 
-def write_once(sink: Sink, frame: DataFrame) -> int | None:
-    """All rows of a frame that is no stream; how many they were, if that is known."""
+def write_batch(sink: Sink, frame: DataFrame, batch: Batch | None) -> int | None:
+    """All rows of a batch, or of a frame that is no stream (None); how many, if that is known."""
     writer: DataFrameWriter
     counted = Observation()
     match sink:
         case TopicSink():
             writer = _counting(records(sink, frame), counted).write.format("moldau")
-            writer.options(**sink.options).mode("append").save()
+            options = {**sink.options, **_batch_options(sink, batch)}
+            writer.options(**options).mode("append").save()
+        case ParquetSink() if batch is not None:
+            _parquet_batch(sink)(frame, batch.number)
+            return None
         case ParquetSink():
             writer = _counting(frame, counted).write.mode("append")
             writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
@@ -51,11 +56,20 @@ def write_once(sink: Sink, frame: DataFrame) -> int | None:
         case TableSink():
             from moldau.spark.pipeline.database import write_batch
 
-            return write_batch(sink, frame, None, 0)
+            writing = None if batch is None else batch.writer(sink.name)
+            return write_batch(sink, frame, writing, 0 if batch is None else batch.number)
         case ConsoleSink():
             frame.show(sink.rows, truncate=False)
             return None
     return counted.get.get("rows")
+
+
+def _batch_options(sink: TopicSink, batch: Batch | None) -> dict[str, str]:
+    """What the data source must know of a batch to write it exactly once."""
+    if batch is None or "exactlyOnce" not in sink.options:
+        return {}
+    found = {"exactlyOnce.query": batch.writer(sink.name), "exactlyOnce.batch": str(batch.number)}
+    return found if batch.checkpoint is None else {**found, "checkpointLocation": batch.checkpoint}
 
 
 def _counting(frame: DataFrame, counted: Observation) -> DataFrame:
@@ -128,7 +142,8 @@ def _parquet_batch(sink: ParquetSink) -> Callable[[DataFrame, int], None]:
         writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
         writer.parquet(str(directory / STAGING / str(batch)))
         adopt(directory, batch)
-        compact(directory, batch)
+        if sink.compact:
+            compact(directory, batch)
 
     return write
 

@@ -1,0 +1,186 @@
+"""Several sinks of one pipeline: the topic is read once, and each batch is written to each once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from textwrap import dedent
+from urllib.request import urlopen
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.client.conftest import SETTINGS, NewTopicFactory, topic_factory
+from tests.spark.pipelines import rows, run_once
+from tests.spark.records import consume, produce
+from tests.spark.visits import Trial, expected, trial_on, windows
+from tests.support.moldau import Moldau
+from tests.support.process import free_port
+from tests.support.target import Target
+
+from moldau.spark.pipeline.checkpoint import read_queries, read_state
+from moldau.spark.pipeline.parse import parse_pipeline
+from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.run import PipelineFailedError
+
+
+@pytest.fixture
+def trial(moldau: Target, tmp_path: Path) -> Trial:
+    return trial_on(moldau.bootstrap, tmp_path)
+
+
+def run(text: str, spark: SparkSession, place: Path) -> list[Progress]:
+    return run_once(parse_pipeline(text, "p.toml"), spark, str(place / "checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, str]]:
+    """A broker, and where it says what it has sent."""
+    listener = f"127.0.0.1:{free_port()}"
+    broker = Moldau(
+        tmp_path_factory.mktemp("metered"), {**SETTINGS, "metrics.listener": f"HTTP://{listener}"}
+    )
+    broker.start()
+    yield broker, f"http://{listener}/metrics"
+    broker.kill()
+
+
+def sent(url: str) -> int:
+    with urlopen(url, timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    (line,) = [one for one in lines if one.startswith("kafka_server_brokertopicmetrics_bytesout_")]
+    return int(float(line.split()[-1]))
+
+
+def test_the_topic_is_read_once_for_three_sinks(
+    metered: tuple[Target, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    broker, metrics = metered
+    trial = trial_on(broker.bootstrap, tmp_path)
+    trial.produce(range(600))
+    before = sent(metrics)
+    consume(broker.bootstrap, trial.topic, 2)
+    size = sent(metrics) - before
+    before = sent(metrics)
+    reports = run(trial.text, spark, tmp_path)
+    # A little more is sent than the range that was asked for, and letters are looked for.
+    assert 1 <= (sent(metrics) - before) / size < 1.5
+    assert [(one.sink, one.rows) for one in reports if one.batch == 0] == [
+        ("quick", 594), ("named", 594), ("pages", 594),
+    ]  # fmt: skip
+    assert {one.lag for one in reports} == {0}
+    trial.close_windows()
+    reports += run(trial.text, spark, tmp_path)
+    assert sum(one.rows for one in reports if one.sink == "pages") == 596
+    trial.check(range(600), 2)
+    # One query, and what status says of each sink.
+    assert list(read_queries(trial.checkpoint)) == ["quick+named+pages"]
+    states = [read_state(trial.checkpoint, name) for name in ("quick", "named", "pages")]
+    assert len({state.batch for state in states}) == 1
+    assert {sum(state.offsets.values()) for state in states} == {602}
+    assert all(state.progress is not None for state in states)
+
+
+def test_a_batch_that_comes_again_is_written_once(trial: Trial, spark: SparkSession) -> None:
+    """As after a crash between the last sink and Spark's own note: all but the topic know it."""
+    trial.produce(range(300))
+    run(trial.text, spark, trial.place)
+    trial.close_windows()
+    run(trial.text, spark, trial.place)
+    before = trial.in_files(), trial.in_table(), trial.letters()
+    assert before[1] == windows(range(300))
+    _forget_last_batch(trial.checkpoint / "quick+named+pages")
+    run(trial.text, spark, trial.place)
+    assert (trial.in_files(), trial.in_table(), trial.letters()) == before
+
+
+def _forget_last_batch(query: Path) -> None:
+    commits = sorted((query / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    commits[-1].unlink()
+    (query / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+
+
+def test_a_sink_that_fails_is_named_and_the_others_do_not_write_twice(
+    trial: Trial, spark: SparkSession
+) -> None:
+    text = trial.text.replace('from = "pages"\n', 'from = "quick"\nname = "pages"\n')
+    trial.produce(range(100))
+    with closing(sqlite3.connect(trial.place / "d.db")) as database:
+        database.execute(
+            "CREATE TABLE pages (page TEXT, took INT CHECK (took < 0), timestamp TEXT, offset INT)"
+        )
+        database.commit()
+        with pytest.raises(PipelineFailedError, match=r"sink pages: .*CHECK") as caught:
+            run(text, spark, trial.place)
+        last_sink = text[: text.rindex("[[sinks]]")].count("\n") + 1
+        assert str(caught.value).startswith(f"p.toml:{last_sink}: ")
+        database.execute("DROP TABLE pages")
+        database.commit()
+    run(text, spark, trial.place)
+    expect = expected(range(100))
+    assert trial.in_files() == expect
+    assert Counter(rows(trial.place / "d.db", "SELECT page, took FROM pages")) == expect
+    assert len(trial.letters()) == 1
+
+
+def test_topics_are_written_exactly_once_by_one_query(
+    kafka: Target, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two of them: each has decisions of its own."""
+    trial = trial_on(kafka.bootstrap, tmp_path)
+    other = topic_factory(kafka.bootstrap)()
+    sink = f'topic = "{trial.named}"\nbootstrap_servers = "{kafka.bootstrap}"\n'
+    assert sink in trial.text
+    exactly = f"{sink}exactly_once = true\n"
+    second = exactly.replace(trial.named, other)
+    text = trial.text.replace(sink, f'{exactly}[[sinks]]\nfrom = "named"\nname = "other"\n{second}')
+    for part in (range(100), range(100, 200)):
+        trial.produce(part)
+        run(text, spark, tmp_path)
+    _forget_last_batch(trial.checkpoint / "quick+named+other+pages")
+    run(text, spark, tmp_path)
+    expect = expected(range(200))
+    committed = {"isolation.level": "read_committed"}
+    for name in (trial.named, other):
+        assert trial.in_topic(name, **committed) == expect
+    assert trial.in_files() == expect
+    assert len(trial.letters()) == 2
+
+
+def test_steps_that_look_at_more_than_a_row_stay_in_the_stream(
+    moldau: Target, topics: NewTopicFactory, spark: SparkSession, tmp_path: Path
+) -> None:
+    """An aggregate in SQL counts over all batches, also if others use its rows."""
+    topic = topics()
+    text = dedent(f'''
+        name = "counts"
+        [[sources]]
+        name = "s"
+        topic = "{topic}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "earliest"
+        [[steps]]
+        name = "counted"
+        sql = "SELECT string(key) AS key, count(*) AS n FROM s GROUP BY key"
+        [[steps]]
+        name = "many"
+        sql = "SELECT key, n FROM counted WHERE n > 1"
+        [[sinks]]
+        from = "counted"
+        database = "sqlite:///{tmp_path}/d.db"
+        table = "counted"
+        output_mode = "complete"
+        [[sinks]]
+        from = "many"
+        database = "sqlite:///{tmp_path}/d.db"
+        table = "many"
+        output_mode = "complete"
+    ''')
+    for _ in range(2):
+        produce(moldau.bootstrap, topic, [{"key": key, "value": b"x"} for key in (b"a", b"b")])
+        produce(moldau.bootstrap, topic, [{"key": b"a", "value": b"x"}])
+        run(text, spark, tmp_path)
+    assert sorted(rows(tmp_path / "d.db", "SELECT key, n FROM counted")) == [("a", 4), ("b", 2)]
+    assert sorted(rows(tmp_path / "d.db", "SELECT key, n FROM many")) == [("a", 4), ("b", 2)]
