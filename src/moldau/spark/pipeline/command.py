@@ -20,6 +20,7 @@ from moldau.spark.pipeline.run import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.run import Report, Run
 from moldau.spark.pipeline.run import once as ending
 from moldau.spark.pipeline.spec import Pipeline
+from moldau.spark.pipeline.table_formats import session_config
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
 from moldau.spark.session import ServerNotFoundError as ServerNotFoundError
 from moldau.spark.session import spark_session
@@ -67,7 +68,7 @@ def _run(
     spark = spark_session(
         f"moldau pipeline {pipeline.name}",
         master=pipeline.master,
-        config={**_defaults(pipeline), **pipeline.config},
+        config={**_defaults(pipeline), **session_config(pipeline)},
     )
     try:
         signals.install()  # Spark has put a handler of its own in the place

@@ -19,7 +19,7 @@ from moldau.spark.pipeline.frames import build_frames, interval
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of, written
-from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
+from moldau.spark.pipeline.sinks import Batch, finish, stream_writer, write_batch
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 
 POLL: Final = 0.2
@@ -86,12 +86,13 @@ class Run:
         for sink in self._pipeline.sinks:
             if sink.name in self._last:
                 # Of this batch nobody knows: an idle query would have named the next one.
-                finish(sink, self._last[sink.name].batch)
+                query = str(self._queries[sink.name].id)
+                finish(sink, Batch(query, self._last[sink.name].batch))
 
     def _start(self, sink: Sink, frame: DataFrame) -> None:
         if not frame.isStreaming:
             begin = time.monotonic()
-            rows = write_once(sink, frame)
+            rows = write_batch(sink, frame, None)
             if rows is not None and self._report is not None:
                 self._report(written(sink.name, rows, time.monotonic() - begin))
             return
