@@ -18,9 +18,9 @@ from tests.spark.java_options import JAVA_OPTIONS
 
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.run import once, run_pipeline
-from moldau.spark.pipeline.sinks import Batch, write_batch
+from moldau.spark.pipeline.sinks import Batch, lake, write_batch
 from moldau.spark.pipeline.sinks.batch import SinkError
-from moldau.spark.pipeline.sinks.lake import compact, located, sql_name
+from moldau.spark.pipeline.sinks.lake import located, sql_name
 from moldau.spark.pipeline.spec import LakeFormat, LakeSink
 from moldau.spark.pipeline.table_formats import session_config
 from moldau.spark.session import spark_session
@@ -28,6 +28,7 @@ from moldau.spark.session import spark_session
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -131,13 +132,13 @@ class Steps:
         return self.rows(sink), sorted({"n=1" in one or "n=2" in one for one in files})
 
     def compact(self) -> Any:
+        lake.COMPACT_EVERY = 6  # type: ignore[misc]
         sink = self.sink(compact=True)
-        for number in range(19):
+        for number in range(5):
             write_batch(sink, self.frame(("a", number)), Batch("query", number))
         before = len(set(self._files(sink)))
-        write_batch(sink, self.frame(("a", 19)), Batch("query", 19))
-        write_batch(sink, self.frame(("b", 19)), Batch("query", 19))
-        compact(sink, self._spark)
+        write_batch(sink, self.frame(("a", 5)), Batch("query", 5))
+        write_batch(sink, self.frame(("b", 5)), Batch("query", 5))
         return before, len(set(self._files(sink))), len(self.rows(sink))
 
     def _files(self, sink: LakeSink) -> list[str]:

@@ -72,7 +72,7 @@ def test_partitions_and_compaction(found: Any, kind: str) -> None:
     rows, in_folders = found[kind]["partitions"]
     assert rows == [["a", 1], ["b", 2], ["c", 2], ["d", 2]]
     assert in_folders == [True]
-    assert found[kind]["compact"] == [19, 1, 20]
+    assert found[kind]["compact"] == [5, 1, 6]
 
 
 def test_a_pipeline_of_tables(found: Any) -> None:

@@ -44,6 +44,7 @@ def spark_release(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_session_gets_jars_extensions_and_catalogs() -> None:
     config = session_config(parsed(), "4.1")
+    assert config.pop("spark.databricks.delta.snapshotPartitions") == "2"
     assert config == {
         "spark.jars.packages": f"io.delta:delta-spark_4.1_2.13:{DELTA},"
         f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG}",
@@ -53,6 +54,7 @@ def test_a_session_gets_jars_extensions_and_catalogs() -> None:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": "warehouse",
+        "spark.sql.catalog.lake.cache-enabled": "false",
     }
 
 

@@ -32,6 +32,8 @@ class TableFormat:
     """Of Spark."""
     extension: str
     settings: Mapping[str, str]
+    local: Mapping[str, str]
+    """Settings for a Spark of one machine only."""
 
     @property
     def jar(self) -> str:
@@ -52,6 +54,8 @@ FORMATS: Final[Mapping[LakeFormat, TableFormat]] = {
         settings={
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         },
+        # Its 50 tasks for each look at the log take longer than all the rest of a small batch.
+        local={"spark.databricks.delta.snapshotPartitions": "2"},
     ),
     "iceberg": TableFormat(
         title="Apache Iceberg",
@@ -60,6 +64,7 @@ FORMATS: Final[Mapping[LakeFormat, TableFormat]] = {
         releases=("4.1",),
         extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         settings={},
+        local={},
     ),
 }
 _CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
@@ -90,13 +95,16 @@ def session_config(pipeline: Pipeline, release: str | None = None) -> dict[str, 
         if release in kind.releases and not has_jars(config, kind):
             _append(config, PACKAGES, kind.coordinates(release))
         _append(config, EXTENSIONS, kind.extension)
-        for name, value in kind.settings.items():
+        more = kind.local if pipeline.master.startswith("local") else {}
+        for name, value in {**kind.settings, **more}.items():
             config.setdefault(name, value)
         if part.warehouse is not None:
             catalog = f"spark.sql.catalog.{catalog_of(part)}"
             config.setdefault(catalog, _CATALOG)
             config.setdefault(f"{catalog}.type", "hadoop")
             config.setdefault(f"{catalog}.warehouse", part.warehouse)
+            # Each streaming query has a cache of its own, which does not hear of the others.
+            config.setdefault(f"{catalog}.cache-enabled", "false")
     return config
 
 

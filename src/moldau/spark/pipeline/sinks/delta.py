@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame
 from moldau.spark.pipeline.sinks.batch import Batch, begin
 from moldau.spark.pipeline.sinks.counting import Counted
 from moldau.spark.pipeline.sinks.lake import (
-    COMPACT_EVERY,
-    compact,
+    compact_if_due,
     filled,
     located,
     merge,
@@ -41,8 +40,7 @@ def write_batch(sink: LakeSink, frame: DataFrame, batch: Batch | None) -> int | 
         counted = Counted(filled(frame, columns), wanted=batch is None)
         writer = counted.frame.write.format("delta").mode(mode)
         writer.options(**sink.options, **marks).save(sink.table)
-    if sink.compact and batch is not None and batch.number % COMPACT_EVERY == COMPACT_EVERY - 1:
-        compact(sink, spark)
+    compact_if_due(sink, spark, batch)
     return None if counted is None else counted.rows
 
 

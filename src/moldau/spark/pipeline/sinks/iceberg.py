@@ -14,8 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from moldau.spark.pipeline.sinks.batch import Batch, begin
 from moldau.spark.pipeline.sinks.counting import Counted
 from moldau.spark.pipeline.sinks.lake import (
-    COMPACT_EVERY,
-    compact,
+    compact_if_due,
     ddl,
     filled,
     merge,
@@ -51,8 +50,7 @@ def write_batch(sink: LakeSink, frame: DataFrame, batch: Batch | None) -> int | 
             writer.overwrite(F.lit(True))
         else:
             writer.append()
-    if sink.compact and batch is not None and batch.number % COMPACT_EVERY == COMPACT_EVERY - 1:
-        compact(sink, spark)
+    compact_if_due(sink, spark, batch)
     return None if counted is None else counted.rows
 
 
@@ -70,6 +68,8 @@ def _create(sink: LakeSink, frame: DataFrame) -> None:
 
 
 def _last_batch(sink: LakeSink, frame: DataFrame, batch: Batch) -> int:
+    # The catalog may have cached what it was before.
+    frame.sparkSession.catalog.refreshTable(sql_name(sink))
     summary = F.col("summary")
     found = (
         frame.sparkSession.table(f"{sql_name(sink)}.snapshots")

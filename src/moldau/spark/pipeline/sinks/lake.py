@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.utils import is_remote
 
-from moldau.spark.pipeline.sinks.batch import SinkError
+from moldau.spark.pipeline.sinks.batch import Batch, SinkError
 from moldau.spark.pipeline.sinks.files import HadoopFiles
 from moldau.spark.pipeline.spec import LakeSink
 
@@ -102,7 +102,9 @@ def merge(sink: LakeSink, frame: DataFrame, columns: Sequence[T.StructField]) ->
     matched = f"WHEN MATCHED THEN UPDATE SET {updates} " if updates else ""
     view = f"moldau_{uuid.uuid4().hex}"
     spark = frame.sparkSession
-    filled(_last_of_each(frame, sink.keys), columns).createOrReplaceTempView(view)
+    # MERGE reads its source several times: it is computed once, and cannot change meanwhile.
+    source = filled(_last_of_each(frame, sink.keys), columns).localCheckpoint()
+    source.createOrReplaceTempView(view)
     try:
         # The names come from whoever writes the file, who may run any query.
         spark.sql(
@@ -112,6 +114,11 @@ def merge(sink: LakeSink, frame: DataFrame, columns: Sequence[T.StructField]) ->
         )
     finally:
         spark.catalog.dropTempView(view)
+
+
+def compact_if_due(sink: LakeSink, spark: SparkSession, batch: Batch | None) -> None:
+    if sink.compact and batch is not None and (batch.number + 1) % COMPACT_EVERY == 0:
+        compact(sink, spark)
 
 
 def compact(sink: LakeSink, spark: SparkSession) -> None:
