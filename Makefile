@@ -18,6 +18,10 @@ CONNECTOR_VERSION := $(shell sed -n 's:.*<connector.version>\(.*\)</connector.ve
 CONNECTOR_JARS := .cache/spark-connector-$(CONNECTOR_VERSION)
 PYSPARK_OLDEST := 4.1.4
 PYSPARK_RELEASES := $(PYSPARK_OLDEST) 4.2.1
+TABLE_FORMATS := src/moldau/spark/pipeline/table_formats.py
+DELTA_VERSION := $(shell sed -n 's:^DELTA.* = "\(.*\)":\1:p' $(TABLE_FORMATS))
+ICEBERG_VERSION := $(shell sed -n 's:^ICEBERG.* = "\(.*\)":\1:p' $(TABLE_FORMATS))
+LAKEHOUSE_JARS := .cache/lakehouse-$(basename $(PYSPARK_OLDEST))-$(DELTA_VERSION)-$(ICEBERG_VERSION)
 KAFKAJS := tests/node/node_modules/.installed
 COMPILED := $(shell grep -o '"src/moldau/[a-z0-9_/]*\.py"' setup.py | tr -d '"')
 COMPAT_REPORT := .cache/compat-report.json
@@ -80,6 +84,8 @@ define copy_jars
 	@mvn --quiet --batch-mode --file $(2) \
 	    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(1)" -DincludeScope=runtime -Dkafka.version=$(KAFKA_VERSION) \
+	    -Ddelta.version=$(DELTA_VERSION) -Diceberg.version=$(ICEBERG_VERSION) \
+	    -Dspark.release=$(basename $(PYSPARK_OLDEST)) \
 	    > .cache/maven.log 2>&1 || { cat .cache/maven.log; exit 1; }
 	@touch $@
 endef
@@ -108,6 +114,12 @@ spark-connector: $(CONNECTOR_JARS)/.complete ## Copy the jars of Spark's own Kaf
 $(CONNECTOR_JARS)/.complete: tests/java/spark/pom.xml
 	$(call copy_jars,$(CONNECTOR_JARS),tests/java/spark/pom.xml)
 
+.PHONY: lakehouse
+lakehouse: $(LAKEHOUSE_JARS)/.complete ## Copy the jars of Delta Lake and Apache Iceberg into .cache, for tests
+
+$(LAKEHOUSE_JARS)/.complete: tests/java/lakehouse/pom.xml
+	$(call copy_jars,$(LAKEHOUSE_JARS),tests/java/lakehouse/pom.xml)
+
 # Releases of PySpark beside the one in .venv, each in a folder of its own.
 .cache/pyspark-%/.complete: | $(BIN)/python
 	@echo "Installing PySpark $* into .cache"
@@ -130,7 +142,7 @@ $(KAFKAJS): tests/node/package.json
 	@touch $@
 
 .PHONY: test-tools
-test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
+test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper lakehouse $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
 	@tools/system-packages java node kcat postgresql openssl chromium
 
 # --- Checking --------------------------------------------------------------------------------------------------------

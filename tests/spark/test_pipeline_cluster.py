@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 import pytest
 from tests.client.conftest import topic_factory
 from tests.spark.java_options import JAVA_OPTIONS
@@ -15,6 +16,11 @@ from tests.spark.records import consume, produce
 from tests.spark.standalone import StandaloneCluster
 from tests.support.cli import CommandLine
 from tests.support.target import Target
+from tests.unit.mailalert.conftest import postgres
+
+from moldau.spark.pipeline.database import read_query
+
+__all__ = ["postgres"]
 
 FILE = """\
 name = "upper"
@@ -24,6 +30,8 @@ topic = ""
 to = ""
 checkpoint = ""
 folder = ""
+once = ""
+database = ""
 [spark]
 checkpoint = "${checkpoint}"
 [spark.config]
@@ -49,12 +57,24 @@ sql = "SELECT key, upper(value) AS value FROM records"
 name = "once"
 deduplicate = { from = "records", keys = ["key"], watermark = "1h" }
 [[sinks]]
+name = "once"
 from = "once"
-parquet = "${folder}"
+parquet = "${once}"
 [[sinks]]
 from = "upper"
+name = "topic"
 topic = "${to}"
 bootstrap_servers = "${bootstrap}"
+[[sinks]]
+name = "files"
+from = "upper"
+parquet = "${folder}"
+[[sinks]]
+name = "table"
+from = "upper"
+database = "${database}"
+table = "upper"
+keys = ["key"]
 """
 
 
@@ -69,6 +89,7 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
 def test_two_workers_run_the_same_file(
     standalone: StandaloneCluster,
     clusters: Callable[[str], Target],
+    postgres: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -83,8 +104,9 @@ def test_two_workers_run_the_same_file(
     file = tmp_path / "upper.toml"
     file.write_text(FILE.replace("JAVA_OPTIONS", JAVA_OPTIONS))
     given = {"bootstrap": broker.bootstrap, "topic": topic, "to": to,
-             "checkpoint": str(tmp_path / "checkpoint"),
-             "folder": str(tmp_path / "rows")}  # fmt: skip
+             "checkpoint": str(tmp_path / "checkpoint"), "folder": str(tmp_path / "rows"),
+             "once": str(tmp_path / "once"),
+             "database": postgres.url(f"p{uuid.uuid4().hex[:12]}")}  # fmt: skip
     options = [part for item in given.items() for part in ("-p", "=".join(item))]
     cli = CommandLine(broker.bootstrap, capsys)
     master = ("--master", standalone.url, "--once", "--json", "--timings")
@@ -95,15 +117,19 @@ def test_two_workers_run_the_same_file(
     spent = [line.split("  ")[0] for line in err.decode().splitlines()]
     assert spent[-5:] == ["sources, steps, sinks", "first batch", "after that", "the end", "in all"]
     found = consume(broker.bootstrap, to, 2)
-    assert sorted((row.key, row.value) for row in found) == sorted(
-        (one["key"], one["value"].upper()) for one in records
-    )
+    expected = sorted((one["key"], one["value"].upper()) for one in records)
+    assert sorted((row.key, row.value) for row in found) == expected
+    texts = [value.decode() for _, value in expected]
+    assert sorted(ds.dataset(tmp_path / "rows").to_table()["value"].to_pylist()) == sorted(texts)
+    rows = read_query(given["database"], "SELECT key, value FROM upper")[1]
+    assert sorted((bytes(key), value.encode()) for key, value in rows) == expected
     executors = [list(work.glob("app-*/*/stderr")) for work in standalone.work]
     assert all(executors), "each worker ran an executor"
     # After a shuffle there is a partition for each core of the cluster, and not 200 of them.
-    assert len({file.name[:10] for file in (tmp_path / "rows").glob("part-*.parquet")}) <= 2
-    assert len(pq.read_table(tmp_path / "rows")) == 200
+    once = ds.dataset(tmp_path / "once")
+    assert len(once.files) <= 2
+    assert once.count_rows() == 200
     states = cli("pipeline", "status", str(file), *options, "--json").json["sinks"]
-    state = next(one for one in states if one["sink"] == "upper")
-    assert (state["batch"], state["lag"]) == (0, 0)
-    assert state["offsets"] == {topic: {"0": 100, "1": 100}}
+    states = [state for state in states if state["sink"] != "once"]
+    assert {(state["batch"], state["lag"]) for state in states} == {(0, 0)}
+    assert all(state["offsets"] == {topic: {"0": 100, "1": 100}} for state in states)

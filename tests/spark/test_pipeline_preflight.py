@@ -344,9 +344,13 @@ def test_a_java_that_is_too_old_or_not_there_is_passed_over(
 def test_what_a_server_has_to_reach_is_told_and_not_refused(here: Path, closed_port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         more = f'[spark]\nmaster = "sc://127.0.0.1:{server.getsockname()[1]}"\n'
-        found = preflight(declare(f"127.0.0.1:{closed_port}", "events", more=more), 0.3)
+        found = preflight(
+            declare(f"127.0.0.1:{closed_port}", "events", sink="console = true", more=more), 0.3
+        )
     assert not found.problems
     assert "cannot be reached" in found.notes[0]
-    ((line, message, _),) = told(declare(f"127.0.0.1:{closed_port}", "events", more=more))
+    ((line, message, _),) = told(
+        declare(f"127.0.0.1:{closed_port}", "events", sink="console = true", more=more)
+    )
     assert line == 14
     assert message.startswith("No Spark Connect server answers at 127.0.0.1:")

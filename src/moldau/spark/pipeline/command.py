@@ -21,6 +21,7 @@ from moldau.spark.pipeline.run import once as ending
 from moldau.spark.pipeline.signals import RestartRequestedError as RestartRequestedError
 from moldau.spark.pipeline.signals import Signals, Tell
 from moldau.spark.pipeline.spec import Pipeline
+from moldau.spark.pipeline.table_formats import session_config
 from moldau.spark.pipeline.timings import Timings
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
 from moldau.spark.session import ServerNotFoundError as ServerNotFoundError
@@ -69,7 +70,7 @@ def _run(
     spark = spark_session(
         f"moldau pipeline {pipeline.name}",
         master=pipeline.master,
-        config={**_defaults(pipeline), **pipeline.config},
+        config={**_defaults(pipeline), **session_config(pipeline)},
     )
     try:
         if not pipeline.remote:

@@ -22,7 +22,9 @@ from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
     FileSource,
+    FormatSource,
     JoinStep,
+    LakeSource,
     Part,
     Pipeline,
     PythonStep,
@@ -131,6 +133,24 @@ def _(source: TableSource, spark: SparkSession) -> DataFrame:
 
     names, rows = read_query(source.database, source.query)
     return spark.createDataFrame(rows, source.schema or names)
+
+
+@_read.register
+def _(source: LakeSource, spark: SparkSession) -> DataFrame:
+    reader: Any = spark.readStream if source.streaming else spark.read
+    reader = reader.format(source.format).options(**source.options)
+    frame: DataFrame = reader.load(source.table)
+    return frame
+
+
+@_read.register
+def _(source: FormatSource, spark: SparkSession) -> DataFrame:
+    reader: Any = spark.readStream if source.streaming else spark.read
+    reader = reader.format(source.format).options(**source.options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    frame: DataFrame = reader.load()
+    return frame
 
 
 def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Path) -> DataFrame:

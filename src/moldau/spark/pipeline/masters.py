@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moldau.spark.pipeline.spec import ParquetSink, Pipeline, Sink, TableSink
+from moldau.spark.pipeline.spec import ConsoleSink, Pipeline, Sink, TopicSink
 
 _KINDS: Final = {
     "local": re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?"),
@@ -39,7 +39,7 @@ def master_problem(pipeline: Pipeline) -> str | None:
 
 
 def writes_on_driver(sink: Sink) -> bool:
-    return isinstance(sink, TableSink) or (isinstance(sink, ParquetSink) and sink.compact)
+    return not isinstance(sink, (ConsoleSink, TopicSink))
 
 
 def _connect_problem(pipeline: Pipeline) -> str | None:
@@ -48,5 +48,5 @@ def _connect_problem(pipeline: Pipeline) -> str | None:
         return None
     return (
         f"sink {on_driver[0]} writes from the driver, and with {pipeline.shown_master} that is a "
-        "server: tables and Parquet with compact need another master"
+        "server: all sinks but topics and the console need another master"
     )

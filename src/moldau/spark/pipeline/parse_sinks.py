@@ -1,4 +1,4 @@
-"""``[[sinks]]``: topics, Parquet, tables of a database, the console."""
+"""``[[sinks]]``: topics, Parquet, tables of databases and lakehouses, formats, the console."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Final, cast
 
 from moldau.spark.options import OptionError, write_options
 from moldau.spark.pipeline.blame import SINK_OPTIONS, in_keys
-from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP
+from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP, check_table_name
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
+    FormatSink,
+    LakeFormat,
+    LakeSink,
     OutputMode,
     ParquetSink,
     Sink,
@@ -18,9 +21,19 @@ from moldau.spark.pipeline.spec import (
 )
 from moldau.spark.pipeline.table import Table
 
-_KINDS: Final = ("topic", "topic_from", "parquet", "table", "console")
+_KINDS: Final = (
+    "topic",
+    "topic_from",
+    "parquet",
+    "table",
+    "delta",
+    "iceberg",
+    "format",
+    "console",
+)
 _COMMON: Final = ("name", "from", "output_mode")
 _COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
+_LAKE: Final = ("keys", "partition_by", "schema_evolution", "compact", "options", *_COMMON)
 _KEYS: Final = {
     "topic": (
         *_COLUMNS,
@@ -33,6 +46,9 @@ _KEYS: Final = {
     ),
     "parquet": ("partition_by", "compact", *_COMMON),
     "table": ("database", "keys", *_COMMON),
+    "delta": _LAKE,
+    "iceberg": ("warehouse", *_LAKE),
+    "format": ("options", "partition_by", *_COMMON),
     "console": ("rows", *_COMMON),
 }
 
@@ -105,6 +121,17 @@ def _parquet(table: Table, name: str, mode: OutputMode) -> ParquetSink:
 
 def _table(table: Table, name: str, mode: OutputMode) -> TableSink:
     table.require("database", '"sqlite:///results.db"')
+    return TableSink(
+        name,
+        table.text("from"),
+        table.text("database"),
+        table.text("table"),
+        _keys(table, mode),
+        mode,
+    )
+
+
+def _keys(table: Table, mode: OutputMode) -> tuple[str, ...]:
     keys = table.texts("keys")
     if mode == "update" and not keys:
         table.complain(
@@ -112,8 +139,38 @@ def _table(table: Table, name: str, mode: OutputMode) -> TableSink:
             f'{table.what} with output_mode update needs keys, such as keys = ["window_start"]: '
             "the columns that tell which row is replaced",
         )
-    return TableSink(
-        name, table.text("from"), table.text("database"), table.text("table"), keys, mode
+    return keys
+
+
+def _lake(table: Table, name: str, mode: OutputMode) -> LakeSink:
+    kind: LakeFormat = "delta" if "delta" in table else "iceberg"
+    if kind == "iceberg":
+        check_table_name(table, table.text(kind))
+    return LakeSink(
+        name,
+        table.text("from"),
+        kind,
+        table.text(kind),
+        _keys(table, mode),
+        table.texts("partition_by"),
+        table.boolean("schema_evolution"),
+        table.boolean("compact"),
+        table.texts_by_name("options"),
+        table.optional_text("warehouse"),
+        mode,
+    )
+
+
+def _format(table: Table, name: str, mode: OutputMode) -> FormatSink:
+    if mode != "append":
+        table.complain("output_mode", "format takes output_mode append: rows are only added")
+    return FormatSink(
+        name,
+        table.text("from"),
+        table.text("format"),
+        table.texts_by_name("options"),
+        table.texts("partition_by"),
+        mode,
     )
 
 
@@ -127,5 +184,8 @@ _PARSERS: Final[dict[str, Callable[[Table, str, OutputMode], Sink]]] = {
     "topic": _topic,
     "parquet": _parquet,
     "table": _table,
+    "delta": _lake,
+    "iceberg": _lake,
+    "format": _format,
     "console": _console,
 }

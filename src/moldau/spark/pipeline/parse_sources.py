@@ -1,31 +1,46 @@
-"""``[[sources]]``: topics, files, tables of a database."""
+"""``[[sources]]``: topics, files, tables of a database or of a lakehouse, any other format."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, cast
 
 from moldau.spark.options import OptionError, read_options
 from moldau.spark.pipeline.blame import SOURCE_OPTIONS, in_keys
-from moldau.spark.pipeline.spec import FileSource, Source, TableSource, TopicSource
+from moldau.spark.pipeline.spec import (
+    FileSource,
+    FormatSource,
+    LakeFormat,
+    LakeSource,
+    Source,
+    TableSource,
+    TopicSource,
+)
 from moldau.spark.pipeline.table import Table, as_option
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-_KINDS: Final = ("topic", "topics", "pattern", "files", "table", "query")
+_KINDS: Final = ("topic", "topics", "pattern", "files", "table", "query", "delta", "iceberg")
 _COMMON: Final = ("name", "options", "streaming")
 _KEYS: Final = {
     "topic": (*SOURCE_OPTIONS, *_COMMON),
     "files": ("format", "schema", *_COMMON),
     "table": ("database", "schema", "name"),
+    "delta": _COMMON,
+    "iceberg": ("warehouse", *_COMMON),
+    "format": ("schema", *_COMMON),
 }
 _FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
+_TABLE_NAME: Final = re.compile(r"\w+(\.\w+){2,}")
 
 
 def parse_source(table: Table, name: str, *, batch: bool) -> Source | None:
-    kind = table.one_of(_KINDS, 'topic = "events"')
+    # Of files it says what is in them.
+    kinds = _KINDS if "files" in table else (*_KINDS, "format")
+    kind = table.one_of(kinds, 'topic = "events"')
     if kind is None:
         every = {key for keys in _KEYS.values() for key in keys}
-        table.allow({*_KINDS, *every})
+        table.allow({*_KINDS, "format", *every})
         return None
     if kind == "files":
         table.allow((kind, *_KEYS["files"]))
@@ -33,6 +48,11 @@ def parse_source(table: Table, name: str, *, batch: bool) -> Source | None:
     if kind in ("table", "query"):
         table.allow((kind, *_KEYS["table"]))
         return _table(table, name, kind)
+    if kind in ("delta", "iceberg", "format"):
+        table.allow((kind, *_KEYS[kind]))
+        if kind == "format":
+            return _format(table, name, batch=batch)
+        return _lake(table, name, cast("LakeFormat", kind), batch=batch)
     table.allow((kind, *_KEYS["topic"]))
     return _topic(table, name, kind, batch=batch)
 
@@ -95,4 +115,37 @@ def _table(table: Table, name: str, kind: str) -> TableSource:
         query,
         table.optional_text("schema"),
         table=table.text(kind) if kind == "table" else None,
+    )
+
+
+def _lake(table: Table, name: str, kind: LakeFormat, *, batch: bool) -> LakeSource:
+    place = table.text(kind)
+    if kind == "iceberg":
+        check_table_name(table, place)
+    return LakeSource(
+        name,
+        kind,
+        place,
+        table.texts_by_name("options"),
+        table.optional_text("warehouse"),
+        table.boolean("streaming", not batch) and not batch,
+    )
+
+
+def check_table_name(table: Table, name: str) -> None:
+    if name and not _TABLE_NAME.fullmatch(name):
+        table.complain(
+            "iceberg",
+            f"iceberg of {table.what} is {name!r}: write catalog.namespace.table, such as "
+            '"lake.sales.orders"',
+        )
+
+
+def _format(table: Table, name: str, *, batch: bool) -> FormatSource:
+    return FormatSource(
+        name,
+        table.text("format"),
+        table.optional_text("schema"),
+        table.texts_by_name("options"),
+        table.boolean("streaming", not batch) and not batch,
     )

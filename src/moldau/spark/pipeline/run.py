@@ -25,7 +25,7 @@ from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.queries import read_twice
 from moldau.spark.pipeline.sharing import computed_once, together
-from moldau.spark.pipeline.sinks import finish, stream_writer, write_batch
+from moldau.spark.pipeline.sinks import Batch, finish, stream_writer, write_batch
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 from moldau.spark.pipeline.start import queries_of
 
@@ -122,10 +122,11 @@ class Run:
             self._stop_queries()
         self._publish()
         self._check()
-        for sink in self._pipeline.sinks:
-            if sink.name in self._last:
-                # Of this batch nobody knows: an idle query would have named the next one.
-                finish(sink, self._last[sink.name].batch)
+        for one in self._queries:
+            for sink in one.query.sinks:
+                if sink.name in self._last:
+                    # Of this batch nobody knows: an idle query would have named the next one.
+                    finish(sink, Batch(str(one.stream.id), self._last[sink.name].batch))
 
     def _write_still(self, sinks: list[Sink], frames: Mapping[str, DataFrame]) -> None:
         """What is no stream is written at once."""

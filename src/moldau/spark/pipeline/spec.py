@@ -10,6 +10,7 @@ from moldau.spark.pipeline.problems import Kind, Lines, Problem
 from moldau.toml_places import Path
 
 OutputMode = Literal["append", "update", "complete"]
+LakeFormat = Literal["delta", "iceberg"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,30 @@ class TableSource(Part):
     streaming: bool = False
     table: str | None = None
     """If it is one, and no query."""
+
+
+@dataclass(frozen=True)
+class LakeSource(Part):
+    """A table of Delta Lake or Apache Iceberg."""
+
+    name: str
+    format: LakeFormat
+    table: str
+    """A folder (Delta), or catalog.namespace.table (Iceberg)."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    warehouse: str | None = None
+    streaming: bool = True
+
+
+@dataclass(frozen=True)
+class FormatSource(Part):
+    """Whatever Spark finds under the name of a format."""
+
+    name: str
+    format: str
+    schema: str | None
+    options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
+    streaming: bool = True
 
 
 @dataclass(frozen=True)
@@ -141,6 +166,39 @@ class TableSink(Part):
 
 
 @dataclass(frozen=True)
+class LakeSink(Part):
+    """A table of Delta Lake or Apache Iceberg."""
+
+    name: str
+    input: str
+    format: LakeFormat
+    table: str
+    """A folder (Delta), or catalog.namespace.table (Iceberg)."""
+    keys: tuple[str, ...] = ()
+    """Rows replace those with the same values in these columns."""
+    partition_by: tuple[str, ...] = ()
+    schema_evolution: bool = False
+    """Whether columns may be added to the table."""
+    compact: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    warehouse: str | None = None
+    """The folder of an Iceberg catalog that is not declared elsewhere."""
+    output_mode: OutputMode = "append"
+
+
+@dataclass(frozen=True)
+class FormatSink(Part):
+    """Whatever Spark finds under the name of a format."""
+
+    name: str
+    input: str
+    format: str
+    options: Mapping[str, str] = field(repr=False)  # there may be passwords in it
+    partition_by: tuple[str, ...] = ()
+    output_mode: OutputMode = "append"
+
+
+@dataclass(frozen=True)
 class ConsoleSink(Part):
     name: str
     input: str
@@ -148,9 +206,9 @@ class ConsoleSink(Part):
     output_mode: OutputMode = "append"
 
 
-Source = TopicSource | FileSource | TableSource
+Source = TopicSource | FileSource | TableSource | LakeSource | FormatSource
 Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep
-Sink = TopicSink | ParquetSink | TableSink | ConsoleSink
+Sink = TopicSink | ParquetSink | TableSink | LakeSink | FormatSink | ConsoleSink
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+
+class SinkError(Exception):
+    """A batch cannot be written; the text says what to do."""
 
 
 class Batch(NamedTuple):
@@ -16,3 +20,17 @@ class Batch(NamedTuple):
     def writer(self, sink: str) -> str:
         """A short name of who writes: each query has batches of its own, and several sinks."""
         return hashlib.sha256(f"{self.query}/{sink}".encode()).hexdigest()[:12]
+
+
+def begin(writer: str, number: int) -> bool:
+    """Note that a batch begins; whether it may have been written before, at least in part.
+
+    Numbers only grow: what is greater than all that this process has begun is new, unless the
+    process itself is. Looking for traces of earlier attempts is left out then.
+    """
+    known = _begun.get(writer)
+    _begun[writer] = number if known is None else max(known, number)
+    return known is None or number <= known
+
+
+_begun: Final[dict[str, int]] = {}

@@ -18,7 +18,9 @@ from moldau.spark.pipeline.graph import kind_of
 from moldau.spark.pipeline.problems import Problem, did_you_mean
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
+    FormatSink,
     JoinStep,
+    LakeSink,
     ParquetSink,
     Pipeline,
     PythonStep,
@@ -165,8 +167,11 @@ class _Check:
                 for name, text in sink.columns.items():
                     key = "topic_from" if name == "topic" else name
                     self._expression((*sink.place, key), text, frame, what)
-            case ParquetSink():
+            case ParquetSink() | FormatSink():
                 self._names((*sink.place, "partition_by"), sink.partition_by, frame, what)
+            case LakeSink():
+                self._names((*sink.place, "partition_by"), sink.partition_by, frame, what)
+                self._names((*sink.place, "keys"), sink.keys, frame, what)
             case TableSink():
                 self._names((*sink.place, "keys"), sink.keys, frame, what)
 

@@ -1,0 +1,45 @@
+"""A streaming query for one sink: its batches, and what is left to do at its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from moldau.spark.pipeline.sinks import parquet, topic
+from moldau.spark.pipeline.sinks.batch import Batch
+from moldau.spark.pipeline.sinks.write import write_batch
+from moldau.spark.pipeline.spec import ConsoleSink, LakeSink, ParquetSink, Sink, TopicSink
+
+
+def stream_writer(sink: Sink, frame: DataFrame) -> DataStreamWriter:
+    """What a streaming query writes with; trigger and checkpoint are not its business."""
+    writer: DataStreamWriter
+    match sink:
+        case TopicSink():
+            writer = topic.records(sink, frame).writeStream.format("moldau").options(**sink.options)
+        case ConsoleSink():
+            writer = frame.writeStream.format("console").option("numRows", sink.rows)
+        case _:
+
+            def write(rows: DataFrame, number: int) -> None:
+                write_batch(sink, rows, Batch(_query_id(rows.sparkSession), number))
+
+            writer = frame.writeStream.foreachBatch(write)
+    return writer.outputMode(sink.output_mode)
+
+
+def finish(sink: Sink, batch: Batch) -> None:
+    """A stream has ended; of this batch and later ones nobody knows whether they are written."""
+    match sink:
+        case ParquetSink(compact=True):
+            parquet.finish(sink, batch)
+        case LakeSink(compact=True):
+            from moldau.spark.pipeline.sinks import lake
+
+            lake.compact(sink, SparkSession.active())
+
+
+def _query_id(spark: Any) -> str:
+    return str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))

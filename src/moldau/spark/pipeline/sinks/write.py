@@ -1,0 +1,43 @@
+"""A batch to its sink, of whatever kind."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from moldau.spark.pipeline.sinks import console, formats, parquet, topic
+from moldau.spark.pipeline.sinks.batch import Batch
+from moldau.spark.pipeline.spec import (
+    ConsoleSink,
+    FormatSink,
+    LakeSink,
+    ParquetSink,
+    Sink,
+    TableSink,
+    TopicSink,
+)
+
+
+def write_batch(sink: Sink, frame: DataFrame, batch: Batch | None) -> int | None:
+    """All rows of a batch, or of a frame that is no stream (None); how many, if that is known."""
+    match sink:
+        case TopicSink():
+            return topic.write_batch(sink, frame, batch)
+        case ParquetSink():
+            return parquet.write_batch(sink, frame, batch)
+        case TableSink():
+            from moldau.spark.pipeline.sinks import database  # and SQLAlchemy
+
+            return database.write_batch(sink, frame, batch)
+        case LakeSink(format="delta"):
+            from moldau.spark.pipeline.sinks import delta
+
+            return delta.write_batch(sink, frame, batch)
+        case LakeSink():
+            from moldau.spark.pipeline.sinks import iceberg
+
+            return iceberg.write_batch(sink, frame, batch)
+        case FormatSink():
+            return formats.write_batch(sink, frame, batch)
+        case ConsoleSink():
+            console.write_batch(sink, frame, batch)
+            return None
