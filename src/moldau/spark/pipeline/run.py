@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.batches import BatchWriter, keep
 from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
+from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
@@ -98,7 +99,7 @@ class Run:
             raise
 
     def stop(self) -> None:
-        """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
+        """Let ``wait`` end the queries after their batches. Any thread may call it."""
         self._stopping = True
 
     def wait(self, stopping: Callable[[], None] | None = None) -> None:
@@ -113,8 +114,10 @@ class Run:
                 if self._stopping:
                     break
                 self._check()
-            if self._stopping and stopping is not None:
-                stopping()
+            if self._stopping:
+                await_batches(one.stream for one in self._queries)
+                if stopping is not None:
+                    stopping()
         finally:
             self._stop_queries()
         self._publish()
