@@ -115,7 +115,7 @@ class Run:
                     break
                 self._check()
             if self._stopping:
-                await_batches([one.stream for one in self._queries])
+                await_batches(one.stream for one in self._queries)
                 if stopping is not None:
                     stopping()
         finally:
