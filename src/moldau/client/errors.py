@@ -81,7 +81,6 @@ __all__ = [
     "UnknownTopicError",
     "UnsupportedApiError",
     "WakeupError",
-    "unforeseen",
 ]
 
 logger: Final = logging.getLogger(__name__)
