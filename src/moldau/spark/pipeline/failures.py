@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from moldau.spark.pipeline.blame import kind_of, place_of
 from moldau.spark.pipeline.problems import Kind
 from moldau.spark.pipeline.spec import Part, Pipeline, PythonStep
+from moldau.spark.pipeline.violations import told_violation
 
 _TRACE: Final = "Traceback (most recent call last):"
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?\Z", re.MULTILINE | re.DOTALL)
@@ -51,6 +57,8 @@ class PipelineFailedError(RuntimeError):
 def failure(pipeline: Pipeline, part: Part, what: str, error: BaseException) -> PipelineFailedError:
     """``what`` is how the part is called, such as ``sink files``."""
     text = str(error)
+    if (sentence := told_violation(pipeline, text)) is not None:
+        return PipelineFailedError(sentence)
     where, said = place_of(pipeline, part, reason(text))
     return PipelineFailedError(f"{where}: {what}: {said}", kind_of(text))
 
@@ -74,3 +82,18 @@ def _line_of_step(step: PythonStep, error: Exception) -> str:
         one.lineno for one in extract_tb(error.__traceback__) if Path(one.filename).name == name
     ]
     return f" ({name}:{lines[-1]})" if lines else ""
+
+
+@contextmanager
+def blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
+    """What Spark refuses is told with the line of the file, and so is what users' code raises."""
+    try:
+        yield
+    except PipelineFailedError:
+        raise  # it has been told
+    except PySparkException as error:
+        raise failure(pipeline, part, what, error) from error
+    except (Py4JError, ConnectionError):
+        raise  # Spark is gone
+    except Exception as error:
+        raise own_failure(pipeline, part, what, error) from error

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import singledispatch
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-from moldau.spark.pipeline.failures import failure, own_failure
+from moldau.spark.pipeline.expectations import Expectations
+from moldau.spark.pipeline.failures import blaming
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
+    QUARANTINE,
     DeduplicateStep,
     FileSource,
     JoinStep,
-    Part,
     Pipeline,
     PythonStep,
     Source,
@@ -36,12 +34,26 @@ from moldau.spark.pipeline.spec import (
 Frames = Mapping[str, DataFrame]
 
 
-def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame]:
-    """All frames by name in lower case, as SQL compares names."""
+Read = Callable[[Source, SparkSession], DataFrame]
+
+
+def build_frames(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    expectations: Expectations,
+    read: Read | None = None,
+) -> dict[str, DataFrame]:
+    """All frames by name in lower case, as SQL compares names; ``read`` gives those of sources."""
     frames: dict[str, DataFrame] = {}
+
+    def add(part: Source | Step, frame: DataFrame) -> None:
+        checked = expectations.apply(part, frame)
+        checked.createOrReplaceTempView(part.name)
+        frames[part.name.lower()] = checked
+
     for source in pipeline.sources:
-        with _blaming(pipeline, source, f"source {source.name}"):
-            frames[source.name.lower()] = _view(_read(source, spark), source.name)
+        with blaming(pipeline, source, f"source {source.name}"):
+            add(source, (read or _read)(source, spark))
     folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
     for step in pipeline.steps:
@@ -53,27 +65,11 @@ def build_frames(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame
                     inputs, step.inputs, (step.left_time, step.right_time), strict=True
                 )
             ]
-        with _blaming(pipeline, step, f"step {step.name}"):
-            frames[step.name.lower()] = _view(_apply(step, inputs, spark, folder), step.name)
+        with blaming(pipeline, step, f"step {step.name}"):
+            add(step, _apply(step, inputs, spark, folder))
+    if (rows := expectations.quarantine()) is not None:
+        frames[QUARANTINE] = rows
     return frames
-
-
-@contextmanager
-def _blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
-    """What Spark refuses is told with the line of the file, and so is what users' code raises."""
-    try:
-        yield
-    except PySparkException as error:
-        raise failure(pipeline, part, what, error) from error
-    except (Py4JError, ConnectionError):
-        raise  # Spark is gone
-    except Exception as error:
-        raise own_failure(pipeline, part, what, error) from error
-
-
-def _view(frame: DataFrame, name: str) -> DataFrame:
-    frame.createOrReplaceTempView(name)
-    return frame
 
 
 @singledispatch

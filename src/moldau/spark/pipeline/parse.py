@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
+from moldau.spark.pipeline.parse_expectations import parse_expectations, parse_quarantine
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
 from moldau.spark.pipeline.parse_steps import parse_step
@@ -20,7 +21,10 @@ from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
 from moldau.spark.pipeline.table import Table
 from moldau.toml_places import Path
 
-_TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
+_TOP: Final = (
+    *("name", "description", "spark", "trigger", "parameters"),
+    *("sources", "steps", "sinks", "quarantine"),
+)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
 
@@ -69,6 +73,8 @@ class _Parser:
         sources = self._sources(trigger.batch)
         steps = self._steps()
         sinks = self._sinks(trigger.batch)
+        check_sinks(sinks, self._declared, self._problems)
+        self._add_quarantine(sinks, [*sources.values(), *steps.values()], trigger.batch)
         self._check_names(sources, steps)
         name = top.text("name", "pipeline")
         spark = self._table("spark", "[spark]")
@@ -87,7 +93,6 @@ class _Parser:
         )
         if (problem := master_problem(pipeline)) is not None:
             spark.complain("master", problem)
-        check_sinks(sinks, self._declared, self._problems)
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems
         )
@@ -98,11 +103,15 @@ class _Parser:
 
     def _trigger(self) -> Trigger:
         table = self._table("trigger", "[trigger]")
-        table.allow(("every", "available_now", "batch"))
-        if table.values:
-            table.one_of(("every", "available_now", "batch"), 'every = "10s"')
+        kinds = ("every", "available_now", "batch")
+        table.allow((*kinds, "idle"))
+        if set(table.values) - {"idle"}:
+            table.one_of(kinds, 'every = "10s"')
         return Trigger(
-            table.duration("every"), table.boolean("available_now"), table.boolean("batch")
+            table.duration("every"),
+            table.boolean("available_now"),
+            table.boolean("batch"),
+            table.duration("idle"),
         )
 
     def _tables(self, key: str) -> Iterator[tuple[Table, str]]:
@@ -123,7 +132,8 @@ class _Parser:
         for table, name in self._tables("sources"):
             table.require("name", '"events"')
             if (source := parse_source(table, name, batch=batch)) is not None:
-                found[table.path] = replace(source, place=table.path)
+                rules = parse_expectations(table)
+                found[table.path] = replace(source, place=table.path, expect=rules)
         return found
 
     def _steps(self) -> dict[Path, Step]:
@@ -131,7 +141,8 @@ class _Parser:
         for table, name in self._tables("steps"):
             table.require("name", '"cleaned"')
             if (step := parse_step(table, name)) is not None:
-                found[table.path] = replace(step, place=table.path)
+                rules = parse_expectations(table)
+                found[table.path] = replace(step, place=table.path, expect=rules)
         return found
 
     def _sinks(self, batch: bool) -> dict[Path, Sink]:
@@ -148,6 +159,21 @@ class _Parser:
                 )
             found[table.path] = replace(sink, place=table.path)
         return found
+
+    def _add_quarantine(
+        self, sinks: dict[Path, Sink], parts: Iterable[Source | Step], batch: bool
+    ) -> None:
+        rules = [rule for part in parts for rule in part.expect]
+        values = self._top.values.get("quarantine")
+        sink = parse_quarantine(values, rules, self._problems, batch=batch)
+        if sink is None:
+            return
+        for path, other in sinks.items():
+            if other.name == sink.name:
+                self._problems.add(
+                    path, f"a sink cannot be called {sink.name}: that is the one of [quarantine]"
+                )
+        sinks[sink.place] = sink
 
     def _check_names(self, sources: Mapping[Path, Source], steps: Mapping[Path, Step]) -> None:
         named = {**sources, **steps}

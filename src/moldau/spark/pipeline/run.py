@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
@@ -50,7 +51,10 @@ class Run:
         self._queries: dict[str, StreamingQuery] = {}
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
-        frames = build_frames(pipeline, spark)
+        expectations = Expectations(pipeline)
+        frames = build_frames(pipeline, spark, expectations)
+        expectations.verify()
+        self._expectations = expectations
         try:
             for sink in pipeline.sinks:
                 try:
@@ -93,7 +97,10 @@ class Run:
             begin = time.monotonic()
             rows = write_once(sink, frame)
             if rows is not None and self._report is not None:
-                self._report(written(sink.name, rows, time.monotonic() - begin))
+                # The others have been read when the last one is written.
+                last = sink is self._pipeline.sinks[-1]
+                counts = self._expectations.counts() if last else {}
+                self._report(written(sink.name, rows, time.monotonic() - begin, counts))
             return
         writer = stream_writer(sink, frame).queryName(f"{self._pipeline.name}-{sink.name}")
         location = sink_checkpoint(self._pipeline.checkpoint, sink.name)

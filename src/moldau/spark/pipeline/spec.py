@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from moldau.spark.pipeline.problems import Kind, Lines, Problem
 from moldau.toml_places import Path
 
 OutputMode = Literal["append", "update", "complete"]
+OnFailure = Literal["warn", "drop", "fail", "quarantine"]
+
+QUARANTINE: Final = "(quarantine)"
+"""What the sink of quarantined rows reads: no source or step can be called so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +22,18 @@ class Part:
 
     place: Path = field(default=(), repr=False, compare=False)
     """Where it is declared, such as ``("sources", 0)``."""
+    expect: tuple[Expectation, ...] = ()
+    """What its rows should be; sinks have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation(Part):
+    """A rule for each row: it passes where the check is true, not where that is NULL."""
+
+    name: str
+    check: str
+    """An SQL expression over the columns of the source or step."""
+    on_failure: OnFailure
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,8 @@ class FileSource(Part):
     schema: str | None
     options: Mapping[str, str]
     streaming: bool = True
+    time: str | None = None
+    """The column that tells when a row happened, for backfills."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +178,8 @@ class Trigger:
     every: int | None = None
     available_now: bool = False
     batch: bool = False
+    idle: int | None = None
+    """After so long without records windows close by the clock."""
 
     @property
     def ends(self) -> bool:
@@ -206,6 +226,20 @@ class Pipeline:
     def shown_master(self) -> str:
         """Without the parameters of a Spark Connect server: one is its token."""
         return self.master.partition(";")[0] if self.remote else self.master
+
+    @property
+    def parts(self) -> tuple[Source | Step, ...]:
+        """All that has rows."""
+        return (*self.sources, *self.steps)
+
+    @property
+    def quarantining(self) -> tuple[str, ...]:
+        """Sources and steps whose rows may be put aside."""
+        return tuple(
+            part.name
+            for part in self.parts
+            if any(rule.on_failure == "quarantine" for rule in part.expect)
+        )
 
     @property
     def databases(self) -> tuple[str, ...]:

@@ -15,14 +15,18 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, SqlglotError
 
 from moldau.spark.pipeline.graph import kind_of
+from moldau.spark.pipeline.parse_expectations import QUARANTINE_COLUMNS
 from moldau.spark.pipeline.problems import Problem, did_you_mean
 from moldau.spark.pipeline.spec import (
+    QUARANTINE,
     DeduplicateStep,
+    FileSource,
     JoinStep,
     ParquetSink,
     Pipeline,
     PythonStep,
     Sink,
+    Source,
     SqlStep,
     Step,
     TableSink,
@@ -89,11 +93,22 @@ class _Check:
         pipeline, frames = self._pipeline, self._found.frames
         for source in pipeline.sources:
             frames[source.name.lower()] = frame_of(source, pipeline.master)
+            self._expectations(source, f"source {source.name}")
         for step in pipeline.steps:
             frames[step.name.lower()] = self._step(step)
+            self._expectations(step, f"step {step.name}")
+        frames[QUARANTINE] = Frame(dict.fromkeys(QUARANTINE_COLUMNS))
         for sink in pipeline.sinks:
             self._sink(sink, frames.get(sink.input.lower(), OPEN))
         return self._found
+
+    def _expectations(self, part: Source | Step, what: str) -> None:
+        frame = self._found.frames[part.name.lower()]
+        for rule in part.expect:
+            place = (*rule.place, "check")
+            self._expression(place, rule.check, frame, f"{what}, rule {rule.name}")
+        if isinstance(part, FileSource) and part.time is not None:
+            self._names((*part.place, "time"), [part.time], frame, what)
 
     def _step(self, step: Step) -> Frame:
         inputs = [self._found.frames.get(name.lower(), OPEN) for name in step.inputs]
