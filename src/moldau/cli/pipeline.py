@@ -1,4 +1,4 @@
-"""``moldau pipeline``: init, run, validate, status, list."""
+"""``moldau pipeline``: init, validate, test, run, status, list."""
 
 from __future__ import annotations
 
@@ -156,6 +156,36 @@ def run(
 
 
 @app.command()
+def test(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006
+    case: Annotated[
+        list[str], typer.Option("--case", metavar="NAME", help="Only this case, or these.")
+    ] = [],  # noqa: B006
+    tests: Annotated[
+        Path | None,
+        typer.Option("--tests", metavar="FILE", help="Instead of the .test.toml beside FILE."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a pipeline's steps on sample rows, without brokers, and compare what comes out."""
+    from moldau.spark.pipeline.problems import PipelineError
+
+    pipeline = _load(file, parameter)
+    _need_extra(pipeline)
+    _check_sql(pipeline, running=True)
+    from moldau.cli.pipeline_samples import find_cases
+    from moldau.cli.pipeline_samples import run as run_samples
+
+    try:
+        cases = find_cases(pipeline, tests, case)
+    except PipelineError as error:
+        raise _told(error) from None
+    if not run_samples(pipeline, _given(parameter), cases, json=json):
+        raise typer.Exit(ExitCode.FAILURE)
+
+
+@app.command()
 def status(
     file: File,
     parameter: Parameters = [],  # noqa: B006
@@ -198,19 +228,23 @@ def _load(file: str, parameters: list[str]) -> Pipeline:
     from moldau.spark.pipeline.load import load_pipeline
     from moldau.spark.pipeline.problems import PipelineError
 
+    try:
+        return load_pipeline(file, _given(parameters))
+    except PipelineError as error:
+        raise _told(error) from None
+    except FileNotFoundError as error:
+        text = str(error)
+        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+
+
+def _given(parameters: list[str]) -> dict[str, str]:
     given = {}
     for one in parameters:
         name, sign, value = one.partition("=")
         if not sign:
             raise UsageError(f"A parameter is given as NAME=VALUE, not {one!r}")
         given[name] = value
-    try:
-        return load_pipeline(file, given)
-    except PipelineError as error:
-        raise _told(error) from None
-    except FileNotFoundError as error:
-        text = str(error)
-        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+    return given
 
 
 def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:

@@ -40,7 +40,7 @@ def parse_pipeline(
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PipelineError(file, [_syntax_problem(error, text)]) from None
+        raise PipelineError(file, [syntax_problem(error, text)]) from None
     problems = Problems()
     values = parameters(document.get("parameters", {}), given or {}, problems)
     document = substitute(document, values, environment or {}, problems)
@@ -191,7 +191,8 @@ class _Parser:
                 )
 
 
-def _syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+def syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+    """What is wrong with a file that is no TOML, and where."""
     message = str(error)
     found = _AT_LINE.search(message)
     line = int(found[1]) if found else text.count("\n") + 1
