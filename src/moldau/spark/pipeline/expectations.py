@@ -52,12 +52,12 @@ class Expectations:
                 judged = judged.filter(_passed(index))
         return judged.select(*columns)
 
-    def quarantine(self) -> DataFrame | None:
-        """All rows that are put aside; None if no rule does that."""
-        rows = self._aside[:1]
+    def quarantine(self) -> DataFrame:
+        """All rows that are put aside."""
+        rows = self._aside[0]
         for more in self._aside[1:]:
-            rows = [rows[0].unionByName(more)]
-        return rows[0] if rows else None
+            rows = rows.unionByName(more)
+        return rows
 
     def verify(self) -> None:
         """Look for rows that end the batch before anything is written; not of streams."""

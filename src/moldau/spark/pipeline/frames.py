@@ -17,12 +17,12 @@ from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import blaming
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
-    QUARANTINE,
     DeduplicateStep,
     FileSource,
     JoinStep,
     Pipeline,
     PythonStep,
+    QuarantineStep,
     Source,
     SqlStep,
     Step,
@@ -66,9 +66,7 @@ def build_frames(
                 )
             ]
         with blaming(pipeline, step, f"step {step.name}"):
-            add(step, _apply(step, inputs, spark, folder))
-    if (rows := expectations.quarantine()) is not None:
-        frames[QUARANTINE] = rows
+            add(step, _apply(step, inputs, spark, folder, expectations))
     return frames
 
 
@@ -101,7 +99,13 @@ def _(source: TableSource, spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, source.schema or names)
 
 
-def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Path) -> DataFrame:
+def _apply(
+    step: Step,
+    inputs: list[DataFrame],
+    spark: SparkSession,
+    folder: Path,
+    expectations: Expectations,
+) -> DataFrame:
     match step:
         case SqlStep():
             return spark.sql(step.sql)
@@ -113,6 +117,8 @@ def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Pat
             return _join(step, inputs[0], inputs[1])
         case DeduplicateStep():
             return _deduplicate(step, inputs[0])
+        case QuarantineStep():
+            return expectations.quarantine()
 
 
 def _call(step: PythonStep, inputs: list[DataFrame], folder: Path) -> DataFrame:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
-from moldau.spark.pipeline.parse_expectations import parse_expectations, parse_quarantine
+from moldau.spark.pipeline.parse_expectations import (
+    check_quarantine,
+    parse_expectations,
+    quarantine_of,
+)
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
 from moldau.spark.pipeline.parse_steps import parse_step
@@ -21,10 +25,7 @@ from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
 from moldau.spark.pipeline.table import Table
 from moldau.toml_places import Path
 
-_TOP: Final = (
-    *("name", "description", "spark", "trigger", "parameters"),
-    *("sources", "steps", "sinks", "quarantine"),
-)
+_TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
 
@@ -73,9 +74,8 @@ class _Parser:
         sources = self._sources(trigger.batch)
         steps = self._steps()
         sinks = self._sinks(trigger.batch)
-        check_sinks(sinks, self._declared, self._problems)
-        self._add_quarantine(sinks, [*sources.values(), *steps.values()], trigger.batch)
         self._check_names(sources, steps)
+        self._add_quarantine(sources, steps, sinks)
         name = top.text("name", "pipeline")
         spark = self._table("spark", "[spark]")
         spark.allow(("master", "checkpoint", "config"))
@@ -93,6 +93,7 @@ class _Parser:
         )
         if (problem := master_problem(pipeline)) is not None:
             spark.complain("master", problem)
+        check_sinks(sinks, self._declared, self._problems)
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems
         )
@@ -161,19 +162,14 @@ class _Parser:
         return found
 
     def _add_quarantine(
-        self, sinks: dict[Path, Sink], parts: Iterable[Source | Step], batch: bool
+        self, sources: Mapping[Path, Source], steps: dict[Path, Step], sinks: Mapping[Path, Sink]
     ) -> None:
-        rules = [rule for part in parts for rule in part.expect]
-        values = self._top.values.get("quarantine")
-        sink = parse_quarantine(values, rules, self._problems, batch=batch)
-        if sink is None:
-            return
-        for path, other in sinks.items():
-            if other.name == sink.name:
-                self._problems.add(
-                    path, f"a sink cannot be called {sink.name}: that is the one of [quarantine]"
-                )
-        sinks[sink.place] = sink
+        parts = [*sources.values(), *steps.values()]
+        step = quarantine_of(parts, self._problems)
+        if step is not None:
+            check_quarantine(step, steps.values(), sinks.values(), self._problems)
+            self._declared.append(step.name)
+            steps[step.place] = step
 
     def _check_names(self, sources: Mapping[Path, Source], steps: Mapping[Path, Step]) -> None:
         named = {**sources, **steps}

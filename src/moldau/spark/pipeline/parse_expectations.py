@@ -1,22 +1,25 @@
-"""``expect`` of sources and steps, and ``[quarantine]``: where rows go that fail such a rule."""
+"""``expect`` of sources and steps, and the step of the rows that are put aside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, Final, cast, get_args
+from collections.abc import Iterable, Sequence
+from typing import Final, cast, get_args
 
-from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.problems import Problems
-from moldau.spark.pipeline.spec import QUARANTINE, Expectation, OnFailure, Sink, TopicSink
+from moldau.spark.pipeline.spec import (
+    QUARANTINE,
+    Expectation,
+    OnFailure,
+    QuarantineStep,
+    Sink,
+    Source,
+    Step,
+)
 from moldau.spark.pipeline.table import Table
 
-_EXAMPLE: Final = '{ name = "positive amount", check = "amount > 0", on_failure = "drop" }'
-_OWN: Final = ("from", "name", "output_mode", "key", "value", "headers", "timestamp", "partition")
-"""Keys of sinks that are settled here."""
-
 QUARANTINE_COLUMNS: Final = ("time", "pipeline", "step", "reasons", "row")
-_VALUE: Final = "to_json(struct(time, pipeline, step, reasons, parse_json(row) AS row))"
+
+_EXAMPLE: Final = '{ name = "positive amount", check = "amount > 0", on_failure = "drop" }'
 
 
 def parse_expectations(table: Table) -> tuple[Expectation, ...]:
@@ -28,7 +31,7 @@ def parse_expectations(table: Table) -> tuple[Expectation, ...]:
     for index, values in enumerate(given):
         path = (*table.path, "expect", index)
         rule = Table(values, path, f"expect of {table.what}", table.problems)
-        if not rule.values:
+        if not isinstance(values, dict):
             continue
         rule.allow(("name", "check", "on_failure"))
         rule.require("name", '"positive amount"')
@@ -49,28 +52,36 @@ def parse_expectations(table: Table) -> tuple[Expectation, ...]:
     return tuple(found)
 
 
-def parse_quarantine(
-    values: Any, rules: Iterable[Expectation], problems: Problems, *, batch: bool
-) -> Sink | None:
-    """The sink of rows that are put aside; ``values`` is None if the file has no such table."""
-    aside = [rule for rule in rules if rule.on_failure == "quarantine"]
-    if values is None:
-        for rule in aside:
-            problems.add(
-                (*rule.place, "on_failure"),
-                f"rule {rule.name} puts rows aside, and nothing says where: add [quarantine], with "
-                'topic = "quarantine", or table and database, or parquet',
-            )
-        return None
-    own = Table(values, ("quarantine",), "[quarantine]", problems)
+def quarantine_of(
+    parts: Sequence[Source | Step], problems: Problems
+) -> QuarantineStep | None:
+    """The step of the rows that are put aside, if there are rules that do that."""
+    aside = [(part, rule) for part in parts for rule in part.expect if _puts_aside(rule)]
     if not aside:
-        own.complain(None, '[quarantine] is never used: no rule has on_failure = "quarantine"')
-    for key in (*_OWN, "topic_from"):
-        if key in own:
-            own.complain(key, f"[quarantine] has no key {key}: its rows are the same everywhere")
-            return None
-    given = {**own.values, "from": QUARANTINE}
-    sink = parse_sink(Table(given, own.path, own.what, problems), "quarantine", batch=batch)
-    if isinstance(sink, TopicSink):
-        sink = replace(sink, columns={"key": "step", "value": _VALUE})
-    return None if sink is None else replace(sink, place=own.path)
+        return None
+    for part in parts:
+        if part.name.lower() == QUARANTINE:
+            problems.add(
+                (*part.place, "name"),
+                f"the name {QUARANTINE} is that of the rows that are put aside: take another one",
+            )
+    names = tuple(dict.fromkeys(part.name for part, _ in aside))
+    return QuarantineStep(QUARANTINE, names, place=aside[0][1].place)
+
+
+def check_quarantine(
+    step: QuarantineStep, steps: Iterable[Step], sinks: Iterable[Sink], problems: Problems
+) -> None:
+    """Rows that are put aside go somewhere."""
+    read = {name.lower() for one in steps for name in one.inputs}
+    read |= {sink.input.lower() for sink in sinks}
+    if step.name not in read:
+        problems.add(
+            (*step.place, "on_failure"),
+            "rows are put aside, and no sink takes them: add [[sinks]] with from = "
+            f'"{step.name}", such as topic = "{step.name}"',
+        )
+
+
+def _puts_aside(rule: Expectation) -> bool:
+    return rule.on_failure == "quarantine"

@@ -12,8 +12,8 @@ from moldau.toml_places import Path
 OutputMode = Literal["append", "update", "complete"]
 OnFailure = Literal["warn", "drop", "fail", "quarantine"]
 
-QUARANTINE: Final = "(quarantine)"
-"""What the sink of quarantined rows reads: no source or step can be called so."""
+QUARANTINE: Final = "quarantine"
+"""The step of rows that are put aside: there is one if a rule does that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,14 @@ class DeduplicateStep(Part):
 
 
 @dataclass(frozen=True)
+class QuarantineStep(Part):
+    """Rows that were put aside, of all sources and steps with such rules."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TopicSink(Part):
     name: str
     input: str
@@ -167,7 +175,7 @@ class ConsoleSink(Part):
 
 
 Source = TopicSource | FileSource | TableSource
-Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep
+Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep | QuarantineStep
 Sink = TopicSink | ParquetSink | TableSink | ConsoleSink
 
 
@@ -231,15 +239,6 @@ class Pipeline:
     def parts(self) -> tuple[Source | Step, ...]:
         """All that has rows."""
         return (*self.sources, *self.steps)
-
-    @property
-    def quarantining(self) -> tuple[str, ...]:
-        """Sources and steps whose rows may be put aside."""
-        return tuple(
-            part.name
-            for part in self.parts
-            if any(rule.on_failure == "quarantine" for rule in part.expect)
-        )
 
     @property
     def databases(self) -> tuple[str, ...]:

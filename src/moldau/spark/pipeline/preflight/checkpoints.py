@@ -21,7 +21,7 @@ from moldau.spark.pipeline.checkpoint import (
 )
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
-from moldau.spark.pipeline.spec import QUARANTINE, Pipeline, Sink, TopicSource
+from moldau.spark.pipeline.spec import Pipeline, Sink, TopicSource
 from moldau.spark.pipeline.status import reads_topic
 
 OWNER_FILE: Final = "owner.json"
@@ -71,7 +71,6 @@ def remember_owner(pipeline: Pipeline, found: Findings) -> None:
 def sources_of(pipeline: Pipeline, sink: Sink) -> list[TopicSource]:
     """The streams of topics that a sink's rows come from."""
     inputs = {step.name.lower(): step.inputs for step in pipeline.steps}
-    inputs[QUARANTINE] = pipeline.quarantining
     seen: set[str] = set()
     left = [sink.input.lower()]
     while left:

@@ -18,13 +18,13 @@ from moldau.spark.pipeline.graph import kind_of
 from moldau.spark.pipeline.parse_expectations import QUARANTINE_COLUMNS
 from moldau.spark.pipeline.problems import Problem, did_you_mean
 from moldau.spark.pipeline.spec import (
-    QUARANTINE,
     DeduplicateStep,
     FileSource,
     JoinStep,
     ParquetSink,
     Pipeline,
     PythonStep,
+    QuarantineStep,
     Sink,
     Source,
     SqlStep,
@@ -97,7 +97,6 @@ class _Check:
         for step in pipeline.steps:
             frames[step.name.lower()] = self._step(step)
             self._expectations(step, f"step {step.name}")
-        frames[QUARANTINE] = Frame(dict.fromkeys(QUARANTINE_COLUMNS))
         for sink in pipeline.sinks:
             self._sink(sink, frames.get(sink.input.lower(), OPEN))
         return self._found
@@ -136,6 +135,8 @@ class _Check:
                 if step.watermark is not None:
                     self._names((*place, "time"), [step.time], inputs[0], what)
                 return inputs[0]
+            case QuarantineStep():
+                return Frame(dict.fromkeys(QUARANTINE_COLUMNS))
 
     def _query(self, step: SqlStep, place: Path, what: str) -> Frame:
         tree = self._parse(step.sql, place, what)
