@@ -30,9 +30,7 @@ from moldau.spark.pipeline.spec import (
     TopicSource,
     WindowStep,
 )
-
-Frames = Mapping[str, DataFrame]
-
+from moldau.spark.pipeline.watermarks import Watermarks, interval
 
 Read = Callable[[Source, SparkSession], DataFrame]
 
@@ -56,17 +54,18 @@ def build_frames(
             add(source, (read or _read)(source, spark))
     folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
+    watermarks = Watermarks(pipeline)
     for step in pipeline.steps:
         inputs = [frames[name.lower()] for name in step.inputs]
         if isinstance(step, JoinStep):
             inputs = [
-                frame if name.lower() in carried else _marked(frame, time, step.watermark)
+                frame if name.lower() in carried else watermarks.mark(frame, time, step.watermark)
                 for frame, name, time in zip(
                     inputs, step.inputs, (step.left_time, step.right_time), strict=True
                 )
             ]
         with blaming(pipeline, step, f"step {step.name}"):
-            add(step, _apply(step, inputs, spark, folder, expectations))
+            add(step, _apply(step, inputs, spark, folder, expectations, watermarks))
     return frames
 
 
@@ -105,6 +104,7 @@ def _apply(
     spark: SparkSession,
     folder: Path,
     expectations: Expectations,
+    watermarks: Watermarks,
 ) -> DataFrame:
     match step:
         case SqlStep():
@@ -112,11 +112,11 @@ def _apply(
         case PythonStep():
             return _call(step, inputs, folder)
         case WindowStep():
-            return _window(step, inputs[0])
+            return _window(step, inputs[0], watermarks)
         case JoinStep():
             return _join(step, inputs[0], inputs[1])
         case DeduplicateStep():
-            return _deduplicate(step, inputs[0])
+            return _deduplicate(step, inputs[0], watermarks)
         case QuarantineStep():
             return expectations.quarantine()
 
@@ -149,21 +149,10 @@ def find_function(reference: str, folder: Path) -> Callable[..., Any]:
     return function
 
 
-def interval(duration: int) -> str:
-    """Milliseconds in Spark's words."""
-    return f"{duration} milliseconds"
-
-
-def _marked(frame: DataFrame, time: str, watermark: int | None) -> DataFrame:
-    if watermark is None or not frame.isStreaming:
-        return frame
-    return frame.withWatermark(time, interval(watermark))
-
-
-def _window(step: WindowStep, frame: DataFrame) -> DataFrame:
+def _window(step: WindowStep, frame: DataFrame, watermarks: Watermarks) -> DataFrame:
     slide = None if step.slide is None else interval(step.slide)
     window = F.window(F.col(step.time), interval(step.size), slide)
-    groups = _marked(frame, step.time, step.watermark).groupBy(window, *step.group_by)
+    groups = watermarks.mark(frame, step.time, step.watermark).groupBy(window, *step.group_by)
     counted = groups.agg(*(F.expr(text).alias(name) for name, text in step.aggregate.items()))
     # The window's column stays until the end of this step only: later ones see two times.
     return counted.select(
@@ -198,8 +187,10 @@ def _join(step: JoinStep, left: DataFrame, right: DataFrame) -> DataFrame:
 _HOW = {"left": "left_outer", "right": "right_outer", "full": "full_outer"}
 
 
-def _deduplicate(step: DeduplicateStep, frame: DataFrame) -> DataFrame:
+def _deduplicate(
+    step: DeduplicateStep, frame: DataFrame, watermarks: Watermarks
+) -> DataFrame:
     if not frame.isStreaming:
         return frame.dropDuplicates(list(step.keys))
-    marked = _marked(frame, step.time, step.watermark)
+    marked = watermarks.mark(frame, step.time, step.watermark)
     return marked.dropDuplicatesWithinWatermark(list(step.keys))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
+from moldau.spark.pipeline.graph import check_idle, check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
 from moldau.spark.pipeline.parse_expectations import (
@@ -97,6 +97,7 @@ class _Parser:
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems
         )
+        check_idle(pipeline, self._problems)
         return pipeline
 
     def _table(self, key: str, what: str) -> Table:

@@ -12,6 +12,8 @@ from typing import Any, Final
 Expected = Mapping[str, Mapping[str, Mapping[str, int]]]
 """How many rows passed and failed, by source or step and by rule."""
 
+CLOCK: Final = "idle"
+"""What the source that raises watermarks in silence has for an offset."""
 OBSERVED: Final = "expect:"
 FAILED: Final = "failed:"
 """Before names of parts and of rules in what Spark has observed."""
@@ -46,7 +48,8 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
     Through Spark Connect rates are those of the sources only, and offsets are JSON in JSON.
     """
     operators = report.get("stateOperators") or []
-    sources = [_source(one) for one in report.get("sources") or ()]
+    read = [_source(one) for one in report.get("sources") or ()]
+    sources = [one for one in read if not _is_clock(one)]
     rates = [report, *sources] if "processedRowsPerSecond" not in report else [report]
     return Progress(
         sink=sink,
@@ -96,6 +99,11 @@ def _source(report: Mapping[str, Any]) -> dict[str, Any]:
             with suppress(ValueError):  # a source with offsets of another kind
                 found[name] = json.loads(found[name])
     return found
+
+
+def _is_clock(source: Mapping[str, Any]) -> bool:
+    end = source.get("endOffset")
+    return isinstance(end, dict) and set(end) == {CLOCK} and isinstance(end[CLOCK], int)
 
 
 def _offsets(sources: Any) -> dict[str, dict[str, int]]:

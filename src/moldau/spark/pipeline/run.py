@@ -16,12 +16,14 @@ from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, w
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
-from moldau.spark.pipeline.frames import build_frames, interval
+from moldau.spark.pipeline.frames import build_frames
 from moldau.spark.pipeline.group_offsets import commit_offsets
+from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.sinks import finish, stream_writer, write_once
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
+from moldau.spark.pipeline.watermarks import interval
 
 POLL: Final = 0.2
 
@@ -32,7 +34,7 @@ def once(pipeline: Pipeline) -> Pipeline:
     """The same pipeline, ending when all that is there now is processed."""
     if pipeline.trigger.batch:
         return pipeline
-    return replace(pipeline, trigger=Trigger(available_now=True))
+    return replace(pipeline, trigger=Trigger(available_now=True, idle=pipeline.trigger.idle))
 
 
 class Run:
@@ -49,6 +51,7 @@ class Run:
         """Times of reports: an idle query reports the number of a batch that is yet to come."""
         self._last: dict[str, Progress] = {}
         self._queries: dict[str, StreamingQuery] = {}
+        self._clock = IdleClock(pipeline)
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
         expectations = Expectations(pipeline)
@@ -77,6 +80,7 @@ class Run:
         try:
             while any(query.isActive for query in self._queries.values()):
                 self._publish()
+                self._clock.look(self._queries.values())
                 time.sleep(POLL)
                 if self._stopping:
                     break
@@ -115,6 +119,7 @@ class Run:
                 if progress.time > self._seen.get(name, ""):
                     self._seen[name] = progress.time
                     self._last[name] = progress
+                    self._clock.saw(progress)
                     changed = True
                     if self._report is not None:
                         self._report(progress)
