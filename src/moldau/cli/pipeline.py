@@ -115,6 +115,13 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process what is there now, then end.")
     ] = False,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Only records from this time on, and then end."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Where --from ends.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
     timeout: Patience = PATIENCE,
 ) -> None:
@@ -129,10 +136,20 @@ def run(
         if (problem := master_problem(pipeline)) is not None:
             raise CommandError(problem[:1].upper() + problem[1:])
     _need_extra(pipeline)
+    wanted = None
+    if begin is not None or until is not None:
+        from moldau.cli.pipeline_backfill import parse_range, prepare
+
+        wanted = parse_range(begin, until)
+        pipeline = prepare(pipeline, wanted)
     found = _preflight(pipeline, timeout, _check_sql(pipeline, running=True))
     from moldau.spark.pipeline.preflight.checkpoints import remember_owner
 
     remember_owner(pipeline, found)
+    if wanted is not None:
+        from moldau.spark.pipeline.backfill import narrowed
+
+        pipeline = narrowed(pipeline, wanted)
     from moldau.cli.pipeline_view import json_view, live_view
     from moldau.spark.pipeline.command import (
         JavaNotFoundError,

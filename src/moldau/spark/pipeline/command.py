@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.run import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.run import Report, Run
@@ -84,6 +85,9 @@ def _run(
                 spark.sparkContext.setLogLevel("OFF")
 
         run.wait(stopping)
+        if signals.received is None and close_windows(pipeline):
+            signals.run = run = Run(pipeline, spark, report)
+            run.wait(stopping)
     finally:
         _stop(spark)
 

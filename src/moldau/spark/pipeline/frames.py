@@ -87,6 +87,10 @@ def _(source: FileSource, spark: SparkSession) -> DataFrame:
     if source.schema is not None:
         reader = reader.schema(source.schema)
     frame: DataFrame = reader.load(source.path)
+    if source.between is not None and source.time is not None:
+        begin, end = (F.timestamp_millis(F.lit(moment)) for moment in source.between)
+        moment = F.col(source.time)
+        frame = frame.filter((moment >= begin) & (moment < end))
     return frame
 
 

@@ -146,9 +146,3 @@ def check_idle(pipeline: Pipeline, problems: Problems) -> None:
         problems.add(path, "idle is for pipelines that go on: leave out available_now and batch")
     elif not any(getattr(step, "watermark", None) for step in pipeline.steps):
         problems.add(path, "idle closes windows in silence, and no step has a watermark")
-    elif pipeline.remote:
-        problems.add(
-            path,
-            f"idle needs a driver on this machine, and with {pipeline.shown_master} that is a "
-            "server: leave it out, or take another master",
-        )

@@ -1,9 +1,7 @@
-"""Windows close in silence, too: a second stream raises the watermark when no records come.
+"""Windows close in silence, too: when it has been quiet long enough, and where that is written.
 
-Watermarks move with rows only. Here a tiny source has one: the time up to which nothing more is
-waited for, which the driver writes to a file (``IdleClock``). Its rows are joined to those of the
-step before the watermark is taken, and left out behind it. Where the source is stands in Spark's
-checkpoint: a batch that runs again sees the same time.
+Watermarks move with rows only. A source of its own reads the time here, and raises them
+(``clock_source``).
 """
 
 from __future__ import annotations
@@ -11,23 +9,15 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
 
 from moldau.spark.pipeline.checkpoint import local_directory
 from moldau.spark.pipeline.progress import CLOCK, Progress
 from moldau.spark.pipeline.spec import Pipeline
-from moldau.spark.schema import arrow_schema
 
 IDLE_FILE: Final = "idle.json"
-_TICK: Final = "_moldau_tick"
 
 
 def clock_file(pipeline: Pipeline) -> Path | None:
@@ -47,60 +37,6 @@ def write_clock(file: Path, moment: int) -> None:
     growing = file.with_name(f".{file.name}")
     growing.write_text(json.dumps({CLOCK: moment}), "utf-8")
     growing.replace(file)
-
-
-def with_clock(frame: DataFrame, column: str, watermark: str, file: Path) -> DataFrame:
-    """A frame with its watermark, which rises with the clock as well."""
-    spark: SparkSession = frame.sparkSession
-    spark.dataSource.register(ClockSource)
-    event_time = frame.select(column).schema.fields[0]
-    clock = spark.readStream.format(ClockSource.name()).option("file", str(file)).load()
-    # Spark takes the watermark off again.
-    moment = (F.col("time") + F.expr(f"INTERVAL {watermark}")).cast(event_time.dataType)
-    ticks = clock.select(moment.alias(event_time.name), F.lit(True).alias(_TICK))
-    rows = frame.withColumn(_TICK, F.lit(False)).unionByName(ticks, allowMissingColumns=True)
-    marked = rows.withWatermark(column, watermark)
-    # A condition on the time is not moved to before the watermark is taken; others are.
-    return marked.filter(~F.col(_TICK) | F.col(column).isNull()).drop(_TICK)
-
-
-class ClockSource(DataSource):
-    """The time of a file, each time that it has changed."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "moldau_clock"
-
-    def schema(self) -> str:
-        return "time TIMESTAMP"
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return _ClockReader(Path(self.options["file"]), schema)
-
-
-class _ClockReader(DataSourceStreamReader):
-    def __init__(self, file: Path, schema: StructType) -> None:
-        self._file = file
-        self._schema = schema
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {CLOCK: 0}
-
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
-        try:
-            return {CLOCK: int(json.loads(self._file.read_text("utf-8"))[CLOCK])}
-        except FileNotFoundError:
-            return {CLOCK: 0}
-
-    def partitions(
-        self, start: Mapping[str, int], end: Mapping[str, int]
-    ) -> Sequence[InputPartition]:
-        return [InputPartition(end[CLOCK])] if end[CLOCK] > start[CLOCK] else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema(self._schema)
-        moment = pa.array([partition.value * 1000], pa.int64()).cast(schema.field(0).type)
-        yield pa.RecordBatch.from_arrays([moment], schema=schema)
 
 
 class IdleClock:

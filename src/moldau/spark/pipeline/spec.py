@@ -54,6 +54,8 @@ class FileSource(Part):
     streaming: bool = True
     time: str | None = None
     """The column that tells when a row happened, for backfills."""
+    between: tuple[int, int] | None = None
+    """Only rows of this time, from and until, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ class Pipeline:
     steps: tuple[Step, ...] = ()
     """Each after its inputs."""
     sinks: tuple[Sink, ...] = ()
+    backfill: bool = False
+    """Whether it is run for a range of time, which has an end: all windows are complete then."""
     lines: Lines = field(default=Lines(""), repr=False, compare=False)
 
     def problem(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from moldau.spark.pipeline.idle import clock_file, with_clock
+from moldau.spark.pipeline.clock_source import with_clock
+from moldau.spark.pipeline.idle import clock_file
 from moldau.spark.pipeline.spec import Pipeline
 
 
