@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
@@ -146,6 +147,8 @@ class Run:
 def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:
     """Run it to its end: pipelines that go on for ever are a ``Run``."""
     Run(pipeline, spark, report).wait()
+    if close_windows(pipeline):
+        Run(pipeline, spark, report).wait()
 
 
 def _triggered(writer: Any, trigger: Trigger) -> Any:
