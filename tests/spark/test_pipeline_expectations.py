@@ -67,14 +67,39 @@ def test_rows_that_are_put_aside_are_a_step() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        (', on_failure = "drop"', "", '17: expect of [[steps]] sold needs on_failure, such as on_failure = "drop"'),
-        ('on_failure = "drop"', 'on_failure = "dorp"', "17: on_failure of expect of [[steps]] sold is 'dorp': did you mean drop?"),
-        ("check = ", "chek = ", "17: expect of [[steps]] sold has no key chek: did you mean check?"),
-        ('"known country"', '"positive amount"', "18: expect of [[steps]] sold has two rules positive amount: names are unique"),
-        ('from = "quarantine"', 'from = "sold"\nname = "again"', '9: rows are put aside, and no sink takes them: add [[sinks]] with from = "quarantine", such as topic = "quarantine"'),
-        ('name = "sold"', 'name = "quarantine"', "13: the name quarantine is that of the rows that are put aside: take another one"),
+        (
+            ', on_failure = "drop"',
+            "",
+            '16: expect of [[steps]] sold needs on_failure, such as on_failure = "drop"',
+        ),
+        (
+            'on_failure = "drop"',
+            'on_failure = "dorp"',
+            "16: on_failure of expect of [[steps]] sold is 'dorp': did you mean drop?",
+        ),
+        (
+            "check = ",
+            "chek = ",
+            "16: expect of [[steps]] sold has no key chek: did you mean check?",
+        ),
+        (
+            '"known country"',
+            '"positive amount"',
+            "17: expect of [[steps]] sold has two rules positive amount: names are unique",
+        ),
+        (
+            'from = "quarantine"',
+            'from = "sold"\nname = "again"',
+            "9: rows are put aside, and no sink takes them: add [[sinks]] with from = "
+            '"quarantine", such as topic = "quarantine"',
+        ),
+        (
+            'name = "sold"',
+            'name = "quarantine"',
+            "13: the name quarantine is that of the rows that are put aside: take another one",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_explained_with_their_line(old: str, new: str, line: str) -> None:
     first = FILE.index(old) if old != "check = " else FILE.index(old, FILE.index("[[steps]]"))
     text = FILE[:first] + new + FILE[first + len(old) :]
@@ -91,7 +116,7 @@ def test_rules_are_looked_up_as_other_sql() -> None:
     found = check_sql(parse_pipeline(text, "p.toml"))
     assert [(one.line, one.message) for one in found.problems] == [
         (9, "source orders, rule has an id: value has no field ids: did you mean id?"),
-        (17, "step sold, rule positive amount: there is no column amuont: did you mean amount?"),
+        (16, "step sold, rule positive amount: there is no column amuont: did you mean amount?"),
     ]
     assert found.columns("quarantine") == ["time", "pipeline", "step", "reasons", "row"]
 
@@ -172,10 +197,11 @@ FAILING = """
 
 
 def write_orders(folder: Path, *, known: list[int]) -> None:
-    for name, lines in {
+    files: dict[str, list[dict[str, Any]]] = {
         "orders": [{"id": 1, "amount": 5.0}, {"id": 2, "amount": -7.5}],
         "known": [{"id": number} for number in known],
-    }.items():
+    }
+    for name, lines in files.items():
         (folder / name).mkdir()
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (folder / name / "rows.json").write_text(text)
@@ -218,5 +244,7 @@ def test_what_spark_refuses_is_told_with_the_line_of_the_rule(
     write_orders(tmp_path, known=[])
     text = dedent(FAILING.format(folder=tmp_path, trigger="batch = true"))
     text = text.replace("amount > 0", "nonsense(amount)")
-    with pytest.raises(PipelineFailedError, match=r"p.toml:19: sold, rule positive amount: .*nonsense"):
+    with pytest.raises(
+        PipelineFailedError, match=r"p.toml:19: sold, rule positive amount: .*nonsense"
+    ):
         run_pipeline(parse_pipeline(text, "p.toml"), spark)

@@ -83,7 +83,7 @@ def test_the_last_window_before_silence_arrives(
     def windows() -> list[tuple[str, int]]:
         if not database.exists():
             return []
-        return rows(database, "SELECT window_start, n FROM counted ORDER BY 1")  # type: ignore[return-value]
+        return rows(database, "SELECT window_start, n FROM counted ORDER BY 1")
 
     send(START, START + 1, START + MINUTE)
     # Stopped before it was quiet for long: nothing is complete yet, and the restart knows of it.
@@ -172,16 +172,18 @@ def test_silence_is_that_of_brokers_not_of_a_pipeline_that_is_behind(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('every = "200ms"', "available_now = true", "p.toml:6: idle is for pipelines that go on: leave out available_now and batch"),
-        ('idle = "1s"', 'idle = "soon"', "p.toml:6: idle of [trigger]: "),
-        (', watermark = "10m"', "", "p.toml:6: idle closes windows in silence, and no step has a watermark"),
+        ('every = "200ms"', "available_now = true", "idle is for pipelines that go on: leave out"),
+        ('idle = "1s"', 'idle = "soon"', "idle of [trigger]: "),
+        (', watermark = "10m"', "", "idle closes windows in silence, and no step has a watermark"),
     ],
-)  # fmt: skip
+)
 def test_mistakes(old: str, new: str, message: str) -> None:
     text = dedent(FILE.format(topic="t", bootstrap="b:1", database="d", checkpoint="c"))
     with pytest.raises(PipelineError) as caught:
         parse_pipeline(text.strip().replace(old, new), "p.toml")
-    assert any(line.startswith(message) for line in caught.value.lines()), caught.value.lines()
+    assert any(line.startswith(f"p.toml:6: {message}") for line in caught.value.lines()), (
+        caught.value.lines()
+    )
 
 
 def test_the_alerts_pipeline_has_it() -> None:

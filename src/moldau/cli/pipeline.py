@@ -117,7 +117,9 @@ def run(
     ] = False,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Only records from this time on, and then end."),
+        typer.Option(
+            "--from", metavar="TIME", help="Only records from this time on, and then end."
+        ),
     ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Where --from ends.")
@@ -172,8 +174,8 @@ def run(
         raise typer.Exit(128 + number)
 
 
-@app.command()
-def test(
+@app.command("test")
+def samples_command(
     file: File,
     parameter: Parameters = [],  # noqa: B006
     case: Annotated[

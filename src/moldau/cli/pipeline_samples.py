@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.output import print_json, print_line
 from moldau.spark.pipeline.problems import did_you_mean
-from moldau.spark.pipeline.samples.cases import Case, load_cases, tests_of
+from moldau.spark.pipeline.samples.cases import Case, load_cases, file_of_tests
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.samples.outcome import Outcome
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def find_cases(pipeline: Pipeline, file: Path | None, names: Sequence[str]) -> list[Case]:
     """The cases of the file beside the pipeline's, or of another; ``PipelineError`` as usual."""
-    path = file if file is not None else tests_of(pipeline.file)
+    path = file if file is not None else file_of_tests(pipeline.file)
     try:
         cases = load_cases(path, pipeline)
     except FileNotFoundError:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def pipeline_cases(file: str) -> list[str]:
     """The names of the cases beside a pipeline's file, for ``parametrize``; without Spark."""
     from moldau.spark.pipeline.load import load_pipeline
-    from moldau.spark.pipeline.samples.cases import load_cases, tests_of
+    from moldau.spark.pipeline.samples.cases import load_cases, file_of_tests
 
-    return [case.name for case in load_cases(tests_of(file), load_pipeline(file))]
+    return [case.name for case in load_cases(file_of_tests(file), load_pipeline(file))]
 
 
 class PipelineTester:
@@ -51,16 +51,16 @@ class PipelineTester:
         """
         from moldau.spark.pipeline.load import load_pipeline
         from moldau.spark.pipeline.problems import did_you_mean
-        from moldau.spark.pipeline.samples.cases import load_cases, tests_of
+        from moldau.spark.pipeline.samples.cases import load_cases, file_of_tests
         from moldau.spark.pipeline.samples.run_cases import run_cases
 
         given = dict(parameters or {})
         pipeline = load_pipeline(file, given)
-        cases = load_cases(tests_of(file), pipeline)
+        cases = load_cases(file_of_tests(file), pipeline)
         chosen = [one for one in cases if case in (None, one.name)]
         if not chosen:
             hint = did_you_mean(case or "", [one.name for one in cases])
-            raise ValueError(f"{tests_of(file)} has no case {case!r}: {hint}")
+            raise ValueError(f"{file_of_tests(file)} has no case {case!r}: {hint}")
         outcomes = run_cases(pipeline, given, chosen, self._session(file, given))
         wrong = [line for outcome in outcomes for line in outcome.lines()]
         if wrong:

@@ -85,7 +85,7 @@ def _run(
                 spark.sparkContext.setLogLevel("OFF")
 
         run.wait(stopping)
-        if signals.received is None and close_windows(pipeline):
+        if not run.stopped and close_windows(pipeline):
             signals.run = run = Run(pipeline, spark, report)
             run.wait(stopping)
     finally:

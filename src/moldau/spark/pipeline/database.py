@@ -56,8 +56,11 @@ def read_query(url: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         engine.dispose()
 
 
-def write_batch(sink: TableSink, frame: DataFrame, query: str | None, batch: int) -> int:
-    """All rows of a batch, or none; how many. ``query`` is None if it cannot come again."""
+def write_batch(sink: TableSink, frame: DataFrame, query: str | None, batch: int) -> int | None:
+    """All rows of a batch, or none; how many, or None if it has been written before.
+
+    ``query`` is None if it cannot come again.
+    """
     written = 0
     engine = sa.create_engine(sink.database)
     try:
@@ -65,7 +68,7 @@ def write_batch(sink: TableSink, frame: DataFrame, query: str | None, batch: int
         with engine.begin() as connection:
             if query is not None:
                 if _last_batch(connection, query) >= batch:
-                    return written
+                    return None
                 _remember(connection, query, batch)
             table.create(connection, checkfirst=True)
             if sink.output_mode == "complete":

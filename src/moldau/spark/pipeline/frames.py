@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import singledispatch
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -38,14 +38,15 @@ Read = Callable[[Source, SparkSession], DataFrame]
 def build_frames(
     pipeline: Pipeline,
     spark: SparkSession,
-    expectations: Expectations,
+    expectations: Expectations | None = None,
     read: Read | None = None,
 ) -> dict[str, DataFrame]:
     """All frames by name in lower case, as SQL compares names; ``read`` gives those of sources."""
     frames: dict[str, DataFrame] = {}
+    rules = expectations or Expectations(pipeline)
 
     def add(part: Source | Step, frame: DataFrame) -> None:
-        checked = expectations.apply(part, frame)
+        checked = rules.apply(part, frame)
         checked.createOrReplaceTempView(part.name)
         frames[part.name.lower()] = checked
 
@@ -65,7 +66,7 @@ def build_frames(
                 )
             ]
         with blaming(pipeline, step, f"step {step.name}"):
-            add(step, _apply(step, inputs, spark, folder, expectations, watermarks))
+            add(step, _apply(step, inputs, spark, folder, rules, watermarks))
     return frames
 
 
@@ -191,9 +192,7 @@ def _join(step: JoinStep, left: DataFrame, right: DataFrame) -> DataFrame:
 _HOW = {"left": "left_outer", "right": "right_outer", "full": "full_outer"}
 
 
-def _deduplicate(
-    step: DeduplicateStep, frame: DataFrame, watermarks: Watermarks
-) -> DataFrame:
+def _deduplicate(step: DeduplicateStep, frame: DataFrame, watermarks: Watermarks) -> DataFrame:
     if not frame.isStreaming:
         return frame.dropDuplicates(list(step.keys))
     marked = watermarks.mark(frame, step.time, step.watermark)

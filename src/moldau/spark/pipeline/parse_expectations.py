@@ -52,9 +52,7 @@ def parse_expectations(table: Table) -> tuple[Expectation, ...]:
     return tuple(found)
 
 
-def quarantine_of(
-    parts: Sequence[Source | Step], problems: Problems
-) -> QuarantineStep | None:
+def quarantine_of(parts: Sequence[Source | Step], problems: Problems) -> QuarantineStep | None:
     """The step of the rows that are put aside, if there are rules that do that."""
     aside = [(part, rule) for part in parts for rule in part.expect if _puts_aside(rule)]
     if not aside:

@@ -67,15 +67,11 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
     )
 
 
-def written(
-    sink: str, rows: int, seconds: float, expectations: Expected | None = None
-) -> Progress:
+def written(sink: str, rows: int, seconds: float, expectations: Expected | None = None) -> Progress:
     """The one batch of a sink that is written once, without a stream."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     rate = round(rows / seconds, 1) if seconds else 0.0
-    return Progress(
-        sink, 0, now, rows, rate, int(seconds * 1000), expectations=expectations or {}
-    )
+    return Progress(sink, 0, now, rows, rate, int(seconds * 1000), expectations=expectations or {})
 
 
 def expected(observed: Mapping[str, Any]) -> Expected:

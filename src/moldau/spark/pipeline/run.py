@@ -73,6 +73,11 @@ class Run:
         """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
         self._stopping = True
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was, before its end."""
+        return self._stopping
+
     def wait(self, stopping: Callable[[], None] | None = None) -> None:
         """Report progress until all queries have ended; ``PipelineFailedError`` if one failed.
 

@@ -112,7 +112,10 @@ def _table_batch(sink: TableSink) -> Callable[[DataFrame, int], None]:
 
         # Unlike the checkpoint's path, it is another one when a pipeline starts anew.
         context = frame.sparkSession.sparkContext
-        write_batch(sink, frame, context.getLocalProperty("sql.streaming.queryId"), batch)
+        query = context.getLocalProperty("sql.streaming.queryId")
+        if write_batch(sink, frame, query, batch) is None:
+            # Windows and the like have their state of the batch from computing it.
+            frame.write.format("noop").mode("overwrite").save()
 
     return write
 

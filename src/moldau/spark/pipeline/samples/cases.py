@@ -60,7 +60,7 @@ class Case:
     """Of the rows that are expected, by key and name."""
 
 
-def tests_of(pipeline_file: str) -> FilePath:
+def file_of_tests(pipeline_file: str) -> FilePath:
     """Where the tests of a pipeline are: beside its file."""
     return FilePath(pipeline_file).with_suffix(".test.toml")
 
@@ -112,7 +112,9 @@ class _Reader:
         top.allow(("tests",))
         tests = top.values.get("tests", [])
         if not isinstance(tests, list) or not tests:
-            top.complain("tests" if tests else None, "there is no test: tests are written [[tests]]")
+            top.complain(
+                "tests" if tests else None, "there is no test: tests are written [[tests]]"
+            )
             return
         seen: set[str] = set()
         for index, values in enumerate(tests):
@@ -180,6 +182,9 @@ class _Reader:
 
     def _from_file(self, name: str, place: Place) -> Iterator[Row]:
         path = self._file.parent / name
+        if path.suffix not in (".csv", ".jsonl", ".ndjson"):
+            place.complain(f"is in {name}, which should end with .jsonl or .csv")
+            return
         try:
             text = path.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -189,10 +194,8 @@ class _Reader:
         if path.suffix == ".csv":
             for row in csv.DictReader(text.splitlines()):
                 yield {column: Cell(cell) for column, cell in row.items() if column}
-        elif path.suffix in (".jsonl", ".ndjson"):
-            yield from _json_lines(text, place, path)
         else:
-            place.complain(f"is in {name}, which should end with .jsonl or .csv")
+            yield from _json_lines(text, place, path)
 
     def _moment(self, table: Table, key: str) -> datetime | None:
         value = table.values.get(key)

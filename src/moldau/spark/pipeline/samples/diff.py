@@ -48,8 +48,10 @@ def columns_of(expected: Sequence[Row]) -> list[str]:
 def difference(expected: Sequence[Row], found: Sequence[Row], *, ordered: bool) -> Difference:
     """Only columns that are expected are compared; one that a row does not name is NULL there."""
     columns = columns_of(expected)
-    wanted = [{name: row.get(name) for name in columns} for row in expected]
-    given = [{name: row.get(name) for name in columns} for row in found] if columns else list(found)
+    wanted: list[Row] = [{name: row.get(name) for name in columns} for row in expected]
+    given = list(found)
+    if columns:
+        given = [{name: row.get(name) for name in columns} for row in found]
     if ordered:
         return _in_order(wanted, given)
     missing = []
@@ -65,9 +67,7 @@ def difference(expected: Sequence[Row], found: Sequence[Row], *, ordered: bool) 
 def _in_order(wanted: list[Row], given: list[Row]) -> Difference:
     common = min(len(wanted), len(given))
     changed = [
-        Change(row, one)
-        for row, one in zip(wanted, given, strict=False)
-        if not _equal(row, one)
+        Change(row, one) for row, one in zip(wanted, given, strict=False) if not _equal(row, one)
     ]
     return Difference(wanted[common:], given[common:], changed)
 
@@ -113,12 +113,12 @@ def same(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def _same_number(expected: float, found: float | Decimal) -> bool:
+def _same_number(expected: Any, found: Any) -> bool:
     if isinstance(expected, float) or isinstance(found, float):
         number = float(found)
         both_nan = math.isnan(expected) and math.isnan(number)
         return both_nan or math.isclose(expected, number, rel_tol=_CLOSE, abs_tol=_CLOSE)
-    return expected == found
+    return bool(expected == found)
 
 
 def _same_cell(cell: str, found: Any) -> bool:

@@ -1,7 +1,7 @@
 """Sample rows as the frames of sources.
 
-Rows of topics become records, which are decoded as those of brokers are: what cannot be decoded is a
-dead letter, a null or a failure here, too.
+Rows of topics become records, which are decoded as those of brokers are: what cannot be decoded is
+a dead letter, a null or a failure here, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812 - everybody calls it so
 
 from moldau.model import TopicPartition
 from moldau.records.reader import RecordColumns
@@ -25,7 +24,7 @@ from moldau.spark.offsets import OffsetRange
 from moldau.spark.options import Decoding, ReadOptions, read_options
 from moldau.spark.pipeline.problems import did_you_mean
 from moldau.spark.pipeline.samples.cases import Row, as_moment
-from moldau.spark.pipeline.samples.values import SampleError, inferred, typed
+from moldau.spark.pipeline.samples.values import SampleError, inferred, parsed, typed
 from moldau.spark.pipeline.spec import FileSource, Source, TableSource, TopicSource
 from moldau.spark.schema import arrow_schema, full_schema
 
@@ -69,7 +68,7 @@ def frame_of(
             return _records(source, rows, spark, letters)
         case FileSource() | TableSource():
             if source.schema is not None:
-                schema = T.StructType.fromDDL(source.schema)
+                schema = parsed(source.schema)
                 return spark.createDataFrame(typed(rows, schema), schema)
             if not rows:
                 raise SampleError("it has no schema: give at least one row, whose types are taken")
@@ -80,7 +79,7 @@ def _records(
     source: TopicSource, rows: Sequence[Row], spark: SparkSession, letters: DeadLetters
 ) -> DataFrame:
     options = read_options(source.options, streaming=source.streaming)
-    schema = T.StructType.fromDDL(full_schema(options))
+    schema = parsed(full_schema(options))
     bad: BadRecords = letters
     if options.on_bad_record != "deadletter":
         bad = Fail() if options.on_bad_record == "fail" else Null()
@@ -88,8 +87,11 @@ def _records(
     batches = [
         batch for part in _by_partition(options, source.name, rows) for batch in arrow.batch(part)
     ]
+    if not batches:
+        return spark.createDataFrame([], schema)
     table = pa.Table.from_batches(batches, arrow_schema(schema))
-    return spark.createDataFrame(table, schema)
+    frame: DataFrame = spark.createDataFrame(table, schema)
+    return frame
 
 
 def _by_partition(options: ReadOptions, name: str, rows: Sequence[Row]) -> list[Rows]:
@@ -120,7 +122,9 @@ def _add(part: Rows, row: Row, options: ReadOptions) -> None:
     columns.keys.append(encoded(row.get("key"), options.key))
     columns.values.append(encoded(row.get("value"), options.value))
     headers = row.get("headers") or {}
-    columns.headers.append([(name, encoded(value, Decoding())) for name, value in headers.items()])
+    columns.headers.append(
+        tuple((name, encoded(value, Decoding())) for name, value in headers.items())
+    )
     part.timestamp_types[0] = (0, len(columns.offsets))
 
 
@@ -145,7 +149,9 @@ def _avro(value: Any, decoding: Decoding) -> bytes:
     if isinstance(value, str):
         return value.encode()  # no Avro: a bad record
     if decoding.schema is None:
-        raise SampleError("its schema is in a registry: give value_schema, or texts that are no Avro")
+        raise SampleError(
+            "its schema is in a registry: give value_schema, or texts that are no Avro"
+        )
     import fastavro
 
     stream = io.BytesIO()

@@ -42,9 +42,7 @@ _CONFIG: Final = {
 
 def sample_session(pipeline: Pipeline) -> SparkSession:
     """On this machine, wherever the pipeline itself runs."""
-    own = {
-        name: value for name, value in pipeline.config.items() if name.startswith("spark.sql.")
-    }
+    own = {name: value for name, value in pipeline.config.items() if name.startswith("spark.sql.")}
     cores = min(2, os.cpu_count() or 1)
     return spark_session(
         f"moldau pipeline test {pipeline.name}", master=f"local[{cores}]", config={**_CONFIG, **own}

@@ -19,6 +19,13 @@ class SampleError(ValueError):
     """A row that cannot be taken."""
 
 
+def parsed(schema: str) -> T.StructType:
+    """A schema in Spark's words."""
+    found = T.StructType.fromDDL(schema)
+    assert isinstance(found, T.StructType)
+    return found
+
+
 def typed(rows: Iterable[Row], schema: T.StructType) -> list[tuple[Any, ...]]:
     names = {name.lower(): name for name in schema.names}
     found = []
@@ -77,20 +84,17 @@ def _convert(value: Any, kind: T.DataType, name: str) -> Any:
                 _value(key, kind.keyType, name): _value(item, kind.valueType, name)
                 for key, item in value.items()
             }
-        case T.TimestampType():
-            return _required(as_moment(value))
-        case T.TimestampNTZType():
-            return _required(as_moment(value)).replace(tzinfo=None)
+        case T.TimestampType() | T.TimestampNTZType():
+            moment = _required(as_moment(value))
+            return moment if isinstance(kind, T.TimestampType) else moment.replace(tzinfo=None)
         case T.DateType():
             return date.fromisoformat(str(value))
-        case T.DecimalType():
-            return Decimal(str(value))
         case T.BooleanType():
             return value if isinstance(value, bool) else {"true": True, "false": False}[str(value)]
         case T.IntegralType():
             return _whole(value)
         case T.FractionalType():
-            return float(value)
+            return Decimal(str(value)) if isinstance(kind, T.DecimalType) else float(value)
         case T.BinaryType():
             return str(value).encode()
         case T.StringType():
