@@ -90,8 +90,10 @@ def test_rows_that_are_put_aside_are_a_step() -> None:
         (
             'from = "quarantine"',
             'from = "sold"\nname = "again"',
-            "9: rows are put aside, and no sink takes them: add [[sinks]] with from = "
-            '"quarantine", such as topic = "quarantine"',
+            (
+                "9: rows are put aside, and no sink takes them: add [[sinks]] with from = "
+                '"quarantine", such as topic = "quarantine"'
+            ),
         ),
         (
             'name = "sold"',

@@ -211,21 +211,31 @@ def test_mistakes_are_explained_with_their_line(place: Path) -> None:
         """,
     ) == [
         "visits.test.toml:3: [[tests]] a: there is no source visit: did you mean visits?",
-        "visits.test.toml:4: given pages of [[tests]] a is a list of rows, such as [{ id = 1 }], "
-        'or a file, such as "rows.csv"',
+        (
+            "visits.test.toml:4: given pages of [[tests]] a is a list of rows, such as [{ id = 1 }], "  # noqa: E501
+            'or a file, such as "rows.csv"'
+        ),
         "visits.test.toml:5: expect seen of [[tests]] a has a row that is no table: 1",
         "visits.test.toml:6: [[tests]] a: there is no sink topics: did you mean topic?",
-        "visits.test.toml:7: [[tests]] a: there is no source with dead_letter_topic pages: there "
-        "is visits",
+        (
+            "visits.test.toml:7: [[tests]] a: there is no source with dead_letter_topic pages: there "  # noqa: E501
+            "is visits"
+        ),
         "visits.test.toml:8: until of [[tests]] a is no time, such as 2026-01-31T12:00:00Z",
         "visits.test.toml:9: [[tests]] a has no key order: did you mean ordered?",
         "visits.test.toml:11: two tests are called a: names are unique",
-        f"visits.test.toml:12: given visits of [[tests]] a cannot be read from {place}/none.csv: "
-        "No such file or directory",
-        f"visits.test.toml:13: given pages of [[tests]] a cannot be read: {place}/bad.jsonl:2: "
-        "Expecting value: line 1 column 7 (char 6)",
-        "visits.test.toml:14: expect known of [[tests]] a is in rows.txt, which should end with "
-        ".jsonl or .csv",
+        (
+            f"visits.test.toml:12: given visits of [[tests]] a cannot be read from {place}/none.csv: "  # noqa: E501
+            "No such file or directory"
+        ),
+        (
+            f"visits.test.toml:13: given pages of [[tests]] a cannot be read: {place}/bad.jsonl:2: "
+            "Expecting value: line 1 column 7 (char 6)"
+        ),
+        (
+            "visits.test.toml:14: expect known of [[tests]] a is in rows.txt, which should end "
+            "with .jsonl or .csv"
+        ),
     ]
     assert problems(place, "") == [
         "visits.test.toml:1: there is no test: tests are written [[tests]]"

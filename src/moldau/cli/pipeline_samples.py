@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.output import print_json, print_line
 from moldau.spark.pipeline.problems import did_you_mean
-from moldau.spark.pipeline.samples.cases import Case, load_cases, file_of_tests
+from moldau.spark.pipeline.samples.cases import Case, file_of_tests, load_cases
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.samples.outcome import Outcome

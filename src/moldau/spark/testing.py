@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def pipeline_cases(file: str) -> list[str]:
     """The names of the cases beside a pipeline's file, for ``parametrize``; without Spark."""
     from moldau.spark.pipeline.load import load_pipeline
-    from moldau.spark.pipeline.samples.cases import load_cases, file_of_tests
+    from moldau.spark.pipeline.samples.cases import file_of_tests, load_cases
 
     return [case.name for case in load_cases(file_of_tests(file), load_pipeline(file))]
 
@@ -51,7 +51,7 @@ class PipelineTester:
         """
         from moldau.spark.pipeline.load import load_pipeline
         from moldau.spark.pipeline.problems import did_you_mean
-        from moldau.spark.pipeline.samples.cases import load_cases, file_of_tests
+        from moldau.spark.pipeline.samples.cases import file_of_tests, load_cases
         from moldau.spark.pipeline.samples.run_cases import run_cases
 
         given = dict(parameters or {})

@@ -78,13 +78,17 @@ def narrowed(pipeline: Pipeline, wanted: Range) -> Pipeline:
     return replace(pipeline, sources=sources)
 
 
-def close_windows(pipeline: Pipeline) -> bool:
-    """All of the range is read; returns whether there are windows that another run closes."""
+def close_windows(pipeline: Pipeline) -> Iterator[None]:
+    """All of the range is read: nothing, or runs that close the windows are to follow.
+
+    Two of them: before PySpark 4.2 a run ends before what it has closed is written.
+    """
     file = clock_file(pipeline) if pipeline.backfill else None
     if file is None:
-        return False
-    write_clock(file, _END_OF_TIME)
-    return True
+        return
+    for moment in (_END_OF_TIME, _END_OF_TIME + 1):
+        write_clock(file, moment)
+        yield
 
 
 def notes(pipeline: Pipeline) -> Iterator[str]:

@@ -49,10 +49,17 @@ class ClockSource(DataSource):
         return "time TIMESTAMP"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return _ClockReader(Path(self.options["file"]), schema)
+        file = Path(self.options["file"])
+        try:
+            from moldau.spark.pipeline.clock_admission import AdmittingClockReader
+        except ImportError:  # PySpark before 4.2
+            return PlainClockReader(file, schema)
+        return AdmittingClockReader(file, schema)
 
 
-class _ClockReader(DataSourceStreamReader):
+class ClockReader:
+    """What is the same in all releases of Spark."""
+
     def __init__(self, file: Path, schema: StructType) -> None:
         self._file = file
         self._schema = schema
@@ -60,7 +67,7 @@ class _ClockReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {CLOCK: 0}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+    def now(self) -> dict[str, int]:
         try:
             return {CLOCK: int(json.loads(self._file.read_text("utf-8"))[CLOCK])}
         except FileNotFoundError:
@@ -75,3 +82,10 @@ class _ClockReader(DataSourceStreamReader):
         schema = arrow_schema(self._schema)
         moment = pa.array([partition.value * 1000], pa.int64()).cast(schema.field(0).type)
         yield pa.RecordBatch.from_arrays([moment], schema=schema)
+
+
+class PlainClockReader(ClockReader, DataSourceStreamReader):
+    """For PySpark before 4.2."""
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+        return self.now()

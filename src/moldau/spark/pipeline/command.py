@@ -85,9 +85,11 @@ def _run(
                 spark.sparkContext.setLogLevel("OFF")
 
         run.wait(stopping)
-        if not run.stopped and close_windows(pipeline):
+        for _ in () if run.stopped else close_windows(pipeline):
             signals.run = run = Run(pipeline, spark, report)
             run.wait(stopping)
+            if run.stopped:
+                break
     finally:
         _stop(spark)
 

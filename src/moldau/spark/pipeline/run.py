@@ -152,7 +152,7 @@ class Run:
 def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:
     """Run it to its end: pipelines that go on for ever are a ``Run``."""
     Run(pipeline, spark, report).wait()
-    if close_windows(pipeline):
+    for _ in close_windows(pipeline):
         Run(pipeline, spark, report).wait()
 
 
