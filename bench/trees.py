@@ -2,8 +2,8 @@
 
 For whoever changes the path of requests: worktrees of different revisions (``git worktree add``),
 each with the modules that were compiled in it, run the loads of ``bench.broker`` and a consumer at
-the head in turns. A tree with ``:plain`` after it runs without machine code. Of a shared machine
-only medians of one run compare.
+the head in turns. A tree with ``:plain`` after it runs without machine code, one with
+``@/path/to/python`` on that Python. Of a shared machine only medians of one run compare.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class TreeMoldau(Moldau):
     def __init__(self, directory: Path, tree: str) -> None:
         super().__init__(directory)
         self.name = tree
-        path, plain = tree.removesuffix(PLAIN_SUFFIX), tree.endswith(PLAIN_SUFFIX)
+        place, _, python = tree.partition("@")
+        self._process.python = python or self._process.python
+        path, plain = place.removesuffix(PLAIN_SUFFIX), place.endswith(PLAIN_SUFFIX)
         self._process.env = {
             "PYTHONPATH": str(Path(path, "src").resolve(strict=True)),
             PLAIN_PYTHON: "1" if plain else "0",
@@ -115,7 +117,7 @@ def run(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trees", nargs="+", metavar="TREE", help=f"a path, or a path{PLAIN_SUFFIX}")
+    parser.add_argument("trees", nargs="+", metavar="TREE", help=f"a path[{PLAIN_SUFFIX}][@PYTHON]")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4, help="of one load in one round")
     parser.add_argument("--batches", type=int, default=2000, help="of old data, 16 KB each")

@@ -20,6 +20,8 @@ from moldau.client.consumer import (
     ConsumerRecords,
     RebalanceListener,
 )
+from moldau.client.consumer.fetch.fetcher import Fetcher
+from moldau.client.consumer.position_lookups import PositionLookups
 from moldau.client.errors import ConcurrentAccessError, KafkaError, WakeupError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.testing.broker import MoldauProcess
@@ -369,3 +371,35 @@ async def test_a_batch_is_given_before_its_partitions_go(
                     batch += (await consumer.poll(0.1)).records()
         seen = sorted((record.partition, record.value) for record in batch)
         assert seen == [(number, value) for number in range(2) for value in (b"1", b"2", b"3")]
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"),
+    [
+        (Fetcher, "_answered"),
+        (Fetcher, "step"),
+        (PositionLookups, "_initialize"),
+    ],
+)
+async def test_a_fault_of_the_client_is_told_and_does_not_end_it(
+    cluster: Target,
+    new_topic: NewTopicFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    method: str,
+) -> None:
+    topic = new_topic()
+    write(cluster.bootstrap, topic, b"one", b"two")
+    real, faults = getattr(owner, method), [ZeroDivisionError("a fault")]
+
+    def faulty(self: Any, *arguments: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return real(self, *arguments)
+
+    monkeypatch.setattr(owner, method, faulty)
+    async with consumer_of(cluster.bootstrap, group_id=f"group-{uuid.uuid4().hex[:8]}") as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(KafkaError, match="ZeroDivisionError: a fault"):
+            await read(consumer, 1)
+        assert await read(consumer, 2) == [b"one", b"two"]

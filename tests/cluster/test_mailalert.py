@@ -76,7 +76,10 @@ class App:
         self.config.write_text("\n".join(lines) + "\n")
         with (self.directory / "app.log").open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "moldau.cli", "mailalert", "run", "-c", str(self.config)],
+                [
+                    *(sys.executable, "-X", "faulthandler", "-m", "moldau.cli"),
+                    *("mailalert", "run", "-c", str(self.config)),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -88,6 +91,11 @@ class App:
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
+
+    def show_and_kill(self) -> None:
+        """What it said and what its threads are doing, for whoever reads why a test failed."""
+        self._end(signal.SIGABRT)
+        print((self.directory / "app.log").read_text()[-20_000:])
 
     def stop(self) -> int:
         return self._end(signal.SIGTERM)
@@ -154,8 +162,12 @@ def smtp() -> Iterator[SmtpServer]:
 def app(tmp_path: Path, broker: MoldauProcess, smtp: SmtpServer) -> Iterator[App]:
     made = App(tmp_path, broker, smtp)
     yield made
-    made.kill()
+    made.show_and_kill()
     made.database.close()
+    print(
+        "mails:", [(str(mail["Subject"]), str(mail["Message-ID"])) for mail in smtp.inbox.messages]
+    )
+    print(broker.logs())
 
 
 def produce(broker: MoldauProcess, count: int, subjects: int) -> None:

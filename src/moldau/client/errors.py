@@ -32,7 +32,9 @@ All of them are ``KafkaError``: one ``except`` and one look at ``retriable`` ser
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from typing import Final
 
 from moldau.config.option import ConfigError
 from moldau.errors import ErrorCode, KafkaError
@@ -79,7 +81,10 @@ __all__ = [
     "UnknownTopicError",
     "UnsupportedApiError",
     "WakeupError",
+    "unforeseen",
 ]
+
+logger: Final = logging.getLogger(__name__)
 
 
 class CommitFailedError(KafkaError):
@@ -181,3 +186,11 @@ class NoOffsetForPartitionError(ClientError):
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"No offset is committed for {names}, and auto.offset.reset is none",
         )
+
+
+def unforeseen(doing: str, error: Exception) -> KafkaError:
+    """What a program is told of a fault in the client itself; the log has where it was."""
+    logger.error("%s failed", doing, exc_info=error)
+    return KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR, f"{doing} failed: {type(error).__name__}: {error}"
+    )

@@ -49,6 +49,7 @@ class MoldauProcess:
         self.overrides = {name: str(value) for name, value in (overrides or {}).items()}
         self.env = dict(env or {})
         self.start_timeout = start_timeout
+        self.python = sys.executable
         self.ready_line = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
@@ -175,7 +176,7 @@ class MoldauProcess:
             "log.dirs": str(self.data_dir),
             **self.overrides,
         }
-        command = [sys.executable, "-m", "moldau.cli", "broker"]
+        command = [self.python, "-m", "moldau.cli", "broker"]
         for name, value in settings.items():
             command += ["--override", f"{name}={value}"]
         return command

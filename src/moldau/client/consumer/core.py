@@ -30,6 +30,7 @@ from moldau.client.consumer.position_lookups import PositionLookups
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionKind, SubscriptionState
 from moldau.client.coordinators import Coordinator
+from moldau.client.errors import unforeseen
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.settings import ConsumerSettings
 from moldau.config.option import ConfigError
@@ -39,6 +40,7 @@ from moldau.machine import Machine
 logger: Final = logging.getLogger(__name__)
 
 _SHORTEST_NAP: Final = 0.001
+_AFTER_A_FAULT: Final = 1.0
 
 
 class ConsumerCore:
@@ -195,17 +197,26 @@ class ConsumerCore:
     async def _run(self) -> None:
         while True:
             self._kicked.clear()
-            self.step()
-            now = self._now()
-            wake = min(self.lookups.wake_at(now), self.fetcher.wake_at(now))
-            if self.driver is not None:
-                wake = min(wake, self.driver.member.wake_at())
-            nap = None if wake == float("inf") else max(wake - now, _SHORTEST_NAP)
+            try:
+                self.step()
+                wake = self._wake_at()
+            except Exception as error:
+                # Whoever polls has to know: without this loop no record ever comes.
+                self.note_failure(unforeseen("the consumer's work", error))
+                await asyncio.sleep(_AFTER_A_FAULT)
+                continue
+            nap = None if wake == float("inf") else max(wake - self._now(), _SHORTEST_NAP)
             try:
                 async with asyncio.timeout(nap):
                     await self._kicked.wait()
             except TimeoutError:
                 self.news.set()
+
+    def _wake_at(self) -> float:
+        """When something is to be done though nothing happens."""
+        now = self._now()
+        wake = min(self.lookups.wake_at(now), self.fetcher.wake_at(now))
+        return wake if self.driver is None else min(wake, self.driver.member.wake_at())
 
     def _metadata_changed(self, metadata: ClusterMetadata) -> None:
         subscription = self.subscription

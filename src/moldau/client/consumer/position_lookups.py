@@ -14,7 +14,11 @@ from moldau.client.consumer.position import NO_EPOCH, Position
 from moldau.client.consumer.reset import ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
+from moldau.client.errors import (
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    unforeseen,
+)
 from moldau.client.offsets import epoch_ends, offsets_or_errors
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -87,6 +91,8 @@ class PositionLookups:
             await work[kind](partitions)
         except KafkaError as error:
             self._later(partitions, error)
+        except Exception as error:
+            self._later(partitions, unforeseen("looking up offsets", error))
         finally:
             self._running.discard(kind)
             self._changed()

@@ -14,8 +14,9 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-from moldau.spark.pipeline.failures import PipelineFailedError, blaming
+from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.progress import FAILED, OBSERVED, Expected, expected
+from moldau.spark.pipeline.refusals import blaming
 from moldau.spark.pipeline.spec import Expectation, Pipeline, Source, Step
 from moldau.spark.pipeline.violations import MARK, SAMPLE, violation
 

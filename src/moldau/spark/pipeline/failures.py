@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from moldau.spark.pipeline.blame import kind_of, place_of
 from moldau.spark.pipeline.problems import Kind
@@ -96,18 +91,3 @@ def _line_of_step(step: PythonStep, error: Exception) -> str:
         one.lineno for one in extract_tb(error.__traceback__) if Path(one.filename).name == name
     ]
     return f" ({name}:{lines[-1]})" if lines else ""
-
-
-@contextmanager
-def blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
-    """What Spark refuses is told with the line of the file, and so is what users' code raises."""
-    try:
-        yield
-    except PipelineFailedError:
-        raise  # it has been told
-    except PySparkException as error:
-        raise failure(pipeline, part, what, error) from error
-    except (Py4JError, ConnectionError):
-        raise  # Spark is gone
-    except Exception as error:
-        raise own_failure(pipeline, part, what, error) from error

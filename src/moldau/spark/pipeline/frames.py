@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
 from moldau.spark.pipeline.expectations import Expectations
-from moldau.spark.pipeline.failures import blaming
 from moldau.spark.pipeline.graph import watermarked
+from moldau.spark.pipeline.refusals import blaming
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
     FileSource,

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
@@ -70,7 +71,7 @@ class Run:
             raise
 
     def stop(self) -> None:
-        """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
+        """Let ``wait`` end the queries after their batches. Any thread may call it."""
         self._stopping = True
 
     @property
@@ -91,8 +92,10 @@ class Run:
                 if self._stopping:
                     break
                 self._check()
-            if self._stopping and stopping is not None:
-                stopping()
+            if self._stopping:
+                await_batches(self._queries.values())
+                if stopping is not None:
+                    stopping()
         finally:
             self._stop_queries()
         self._publish()

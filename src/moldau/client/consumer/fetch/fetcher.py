@@ -20,7 +20,7 @@ from moldau.client.consumer.partition_state import BufferSpace, PartitionState
 from moldau.client.consumer.reset import ResetKind, ResetPolicy
 from moldau.client.consumer.subscription import SubscriptionState
 from moldau.client.consumer.tasks import Tasks
-from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError
+from moldau.client.errors import AuthenticationError, OffsetOutOfRangeError, unforeseen
 from moldau.client.metadata import NO_LEADER
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -176,11 +176,17 @@ class Fetcher:
                 session=session,
                 within=self._settings.request_timeout,
             )
-        except KafkaError as error:
-            self._broker_failed(node, error, wanted)
-        else:
             self._pause_until.pop(node, None)
             self._answered(node, answer, asked)
+        except KafkaError as error:
+            self._broker_failed(node, error, wanted)
+        except Exception as error:
+            # What was not taken is asked for again, and whoever polls knows why it takes so long.
+            session.failed()
+            fault = unforeseen(f"reading from broker {node}", error)
+            self._broker_failed(node, fault, wanted)
+            self._failed(fault)
+        finally:
             self._busy.discard(node)
         self._changed()
 
@@ -204,7 +210,6 @@ class Fetcher:
             state = self._subscription.partitions.get(partition)
             if state is not None and state.preferred_replica == node:
                 state.preferred_replica = None
-        self._busy.discard(node)
         if isinstance(error, AuthenticationError):
             self._failed(error)
         self._cluster.request_update(*(partition.topic for partition in wanted))

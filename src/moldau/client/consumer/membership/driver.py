@@ -25,6 +25,7 @@ from moldau.client.consumer.membership.classic import ClassicMember
 from moldau.client.consumer.membership.consumer_protocol import ConsumerProtocolMember
 from moldau.client.consumer.tasks import Tasks
 from moldau.client.coordinators import Coordinator
+from moldau.client.errors import unforeseen
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.settings import ConsumerSettings
 from moldau.errors import ErrorCode, KafkaError
@@ -103,9 +104,8 @@ class GroupDriver:
             logger.debug("%s: %s: %s", self._coordinator, type(action).__name__, error)
             self.member.failed(action, error, _now())
         except Exception as error:
-            logger.exception("%s: %s failed", self._coordinator, type(action).__name__)
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
-            self.member.failed(action, failure, _now())
+            fault = unforeseen(f"{type(action).__name__} of {self._coordinator}", error)
+            self.member.failed(action, fault, _now())
         else:
             self._start_all(more)
         self._changed()
