@@ -170,7 +170,11 @@ def test_files_have_a_column_of_time(spark: SparkSession, tmp_path: Path, checkp
         run_pipeline(narrowed(prepared(pipeline, wanted), wanted), spark)
         assert sorted(rows(tmp_path / "d.db", "SELECT id FROM archive")) == [(2,), (3,)]
     assert list(notes(pipeline)) == ["sink archive: rows are added to those that are there"]
-    wrong = parse_pipeline(dedent(file).replace('time = "at"\n', ""), "p.toml")
+    text = dedent(file)
+    folder = text[: text.index("database =")] + 'parquet = "out"\n'
+    with pytest.raises(PipelineError, match=r"p.toml:13: sink archive: a folder of Parquet files"):
+        prepared(parse_pipeline(folder, "p.toml"), wanted)
+    wrong = parse_pipeline(text.replace('time = "at"\n', ""), "p.toml")
     with pytest.raises(PipelineError, match=r"p.toml:5: source archive needs time for a backfill"):
         prepared(wrong, wanted)
 

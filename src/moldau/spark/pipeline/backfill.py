@@ -21,6 +21,7 @@ from moldau.spark.pipeline.problems import PipelineError, Problem
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
     FileSource,
+    ParquetSink,
     Pipeline,
     Source,
     TableSink,
@@ -119,6 +120,13 @@ def _problems(pipeline: Pipeline) -> Iterator[Problem]:
                 source.place,
                 f"source {source.name} needs time for a backfill, such as time = "
                 '"timestamp": the column that tells when a row happened',
+            )
+    for sink in pipeline.sinks:
+        if isinstance(sink, ParquetSink) and not pipeline.trigger.batch:
+            yield pipeline.problem(
+                pipeline.declared(sink, "parquet"),
+                f"sink {sink.name}: a folder of Parquet files takes the batches of one query, and a "
+                "backfill is another one: its batches would be left out, or replace others",
             )
     if not read:
         yield Problem(0, "There is no topic and no files with time to read a range of")
