@@ -125,8 +125,8 @@ def _problems(pipeline: Pipeline) -> Iterator[Problem]:
         if isinstance(sink, ParquetSink) and not pipeline.trigger.batch:
             yield pipeline.problem(
                 pipeline.declared(sink, "parquet"),
-                f"sink {sink.name}: a folder of Parquet files takes the batches of one query, and a "
-                "backfill is another one: its batches would be left out, or replace others",
+                f"sink {sink.name}: a folder of Parquet files takes the batches of one query, and "
+                "a backfill is another one: its batches would be left out, or replace others",
             )
     if not read:
         yield Problem(0, "There is no topic and no files with time to read a range of")
