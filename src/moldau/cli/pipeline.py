@@ -1,4 +1,4 @@
-"""``moldau pipeline``: init, templates, validate, run; the others are in modules of their own."""
+"""``moldau pipeline``: init, templates, validate, test, run; others have modules of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.options import Json, group_app
 from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
-from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, load, told
+from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, given_parameters, load, told
 from moldau.cli.pipeline_pictures import graph, report
 from moldau.cli.pipeline_runs import list_runs, restart, status, stop
 from moldau.cli.pipeline_supervision import Supervisor, supervised
@@ -115,6 +115,15 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process what is there now, then end.")
     ] = False,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Only records from this time on, and then end."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Where --from ends.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
     metrics: Annotated[
         str | None,
@@ -126,6 +135,7 @@ def run(
     timeout: Patience = PATIENCE,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
+    from moldau.cli.pipeline_backfill import narrow, parse_range, prepare
     from moldau.spark.pipeline.failures import PipelineFailedError
     from moldau.spark.pipeline.problems import PipelineError
     from moldau.spark.pipeline.runs.claim import AlreadyRunningError, refuse_second
@@ -135,6 +145,8 @@ def run(
     spent = Timings()
     pipeline = _adapted(load(file, parameter), master, metrics)
     _need_extra(pipeline)
+    wanted = parse_range(begin, until)
+    pipeline = prepare(pipeline, wanted)
     columns = _check_sql(pipeline, running=True)
     spent.mark("reading the file")
     log: Path | None = None
@@ -167,7 +179,8 @@ def run(
                 shown.tell(state)
 
             try:
-                return run_command(pipeline, report, once=once, tell=told_state, timings=spent)
+                ranged = narrow(pipeline, wanted)
+                return run_command(ranged, report, once=once, tell=told_state, timings=spent)
             except (JavaNotFoundError, ServerNotFoundError) as error:
                 raise CommandError(str(error)) from None
 
@@ -189,6 +202,36 @@ def run(
         tell("\n".join(spent.lines()))
     if number is not None:
         raise typer.Exit(128 + number)
+
+
+@app.command("test")
+def samples_command(
+    file: File,
+    parameter: Parameters = [],  # noqa: B006
+    case: Annotated[
+        list[str], typer.Option("--case", metavar="NAME", help="Only this case, or these.")
+    ] = [],  # noqa: B006
+    tests: Annotated[
+        Path | None,
+        typer.Option("--tests", metavar="FILE", help="Instead of the .test.toml beside FILE."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a pipeline's steps on sample rows, without brokers, and compare what comes out."""
+    from moldau.spark.pipeline.problems import PipelineError
+
+    pipeline = load(file, parameter)
+    _need_extra(pipeline)
+    _check_sql(pipeline, running=True)
+    from moldau.cli.pipeline_samples import find_cases
+    from moldau.cli.pipeline_samples import run as run_samples
+
+    try:
+        cases = find_cases(pipeline, tests, case)
+    except PipelineError as error:
+        raise told(error) from None
+    if not run_samples(pipeline, given_parameters(parameter), cases, json=json):
+        raise typer.Exit(ExitCode.FAILURE)
 
 
 app.command("status")(status)

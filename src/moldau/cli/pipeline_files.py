@@ -33,19 +33,23 @@ def load(file: str, parameters: list[str]) -> Pipeline:
     from moldau.spark.pipeline.load import load_pipeline
     from moldau.spark.pipeline.problems import PipelineError
 
+    try:
+        return load_pipeline(file, given_parameters(parameters))
+    except PipelineError as error:
+        raise told(error) from None
+    except FileNotFoundError as error:
+        text = str(error)
+        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+
+
+def given_parameters(parameters: list[str]) -> dict[str, str]:
     given = {}
     for one in parameters:
         name, sign, value = one.partition("=")
         if not sign:
             raise UsageError(f"A parameter is given as NAME=VALUE, not {one!r}")
         given[name] = value
-    try:
-        return load_pipeline(file, given)
-    except PipelineError as error:
-        raise told(error) from None
-    except FileNotFoundError as error:
-        text = str(error)
-        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+    return given
 
 
 def told(error: PipelineError) -> typer.Exit:

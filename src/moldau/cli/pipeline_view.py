@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from moldau.printable import printable
 from moldau.spark.pipeline.checkpoint import local_directory
+from moldau.spark.pipeline.expectation_counts import Count, ExpectationCounts
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.spec import ConsoleSink, Pipeline
 
@@ -118,10 +119,12 @@ class LiveTable:
         self._state = "starting Spark"
         self._last: dict[str, Progress | None] = {sink.name: None for sink in pipeline.sinks}
         self._rows = dict.fromkeys(self._last, 0)
+        self._expectations = ExpectationCounts()
 
     def add(self, progress: Progress) -> None:
         self._rows[progress.sink] += progress.rows
         self._last[progress.sink] = progress
+        self._expectations.add(progress)
 
     def tell(self, state: str) -> None:
         self._state = state
@@ -142,6 +145,8 @@ class LiveTable:
             no_wrap=True,
         )
         yield table_of(self._last, self._rows, options.max_width)
+        if totals := self._expectations.totals():
+            yield expectations_table(totals)
 
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -180,6 +185,25 @@ def table_of(
     for sink, one in last.items():
         table.add_row(
             Text(printable(sink)), *("-" if one is None else cell(one) for cell in columns.values())
+        )
+    return table
+
+
+def expectations_table(totals: Iterable[Count]) -> Any:
+    """The rules for rows, and how many passed."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("EXPECTATION", no_wrap=True, overflow="ellipsis")
+    for name in ("PASSED", "FAILED"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in totals:
+        table.add_row(
+            Text(printable(f"{one.part}: {one.rule}")),
+            f"{one.passed:,}",
+            Text(f"{one.failed:,}", "red" if one.failed else ""),
         )
     return table
 

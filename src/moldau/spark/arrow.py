@@ -77,11 +77,11 @@ class ArrowRows:
             size += sum(map(len, filter(None, columns.values)))
             rows.add(columns, fetched.timestamp_type)
             if size >= _FULL_BATCH_BYTES:
-                yield from self._batch(rows)
+                yield from self.batch(rows)
                 rows, size = Rows(range_), 0
-        yield from self._batch(rows)
+        yield from self.batch(rows)
 
-    def _batch(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def batch(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         if not len(rows):
             return
         bad: dict[int, str] = {}

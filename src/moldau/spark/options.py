@@ -389,10 +389,13 @@ def _starting(options: _Options, *, streaming: bool) -> Where:
 
 
 def _ending(options: _Options, *, streaming: bool) -> Where:
-    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
-        if streaming and options.text(name) is not None:
-            raise OptionError(f"Option {name} is not for streaming queries: they have no end")
     where = _where(options, "ending", LATEST)
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if streaming and options.text(name) is not None and not where.offsets:
+            raise OptionError(
+                f"Option {name} is not for streaming queries: of them only JSON with offsets is "
+                "an end"
+            )
     if where.everywhere == EARLIEST or EARLIEST in where.offsets.values():
         raise OptionError(
             "Option endingOffsets cannot be earliest (-2): there would be nothing to read"

@@ -60,7 +60,12 @@ class StreamPlan:
         return to_nested(self._lookup.resolve(self._options.starting, partitions))
 
     def latest(self) -> PartitionOffsets:
-        return self._lookup.latest(self._lookup.partitions())
+        """No further than the option endingOffsets says; it says nothing of other partitions."""
+        found = self._lookup.latest(self._lookup.partitions())
+        ending = self._options.ending.offsets
+        if not ending:
+            return found
+        return {part: min(at, ending[part]) for part, at in found.items() if part in ending}
 
     def batch_end(self, begin: Offsets, *, everything: bool) -> Offsets:
         """Where the batch that begins here ends; where it begins if it should wait."""

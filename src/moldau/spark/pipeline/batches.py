@@ -8,8 +8,11 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from moldau.spark.pipeline.expectations import Expectations
+from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.frames import build_steps
 from moldau.spark.pipeline.layout import Query
+from moldau.spark.pipeline.progress import Expected
 from moldau.spark.pipeline.sharing import apart
 from moldau.spark.pipeline.sinks import Batch, write_batch
 from moldau.spark.pipeline.spec import Pipeline, Sink
@@ -36,14 +39,16 @@ class BatchWriter:
         self._checkpoint = checkpoint
         self.failed: Sink | None = None
         """The sink that could not be written; None if the batch could not be read, either."""
-        self.counts: dict[int, dict[str, int]] = {}
-        """What was counted in each batch, by name: whoever counts something adds it here."""
+        self.violation: PipelineFailedError | None = None
+        """What to say of a row that ended the batch."""
+        self._counts: dict[int, Expected] = {}
+        """How many rows of each batch pass the rules of steps that are computed here."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         self.failed = None
         spark = frame.sparkSession
-        self.counts[number] = {}
-        self.counts.pop(number - _REMEMBERED, None)
+        rules = Expectations(self._pipeline)
+        self._counts.pop(number - _REMEMBERED, None)
         id_ = spark.sparkContext.getLocalProperty(_QUERY_ID)
         with ExitStack() as kept:
             frames = {**self._still, **self._read(frame, kept)}
@@ -52,13 +57,24 @@ class BatchWriter:
                 self._steps,
                 frames,
                 spark,
+                rules,
                 lambda name, one: self._shared(name, one, kept),
             )
+            try:
+                rules.verify()
+            except PipelineFailedError as error:
+                self.violation = error
+                raise
             for sink in self._query.sinks:
                 self.failed = sink
                 batch = Batch(str(id_), number, self._checkpoint)
                 write_batch(sink, frames[sink.input.lower()], batch)
+        self._counts[number] = rules.counts()
         self.failed = None
+
+    def found(self, number: int) -> Expected:
+        """How many rows of a batch passed the rules, and how many did not."""
+        return self._counts.get(number, {})
 
     def _read(self, frame: DataFrame, kept: ExitStack) -> dict[str, DataFrame]:
         """All rows of the batch, now: state is kept for those that are, whoever wants them."""

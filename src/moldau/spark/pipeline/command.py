@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.cores import PARTITIONS, local_partitions, set_cluster_partitions
 from moldau.spark.pipeline.failures import reason
 from moldau.spark.pipeline.progress import Progress
@@ -92,6 +93,11 @@ def _run(
                 spark.sparkContext.setLogLevel("OFF")
 
         run.wait(stopping)
+        for _ in () if run.stopped else close_windows(pipeline):
+            signals.run = run = Run(pipeline, spark, report)
+            run.wait(stopping)
+            if run.stopped:
+                break
         timings.mark("after that")
     finally:
         _stop(spark)

@@ -10,6 +10,7 @@ from typing import Final
 from moldau.spark.pipeline.blame import kind_of, place_of
 from moldau.spark.pipeline.problems import Kind
 from moldau.spark.pipeline.spec import Part, Pipeline, PythonStep
+from moldau.spark.pipeline.violations import told_violation
 
 _TRACE: Final = "Traceback (most recent call last):"
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?\Z", re.MULTILINE | re.DOTALL)
@@ -19,6 +20,9 @@ _AFTER: Final = re.compile(
 )
 _JAVA: Final = re.compile(r"An error occurred while calling [^\n]*\n: ([\w.$]+)(?:: ([^\n]*))?")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+: ")
+_SOURCES: Final = re.compile(
+    r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]"
+)
 
 
 def reason(text: str) -> str:
@@ -51,8 +55,21 @@ class PipelineFailedError(RuntimeError):
 def failure(pipeline: Pipeline, part: Part, what: str, error: BaseException) -> PipelineFailedError:
     """``what`` is how the part is called, such as ``sink files``."""
     text = str(error)
+    if (sentence := told_violation(pipeline, text)) is not None:
+        return PipelineFailedError(sentence)
+    if (found := _SOURCES.search(text)) is not None:
+        return PipelineFailedError(_other_sources(pipeline, found[1], found[2]))
     where, said = place_of(pipeline, part, reason(text))
     return PipelineFailedError(f"{where}: {what}: {said}", kind_of(text))
+
+
+def _other_sources(pipeline: Pipeline, before: str, now: str) -> str:
+    line = pipeline.lines.of(("spark", "checkpoint"))
+    return (
+        f"{pipeline.file}:{line}: the checkpoint {pipeline.checkpoint} was begun with {before} "
+        f"sources, and now there are {now} (idle of [trigger] is one of them): give this pipeline "
+        "another checkpoint, with which it reads everything anew"
+    )
 
 
 def own_failure(pipeline: Pipeline, part: Part, what: str, error: Exception) -> PipelineFailedError:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, singledispatch
 from importlib import import_module
@@ -12,22 +11,21 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
-from moldau.spark.pipeline.failures import failure, own_failure
+from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.graph import watermarked
+from moldau.spark.pipeline.refusals import blaming
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
     FileSource,
     FormatSource,
     JoinStep,
     LakeSource,
-    Part,
     Pipeline,
     PythonStep,
+    QuarantineStep,
     Source,
     SqlStep,
     Step,
@@ -35,9 +33,11 @@ from moldau.spark.pipeline.spec import (
     TopicSource,
     WindowStep,
 )
+from moldau.spark.pipeline.watermarks import Watermarks, interval
 
 Made = Callable[[str, DataFrame], DataFrame]
-"""Told of each frame and its name; others use what it returns."""
+"""Told of each frame and its name, before its rules; others use what it returns."""
+Read = Callable[[Source, SparkSession], DataFrame]
 
 
 def _as_it_is(_name: str, frame: DataFrame) -> DataFrame:
@@ -45,15 +45,21 @@ def _as_it_is(_name: str, frame: DataFrame) -> DataFrame:
 
 
 def build_frames(
-    pipeline: Pipeline, spark: SparkSession, made: Made = _as_it_is
+    pipeline: Pipeline,
+    spark: SparkSession,
+    expectations: Expectations | None = None,
+    *,
+    read: Read | None = None,
+    made: Made = _as_it_is,
 ) -> dict[str, DataFrame]:
-    """All frames by name in lower case, as SQL compares names."""
+    """All frames by name in lower case, as SQL compares names; ``read`` gives those of sources."""
     frames: dict[str, DataFrame] = {}
+    rules = expectations or Expectations(pipeline)
     for source in pipeline.sources:
-        with _blaming(pipeline, source, f"source {source.name}"):
-            frame = made(source.name.lower(), _read(_signed(source, pipeline), spark))
-            frames[source.name.lower()] = _view(frame, source.name)
-    build_steps(pipeline, pipeline.steps, frames, spark, made)
+        with blaming(pipeline, source, f"source {source.name}"):
+            frame = (read or _read)(_signed(source, pipeline), spark)
+            _add(source, made(source.name.lower(), frame), frames, rules)
+    build_steps(pipeline, pipeline.steps, frames, spark, rules, made)
     return frames
 
 
@@ -62,41 +68,33 @@ def build_steps(
     steps: Iterable[Step],
     frames: dict[str, DataFrame],
     spark: SparkSession,
+    rules: Expectations,
     made: Made = _as_it_is,
 ) -> None:
     """Add the frames of these steps to those of their inputs."""
     folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
+    watermarks = Watermarks(pipeline)
     for step in steps:
         inputs = [frames[name.lower()] for name in step.inputs]
         if isinstance(step, JoinStep):
             inputs = [
-                frame if name.lower() in carried else _marked(frame, time, step.watermark)
+                frame if name.lower() in carried else watermarks.mark(frame, time, step.watermark)
                 for frame, name, time in zip(
                     inputs, step.inputs, (step.left_time, step.right_time), strict=True
                 )
             ]
-        with _blaming(pipeline, step, f"step {step.name}"):
-            frame = made(step.name.lower(), _apply(step, inputs, spark, folder))
-            frames[step.name.lower()] = _view(frame, step.name)
+        with blaming(pipeline, step, f"step {step.name}"):
+            frame = _apply(step, inputs, spark, folder, rules, watermarks)
+            _add(step, made(step.name.lower(), frame), frames, rules)
 
 
-@contextmanager
-def _blaming(pipeline: Pipeline, part: Part, what: str) -> Iterator[None]:
-    """What Spark refuses is told with the line of the file, and so is what users' code raises."""
-    try:
-        yield
-    except PySparkException as error:
-        raise failure(pipeline, part, what, error) from error
-    except (Py4JError, ConnectionError):
-        raise  # Spark is gone
-    except Exception as error:
-        raise own_failure(pipeline, part, what, error) from error
-
-
-def _view(frame: DataFrame, name: str) -> DataFrame:
-    frame.createOrReplaceTempView(name)
-    return frame
+def _add(
+    part: Source | Step, frame: DataFrame, frames: dict[str, DataFrame], rules: Expectations
+) -> None:
+    checked = rules.apply(part, frame)
+    checked.createOrReplaceTempView(part.name)
+    frames[part.name.lower()] = checked
 
 
 def _signed(source: Source, pipeline: Pipeline) -> Source:
@@ -124,6 +122,10 @@ def _(source: FileSource, spark: SparkSession) -> DataFrame:
     if source.schema is not None:
         reader = reader.schema(source.schema)
     frame: DataFrame = reader.load(source.path)
+    if source.between is not None and source.time is not None:
+        begin, end = (F.timestamp_millis(F.lit(moment)) for moment in source.between)
+        moment = F.col(source.time)
+        frame = frame.filter((moment >= begin) & (moment < end))
     return frame
 
 
@@ -153,18 +155,27 @@ def _(source: FormatSource, spark: SparkSession) -> DataFrame:
     return frame
 
 
-def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Path) -> DataFrame:
+def _apply(
+    step: Step,
+    inputs: list[DataFrame],
+    spark: SparkSession,
+    folder: Path,
+    expectations: Expectations,
+    watermarks: Watermarks,
+) -> DataFrame:
     match step:
         case SqlStep():
             return spark.sql(step.sql)
         case PythonStep():
             return _call(step, inputs, folder)
         case WindowStep():
-            return _window(step, inputs[0])
+            return _window(step, inputs[0], watermarks)
         case JoinStep():
             return _join(step, inputs[0], inputs[1])
         case DeduplicateStep():
-            return _deduplicate(step, inputs[0])
+            return _deduplicate(step, inputs[0], watermarks)
+        case QuarantineStep():
+            return expectations.quarantine()
 
 
 def _call(step: PythonStep, inputs: list[DataFrame], folder: Path) -> DataFrame:
@@ -206,21 +217,10 @@ def find_function(reference: str, folder: Path) -> Callable[..., Any]:
     return function
 
 
-def interval(duration: int) -> str:
-    """Milliseconds in Spark's words."""
-    return f"{duration} milliseconds"
-
-
-def _marked(frame: DataFrame, time: str, watermark: int | None) -> DataFrame:
-    if watermark is None or not frame.isStreaming:
-        return frame
-    return frame.withWatermark(time, interval(watermark))
-
-
-def _window(step: WindowStep, frame: DataFrame) -> DataFrame:
+def _window(step: WindowStep, frame: DataFrame, watermarks: Watermarks) -> DataFrame:
     slide = None if step.slide is None else interval(step.slide)
     window = F.window(F.col(step.time), interval(step.size), slide)
-    groups = _marked(frame, step.time, step.watermark).groupBy(window, *step.group_by)
+    groups = watermarks.mark(frame, step.time, step.watermark).groupBy(window, *step.group_by)
     counted = groups.agg(*(F.expr(text).alias(name) for name, text in step.aggregate.items()))
     # The window's column stays until the end of this step only: later ones see two times.
     return counted.select(
@@ -255,8 +255,8 @@ def _join(step: JoinStep, left: DataFrame, right: DataFrame) -> DataFrame:
 _HOW = {"left": "left_outer", "right": "right_outer", "full": "full_outer"}
 
 
-def _deduplicate(step: DeduplicateStep, frame: DataFrame) -> DataFrame:
+def _deduplicate(step: DeduplicateStep, frame: DataFrame, watermarks: Watermarks) -> DataFrame:
     if not frame.isStreaming:
         return frame.dropDuplicates(list(step.keys))
-    marked = _marked(frame, step.time, step.watermark)
+    marked = watermarks.mark(frame, step.time, step.watermark)
     return marked.dropDuplicatesWithinWatermark(list(step.keys))

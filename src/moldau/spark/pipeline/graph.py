@@ -135,3 +135,14 @@ def _cycle(left: Mapping[Path, Step], problems: Problems) -> None:
             problems.add(path, f"steps read from each other in a circle: {text}")
             return
         way.append(following)
+
+
+def check_idle(pipeline: Pipeline, problems: Problems) -> None:
+    """Windows that close in silence need a stream, and a watermark that can be raised."""
+    trigger, path = pipeline.trigger, ("trigger", "idle")
+    if trigger.idle is None:
+        return
+    if trigger.ends:
+        problems.add(path, "idle is for pipelines that go on: leave out available_now and batch")
+    elif not any(getattr(step, "watermark", None) for step in pipeline.steps):
+        problems.add(path, "idle closes windows in silence, and no step has a watermark")

@@ -43,6 +43,11 @@ def writes_on_driver(sink: Sink) -> bool:
 
 
 def _connect_problem(pipeline: Pipeline) -> str | None:
+    if pipeline.trigger.idle is not None:
+        return (
+            f"idle of [trigger] needs a driver on this machine, and with {pipeline.shown_master} "
+            "that is a server: leave it out, or take another master"
+        )
     on_driver = [sink.name for sink in pipeline.sinks if writes_on_driver(sink)]
     if not on_driver:
         return None

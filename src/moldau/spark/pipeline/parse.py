@@ -9,9 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
+from moldau.spark.pipeline.graph import check_idle, check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
+from moldau.spark.pipeline.parse_expectations import (
+    check_quarantine,
+    parse_expectations,
+    quarantine_of,
+)
 from moldau.spark.pipeline.parse_running import metrics_problem, parse_restart
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
@@ -40,7 +45,7 @@ def parse_pipeline(
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PipelineError(file, [_syntax_problem(error, text)]) from None
+        raise PipelineError(file, [syntax_problem(error, text)]) from None
     problems = Problems()
     values = parameters(document.get("parameters", {}), given or {}, problems)
     document = substitute(document, values, environment or {}, problems)
@@ -74,6 +79,7 @@ class _Parser:
         steps = self._steps()
         sinks = self._sinks(trigger.batch)
         self._check_names(sources, steps)
+        self._add_quarantine(sources, steps, sinks)
         name = top.text("name", "pipeline")
         spark = self._table("spark", "[spark]")
         spark.allow(("master", "checkpoint", "queries", "config"))
@@ -100,6 +106,7 @@ class _Parser:
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems
         )
+        check_idle(pipeline, self._problems)
         return pipeline
 
     def _table(self, key: str, what: str) -> Table:
@@ -107,11 +114,15 @@ class _Parser:
 
     def _trigger(self) -> Trigger:
         table = self._table("trigger", "[trigger]")
-        table.allow(("every", "available_now", "batch"))
-        if table.values:
-            table.one_of(("every", "available_now", "batch"), 'every = "10s"')
+        kinds = ("every", "available_now", "batch")
+        table.allow((*kinds, "idle"))
+        if set(table.values) - {"idle"}:
+            table.one_of(kinds, 'every = "10s"')
         return Trigger(
-            table.duration("every"), table.boolean("available_now"), table.boolean("batch")
+            table.duration("every"),
+            table.boolean("available_now"),
+            table.boolean("batch"),
+            table.duration("idle"),
         )
 
     def _tables(self, key: str) -> Iterator[tuple[Table, str]]:
@@ -132,7 +143,8 @@ class _Parser:
         for table, name in self._tables("sources"):
             table.require("name", '"events"')
             if (source := parse_source(table, name, batch=batch)) is not None:
-                found[table.path] = replace(source, place=table.path)
+                rules = parse_expectations(table)
+                found[table.path] = replace(source, place=table.path, expect=rules)
         return found
 
     def _steps(self) -> dict[Path, Step]:
@@ -140,7 +152,8 @@ class _Parser:
         for table, name in self._tables("steps"):
             table.require("name", '"cleaned"')
             if (step := parse_step(table, name)) is not None:
-                found[table.path] = replace(step, place=table.path)
+                rules = parse_expectations(table)
+                found[table.path] = replace(step, place=table.path, expect=rules)
         return found
 
     def _sinks(self, batch: bool) -> dict[Path, Sink]:
@@ -158,6 +171,16 @@ class _Parser:
             found[table.path] = replace(sink, place=table.path)
         return found
 
+    def _add_quarantine(
+        self, sources: Mapping[Path, Source], steps: dict[Path, Step], sinks: Mapping[Path, Sink]
+    ) -> None:
+        parts = [*sources.values(), *steps.values()]
+        step = quarantine_of(parts, self._problems)
+        if step is not None:
+            check_quarantine(step, steps.values(), sinks.values(), self._problems)
+            self._declared.append(step.name)
+            steps[step.place] = step
+
     def _check_names(self, sources: Mapping[Path, Source], steps: Mapping[Path, Step]) -> None:
         named = {**sources, **steps}
         counts = Counter(one.name.lower() for one in named.values())
@@ -174,7 +197,8 @@ class _Parser:
                 )
 
 
-def _syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+def syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+    """What is wrong with a file that is no TOML, and where."""
     message = str(error)
     found = _AT_LINE.search(message)
     line = int(found[1]) if found else text.count("\n") + 1

@@ -21,11 +21,11 @@ from moldau.spark.pipeline.table import Table, as_option
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 _KINDS: Final = ("topic", "topics", "pattern", "files", "table", "query", "delta", "iceberg")
-_COMMON: Final = ("name", "options", "streaming")
+_COMMON: Final = ("name", "options", "streaming", "expect")
 _KEYS: Final = {
     "topic": (*SOURCE_OPTIONS, *_COMMON),
-    "files": ("format", "schema", *_COMMON),
-    "table": ("database", "schema", "name"),
+    "files": ("format", "schema", "time", *_COMMON),
+    "table": ("database", "schema", "name", "expect"),
     "delta": _COMMON,
     "iceberg": ("warehouse", *_COMMON),
     "format": ("schema", *_COMMON),
@@ -102,6 +102,7 @@ def _files(table: Table, name: str, *, batch: bool) -> FileSource:
         schema,
         table.texts_by_name("options"),
         streaming,
+        table.optional_text("time"),
     )
 
 

@@ -25,19 +25,19 @@ _JOINS: Final = ("inner", "left", "right", "full", "left_semi", "left_anti")
 def parse_step(table: Table, name: str) -> Step | None:
     kind = table.one_of(_KINDS, 'sql = "SELECT * FROM events"')
     if kind is None:
-        table.allow((*_KINDS, "name", "from", "arguments"))
+        table.allow((*_KINDS, "name", "from", "arguments", "expect"))
         return None
     return _PARSERS[kind](table, name)
 
 
 def _sql(table: Table, name: str) -> SqlStep:
-    table.allow(("name", "sql"))
+    table.allow(("name", "sql", "expect"))
     text = table.text("sql")
     return SqlStep(name, text, tuple(tables_of(text)))
 
 
 def _python(table: Table, name: str) -> PythonStep:
-    table.allow(("name", "python", "from", "arguments"))
+    table.allow(("name", "python", "from", "arguments", "expect"))
     table.require("from", '"events"')
     function = table.text("python")
     if not _FUNCTION.fullmatch(function):
@@ -49,7 +49,7 @@ def _python(table: Table, name: str) -> PythonStep:
 
 
 def _window(table: Table, name: str) -> WindowStep:
-    table.allow(("name", "window"))
+    table.allow(("name", "window", "expect"))
     window = table.table("window")
     window.allow(("from", "time", "size", "slide", "watermark", "group_by", "aggregate"))
     window.require("from", '"events"')
@@ -74,7 +74,7 @@ def _window(table: Table, name: str) -> WindowStep:
 
 
 def _join(table: Table, name: str) -> JoinStep:
-    table.allow(("name", "join"))
+    table.allow(("name", "join", "expect"))
     join = table.table("join")
     keys = ("left", "right", "on", "how", "within", "watermark", "left_time", "right_time")
     join.allow(keys)
@@ -96,7 +96,7 @@ def _join(table: Table, name: str) -> JoinStep:
 
 
 def _deduplicate(table: Table, name: str) -> DeduplicateStep:
-    table.allow(("name", "deduplicate"))
+    table.allow(("name", "deduplicate", "expect"))
     distinct = table.table("deduplicate")
     distinct.allow(("from", "keys", "time", "watermark"))
     distinct.require("from", '"events"')

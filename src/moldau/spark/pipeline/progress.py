@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+
+Expected = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""How many rows passed and failed, by source or step and by rule."""
+
+CLOCK: Final = "idle"
+"""What the source that raises watermarks in silence has for an offset."""
+OBSERVED: Final = "expect:"
+FAILED: Final = "failed:"
+"""Before names of parts and of rules in what Spark has observed."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +41,7 @@ class Progress:
     """Rows left out because they were later than the watermark."""
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Where the batch ends, by topic and partition."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """What was counted in the batch, by name."""
+    expectations: Expected = field(default_factory=dict)
 
 
 def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
@@ -42,7 +50,8 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
     Through Spark Connect rates are those of the sources only, and offsets are JSON in JSON.
     """
     operators = report.get("stateOperators") or []
-    sources = [_source(one) for one in report.get("sources") or ()]
+    read = [_source(one) for one in report.get("sources") or ()]
+    sources = [one for one in read if not _is_clock(one)]
     rates = [report, *sources] if "processedRowsPerSecond" not in report else [report]
     return Progress(
         sink=sink,
@@ -57,21 +66,29 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
         state_bytes=sum(int(one.get("memoryUsedBytes", 0)) for one in operators),
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
         offsets=_offsets(sources),
-        counts={
-            name: int(number)
-            for observed in (report.get("observedMetrics") or {}).values()
-            if isinstance(observed, dict)
-            for name, number in observed.items()
-            if isinstance(number, int)
-        },
+        expectations=expected(report.get("observedMetrics") or {}),
     )
 
 
-def written(sink: str, rows: int, seconds: float) -> Progress:
+def written(sink: str, rows: int, seconds: float, expectations: Expected | None = None) -> Progress:
     """The one batch of a sink that is written once, without a stream."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     rate = round(rows / seconds, 1) if seconds else 0.0
-    return Progress(sink, 0, now, rows, rate, int(seconds * 1000))
+    return Progress(sink, 0, now, rows, rate, int(seconds * 1000), expectations=expectations or {})
+
+
+def expected(observed: Mapping[str, Any]) -> Expected:
+    """From what was observed of frames with rules; those that had no rows have nothing to tell."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name, metrics in observed.items():
+        if not name.startswith(OBSERVED) or not metrics:
+            continue
+        found[name.removeprefix(OBSERVED)] = {
+            key.removeprefix(FAILED): {"passed": metrics["rows"] - failed, "failed": failed}
+            for key, failed in metrics.items()
+            if key.startswith(FAILED)
+        }
+    return found
 
 
 def _source(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,6 +98,11 @@ def _source(report: Mapping[str, Any]) -> dict[str, Any]:
             with suppress(ValueError):  # a source with offsets of another kind
                 found[name] = json.loads(found[name])
     return found
+
+
+def _is_clock(source: Mapping[str, Any]) -> bool:
+    end = source.get("endOffset")
+    return isinstance(end, dict) and set(end) == {CLOCK} and isinstance(end[CLOCK], int)
 
 
 def _offsets(sources: Any) -> dict[str, dict[str, int]]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from moldau.spark.pipeline.spec import Pipeline, Step
+from moldau.spark.pipeline.spec import Pipeline, QuarantineStep, Step
 
 _ROW_WISE: Final = frozenset(
     (
@@ -48,6 +48,8 @@ def streamed_steps(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> set[s
 
 
 def _is_row_wise(step: Step, frames: Mapping[str, DataFrame]) -> bool:
+    if isinstance(step, QuarantineStep):
+        return False  # it is made with the frames that were judged
     inputs = {name.lower(): _plan(frames[name.lower()]) for name in step.inputs}
     return _all_row_wise(_plan(frames[step.name.lower()]), inputs)
 

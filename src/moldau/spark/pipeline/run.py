@@ -13,13 +13,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.batches import BatchWriter, keep
 from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
 from moldau.spark.pipeline.ending import await_batches
+from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
-from moldau.spark.pipeline.frames import build_frames, interval
+from moldau.spark.pipeline.frames import build_frames
 from moldau.spark.pipeline.group_offsets import commit_offsets
+from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.progress import Progress, progress_of, written
@@ -28,6 +31,7 @@ from moldau.spark.pipeline.sharing import computed_once, together
 from moldau.spark.pipeline.sinks import Batch, finish, stream_writer, write_batch
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 from moldau.spark.pipeline.start import queries_of
+from moldau.spark.pipeline.watermarks import interval
 
 POLL: Final = 0.2
 
@@ -38,7 +42,7 @@ def once(pipeline: Pipeline) -> Pipeline:
     """The same pipeline, ending when all that is there now is processed."""
     if pipeline.trigger.batch:
         return pipeline
-    return replace(pipeline, trigger=Trigger(available_now=True))
+    return replace(pipeline, trigger=Trigger(available_now=True, idle=pipeline.trigger.idle))
 
 
 @dataclass
@@ -57,12 +61,14 @@ class _Running:
             progress = progress_of("", _as_dict(report))
             if progress.time > self.seen:
                 self.seen = progress.time
-                counts = {} if self.writer is None else self.writer.counts.get(progress.batch, {})
-                progress = replace(progress, counts={**progress.counts, **counts})
+                found_here = {} if self.writer is None else self.writer.found(progress.batch)
+                progress = replace(progress, expectations={**progress.expectations, **found_here})
                 found += [replace(progress, sink=sink.name) for sink in self.query.sinks]
         return found
 
     def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:
+        if self.writer is not None and self.writer.violation is not None:
+            return self.writer.violation
         failed = None if self.writer is None else self.writer.failed
         if failed is not None:
             return failure(pipeline, failed, f"sink {failed.name}", error)
@@ -83,11 +89,14 @@ class Run:
         self._last: dict[str, Progress] = {}
         """By sink."""
         self._queries: list[_Running] = []
+        self._clock = IdleClock(pipeline)
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
-        frames = build_frames(pipeline, spark)
+        rules = Expectations(pipeline)
+        frames = build_frames(pipeline, spark, rules)
+        rules.verify()
         still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
-        self._write_still(still, frames)
+        self._write_still(still, frames, rules)
         try:
             for query in queries_of(pipeline, frames, spark):
                 try:
@@ -102,6 +111,11 @@ class Run:
         """Let ``wait`` end the queries after their batches. Any thread may call it."""
         self._stopping = True
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was, before its end."""
+        return self._stopping
+
     def wait(self, stopping: Callable[[], None] | None = None) -> None:
         """Report progress until all queries have ended; ``PipelineFailedError`` if one failed.
 
@@ -110,6 +124,7 @@ class Run:
         try:
             while any(one.stream.isActive for one in self._queries):
                 self._publish()
+                self._clock.look([one.stream for one in self._queries for _ in one.query.sinks])
                 time.sleep(POLL)
                 if self._stopping:
                     break
@@ -128,7 +143,9 @@ class Run:
                     # Of this batch nobody knows: an idle query would have named the next one.
                     finish(sink, Batch(str(one.stream.id), self._last[sink.name].batch))
 
-    def _write_still(self, sinks: list[Sink], frames: Mapping[str, DataFrame]) -> None:
+    def _write_still(
+        self, sinks: list[Sink], frames: Mapping[str, DataFrame], rules: Expectations
+    ) -> None:
         """What is no stream is written at once."""
         with ExitStack() as kept:
             for name in read_twice(self._pipeline, sinks):
@@ -140,7 +157,9 @@ class Run:
                 except PySparkException as error:
                     raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
                 if rows is not None and self._report is not None:
-                    self._report(written(sink.name, rows, time.monotonic() - begin))
+                    # The others have been read when the last one is written.
+                    counts = rules.counts() if sink is sinks[-1] else {}
+                    self._report(written(sink.name, rows, time.monotonic() - begin, counts))
 
     def _start(self, query: Query, frames: Mapping[str, DataFrame]) -> None:
         pipeline, plan = self._pipeline, query.plan
@@ -148,7 +167,7 @@ class Run:
             frames = build_frames(
                 pipeline,
                 self._spark,
-                lambda name, frame: computed_once(frame) if name in plan.spread else frame,
+                made=lambda name, frame: computed_once(frame) if name in plan.spread else frame,
             )
         location = query_checkpoint(pipeline.checkpoint, query.folder)
         stream = together([frames[name] for name in plan.frontier])
@@ -166,6 +185,7 @@ class Run:
         reports = [progress for one in self._queries for progress in one.reports()]
         for progress in reports:
             self._last[progress.sink] = progress
+            self._clock.saw(progress)
             if self._report is not None:
                 self._report(progress)
         directory = local_directory(self._pipeline.checkpoint)
@@ -190,6 +210,8 @@ class Run:
 def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None = None) -> None:
     """Run it to its end: pipelines that go on for ever are a ``Run``."""
     Run(pipeline, spark, report).wait()
+    for _ in close_windows(pipeline):
+        Run(pipeline, spark, report).wait()
 
 
 def _triggered(writer: Any, trigger: Trigger) -> Any:

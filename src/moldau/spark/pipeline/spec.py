@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from moldau.spark.pipeline.problems import Kind, Lines, Problem
 from moldau.toml_places import Path
 
 OutputMode = Literal["append", "update", "complete"]
 LakeFormat = Literal["delta", "iceberg"]
+OnFailure = Literal["warn", "drop", "fail", "quarantine"]
+
+QUARANTINE: Final = "quarantine"
+"""The step of rows that are put aside: there is one if a rule does that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,18 @@ class Part:
 
     place: Path = field(default=(), repr=False, compare=False)
     """Where it is declared, such as ``("sources", 0)``."""
+    expect: tuple[Expectation, ...] = ()
+    """What its rows should be; sinks have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation(Part):
+    """A rule for each row: it passes where the check is true, not where that is NULL."""
+
+    name: str
+    check: str
+    """An SQL expression over the columns of the source or step."""
+    on_failure: OnFailure
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,10 @@ class FileSource(Part):
     schema: str | None
     options: Mapping[str, str]
     streaming: bool = True
+    time: str | None = None
+    """The column that tells when a row happened, for backfills."""
+    between: tuple[int, int] | None = None
+    """Only rows of this time, from and until, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +150,14 @@ class DeduplicateStep(Part):
 
 
 @dataclass(frozen=True)
+class QuarantineStep(Part):
+    """Rows that were put aside, of all sources and steps with such rules."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TopicSink(Part):
     name: str
     input: str
@@ -207,7 +235,7 @@ class ConsoleSink(Part):
 
 
 Source = TopicSource | FileSource | TableSource | LakeSource | FormatSource
-Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep
+Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep | QuarantineStep
 Sink = TopicSink | ParquetSink | TableSink | LakeSink | FormatSink | ConsoleSink
 
 
@@ -218,6 +246,8 @@ class Trigger:
     every: int | None = None
     available_now: bool = False
     batch: bool = False
+    idle: int | None = None
+    """After so long without records windows close by the clock."""
 
     @property
     def ends(self) -> bool:
@@ -257,6 +287,8 @@ class Pipeline:
     steps: tuple[Step, ...] = ()
     """Each after its inputs."""
     sinks: tuple[Sink, ...] = ()
+    backfill: bool = False
+    """Whether it is run for a range of time, which has an end: all windows are complete then."""
     lines: Lines = field(default=Lines(""), repr=False, compare=False)
 
     def problem(
@@ -283,6 +315,11 @@ class Pipeline:
     def shown_master(self) -> str:
         """Without the parameters of a Spark Connect server: one is its token."""
         return self.master.partition(";")[0] if self.remote else self.master
+
+    @property
+    def parts(self) -> tuple[Source | Step, ...]:
+        """All that has rows."""
+        return (*self.sources, *self.steps)
 
     @property
     def databases(self) -> tuple[str, ...]:

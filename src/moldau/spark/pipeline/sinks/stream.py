@@ -22,12 +22,31 @@ def stream_writer(sink: Sink, frame: DataFrame) -> DataStreamWriter:
         case ConsoleSink():
             writer = frame.writeStream.format("console").option("numRows", sink.rows)
         case _:
-
-            def write(rows: DataFrame, number: int) -> None:
-                write_batch(sink, rows, Batch(_query_id(rows.sparkSession), number))
-
-            writer = frame.writeStream.foreachBatch(write)
+            writer = frame.writeStream.foreachBatch(_Batches(sink))
     return writer.outputMode(sink.output_mode)
+
+
+class _Batches:
+    """Writes the batches of a query to its sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._is_first = True
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        batch = Batch(_query_id(frame.sparkSession), number)
+        if not self._is_first:
+            write_batch(self._sink, frame, batch)
+            return
+        # The sink may have the first batch of a run, and leave it out. Windows and the like have
+        # their state of it from computing it.
+        frame.persist()
+        try:
+            frame.count()
+            write_batch(self._sink, frame, batch)
+        finally:
+            frame.unpersist()
+        self._is_first = False
 
 
 def finish(sink: Sink, batch: Batch) -> None:

@@ -15,16 +15,20 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, SqlglotError
 
 from moldau.spark.pipeline.graph import kind_of
+from moldau.spark.pipeline.parse_expectations import QUARANTINE_COLUMNS
 from moldau.spark.pipeline.problems import Problem, did_you_mean
 from moldau.spark.pipeline.spec import (
     DeduplicateStep,
+    FileSource,
     FormatSink,
     JoinStep,
     LakeSink,
     ParquetSink,
     Pipeline,
     PythonStep,
+    QuarantineStep,
     Sink,
+    Source,
     SqlStep,
     Step,
     TableSink,
@@ -91,11 +95,21 @@ class _Check:
         pipeline, frames = self._pipeline, self._found.frames
         for source in pipeline.sources:
             frames[source.name.lower()] = frame_of(source, pipeline.master)
+            self._expectations(source, f"source {source.name}")
         for step in pipeline.steps:
             frames[step.name.lower()] = self._step(step)
+            self._expectations(step, f"step {step.name}")
         for sink in pipeline.sinks:
             self._sink(sink, frames.get(sink.input.lower(), OPEN))
         return self._found
+
+    def _expectations(self, part: Source | Step, what: str) -> None:
+        frame = self._found.frames[part.name.lower()]
+        for rule in part.expect:
+            place = (*rule.place, "check")
+            self._expression(place, rule.check, frame, f"{what}, rule {rule.name}")
+        if isinstance(part, FileSource) and part.time is not None:
+            self._names((*part.place, "time"), [part.time], frame, what)
 
     def _step(self, step: Step) -> Frame:
         inputs = [self._found.frames.get(name.lower(), OPEN) for name in step.inputs]
@@ -123,6 +137,8 @@ class _Check:
                 if step.watermark is not None:
                     self._names((*place, "time"), [step.time], inputs[0], what)
                 return inputs[0]
+            case QuarantineStep():
+                return Frame(dict.fromkeys(QUARANTINE_COLUMNS))
 
     def _query(self, step: SqlStep, place: Path, what: str) -> Frame:
         tree = self._parse(step.sql, place, what)
