@@ -22,7 +22,7 @@ class Missing(Enum):
 
 
 UNCHANGED: Final = Missing.UNCHANGED
-Row = dict[str, str | None | Missing]
+Row = dict[str, str | Missing | None]
 """Values in text form, by column."""
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -151,7 +151,7 @@ class _Reader:
                 found[column] = value
         return found
 
-    def _value(self) -> str | None | Missing:
+    def _value(self) -> str | Missing | None:
         kind = self.letter()
         if kind == "n":
             return None

@@ -46,7 +46,7 @@ def has_publication(database: Database, name: str) -> bool:
 def create_publication(database: Database, name: str, table: TableInfo) -> None:
     """Before the slot: decoding looks for it in the catalog as it was then."""
     root = " WITH (publish_via_partition_root = true)" if table.kind == "p" else ""
-    database.execute(f"CREATE PUBLICATION {quoted(name)} FOR TABLE ONLY {table.sql_name}{root}")  # type: ignore[arg-type]
+    database.execute(f"CREATE PUBLICATION {quoted(name)} FOR TABLE ONLY {table.sql_name}{root}")
 
 
 def create_slot(database: Database, prefix: str) -> tuple[str, int]:
@@ -54,7 +54,7 @@ def create_slot(database: Database, prefix: str) -> tuple[str, int]:
     from psycopg.errors import QueryCanceled
 
     name = f"{prefix}_{uuid.uuid4().hex[:8]}"
-    database.execute(f"SET statement_timeout = '{_CREATION}'")  # type: ignore[arg-type]
+    database.execute(f"SET statement_timeout = '{_CREATION}'")
     try:
         begin = _one(
             database,
@@ -164,12 +164,14 @@ _PEEK: Final = (
     "pg_logical_slot_peek_binary_changes({}, {}::pg_lsn, {}::int, 'proto_version', '1', "
     "'publication_names', {})"
 )
-_TRANSACTIONS: Final = f"""
+_TRANSACTIONS: Final = """
     SELECT array_agg(data) FILTER (WHERE get_byte(data, 0) = 66),
            (max(lsn - '0/0'::pg_lsn) FILTER (WHERE get_byte(data, 0) = 67))::bigint,
            count(*) FILTER (WHERE get_byte(data, 0) IN (68, 73, 84, 85)),
            count(*)
-    FROM {_PEEK.format("%s", "%s", "%s", "%s")} GROUP BY xid ORDER BY 2"""
+    FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, 'proto_version', '1',
+                                             'publication_names', %s)
+    GROUP BY xid ORDER BY 2"""
 """By the letters of messages: begin, commit, changes."""
 
 

@@ -184,9 +184,7 @@ class LogStream(ChangeStream):
             return
         at = lsn_number(start["lsn"])
         slots.check_slot(database, end["slot"], at)
-        found = changes(
-            slots.messages(database, end["slot"], self._options.publication, at, until)
-        )
+        found = changes(slots.messages(database, end["slot"], self._options.publication, at, until))
         yield from made.rows(
             one
             for one in found
@@ -214,13 +212,10 @@ class ColumnStream(ChangeStream):
     def _order(self) -> tuple[str, ...]:
         return order_columns(self._table, self._options)
 
-    def initialOffset(self) -> Offset:  # noqa: N802
-        return {"table": self._table.sql_name}
-
     def end_of(self, start: Offset) -> Offset:
         at = start.get("at")
         last = self._last(at)
-        if last is None or last == at:
+        if last is None:
             return start
         if self._options.max_rows is not None and (at is not None or self._options.snapshot):
             last = tables.place_after(
@@ -229,7 +224,7 @@ class ColumnStream(ChangeStream):
         return {**start, "by": list(self._order), "at": list(last)}
 
     def freeze(self) -> None:
-        self._target = tables.last_place(self._database, self._table, self._order)
+        self._target = self._last_place(None)
         if self._target is not None:
             time.sleep(self._options.lag)
 
@@ -246,19 +241,21 @@ class ColumnStream(ChangeStream):
             yield parse.values(row)
 
     def _last(self, at: Sequence[str] | None) -> Sequence[str] | None:
-        """The last row that was there ``lag`` ago already."""
+        """The last row that was there ``lag`` ago already; None if it was read."""
         if self._frozen:
-            return self._target
+            return None if self._target is None else self._last_place(at, self._target)
         if self._seen is None:
-            found = tables.last_place(self._database, self._table, self._order)
-            if found is None or found == at:
-                return at
-            self._seen = (time.monotonic(), found)
-        since, last = self._seen
-        if time.monotonic() - since < self._options.lag:
-            return at
-        self._seen = None
+            found = self._last_place(at)
+            self._seen = None if found is None else (time.monotonic(), found)
+        if self._seen is None or time.monotonic() - self._seen[0] < self._options.lag:
+            return None
+        (_, last), self._seen = self._seen, None
         return last
+
+    def _last_place(
+        self, after: Sequence[str] | None, until: Sequence[str] | None = None
+    ) -> Sequence[str] | None:
+        return tables.last_place(self._database, self._table, self._order, after, until)
 
 
 def change_stream(options: ChangesOptions, schema: StructType) -> ChangeStream:

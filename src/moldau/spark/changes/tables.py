@@ -10,7 +10,7 @@ from moldau.spark.changes.pgoutput import Row
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composable
+    from psycopg.sql import Composable, Composed
 
     Database = Connection[tuple[Any, ...]]
 
@@ -36,28 +36,28 @@ def read_rows(
             yield dict(zip(names, row, strict=True))
 
 
-def between(
-    table: TableInfo, order: Sequence[str], start: Place | None, end: Place
-) -> Composable:
+def between(table: TableInfo, order: Sequence[str], start: Place | None, end: Place) -> Composable:
     """Rows after ``start`` up to ``end``, in order."""
     from psycopg import sql
 
-    names = sql.SQL(", ").join(map(sql.Identifier, order))
-    limits = [sql.SQL("({}) <= ({})").format(names, _place(table, order, end))]
-    if start is not None:
-        limits.append(sql.SQL("({}) > ({})").format(names, _place(table, order, start)))
-    conditions = sql.SQL(" AND ").join(limits)
-    return sql.SQL(" WHERE {} ORDER BY {}").format(conditions, names)
+    condition = _limits(table, order, start, end)
+    return sql.SQL(" WHERE {} ORDER BY {}").format(condition, _names(order))
 
 
-def last_place(database: Database, table: TableInfo, order: Sequence[str]) -> Place | None:
-    """Where the last row is now; times to come are not now."""
+def last_place(
+    database: Database,
+    table: TableInfo,
+    order: Sequence[str],
+    start: Place | None,
+    end: Place | None = None,
+) -> Place | None:
+    """Where the last row is now, if there is one after ``start``; times to come are not now."""
     from psycopg import sql
 
-    column = sql.Identifier(order[0])
-    condition = sql.SQL("{} IS NOT NULL").format(column)
+    condition = _limits(table, order, start, end)
     if (kind := _clock(table, order[0])) is not None:
-        condition = sql.SQL("{} <= clock_timestamp()::{}").format(column, sql.SQL(kind))
+        present = sql.SQL(" AND {} <= clock_timestamp()::{}")
+        condition = condition + present.format(sql.Identifier(order[0]), sql.SQL(kind))
     descending = sql.SQL(", ").join(
         sql.SQL("{} DESC").format(sql.Identifier(name)) for name in order
     )
@@ -73,14 +73,28 @@ def place_after(
     rows: int,
 ) -> Place:
     """Where so many rows after ``start`` end, not beyond ``end``."""
+    condition = _limits(table, order, start, end)
+    return _found(database, table, order, condition, _names(order), rows - 1) or end
+
+
+def _limits(
+    table: TableInfo, order: Sequence[str], start: Place | None, end: Place | None
+) -> Composed:
+    """Rows without a value in the column have no place in the order."""
     from psycopg import sql
 
-    names = sql.SQL(", ").join(map(sql.Identifier, order))
-    limits = [sql.SQL("({}) <= ({})").format(names, _place(table, order, end))]
-    if start is not None:
-        limits.append(sql.SQL("({}) > ({})").format(names, _place(table, order, start)))
-    condition = sql.SQL(" AND ").join(limits)
-    return _found(database, table, order, condition, names, rows - 1) or end
+    limits = [sql.SQL("{} IS NOT NULL").format(sql.Identifier(order[0]))]
+    for place, sign in ((start, ">"), (end, "<=")):
+        if place is not None:
+            compared = sql.SQL("({}) " + sign + " ({})")
+            limits.append(compared.format(_names(order), _place(table, order, place)))
+    return sql.SQL(" AND ").join(limits)
+
+
+def _names(order: Sequence[str]) -> Composed:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, order))
 
 
 def _found(
@@ -94,9 +108,8 @@ def _found(
     from psycopg import sql
 
     statement = sql.SQL("COPY (SELECT {} FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1) TO STDOUT")
-    names = sql.SQL(", ").join(map(sql.Identifier, order))
     whole = statement.format(
-        names,
+        _names(order),
         sql.Identifier(table.schema, table.name),
         condition,
         ordering,

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from moldau.spark.pipeline.failures import failure, own_failure
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.spec import (
+    ChangesSource,
     DeduplicateStep,
     FileSource,
     JoinStep,
@@ -103,6 +104,11 @@ def _(source: TableSource, spark: SparkSession) -> DataFrame:
 
     names, rows = read_query(source.database, source.query)
     return spark.createDataFrame(rows, source.schema or names)
+
+
+@_read.register
+def _(source: ChangesSource, spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("moldau_changes").options(**source.options).load()
 
 
 def _apply(step: Step, inputs: list[DataFrame], spark: SparkSession, folder: Path) -> DataFrame:

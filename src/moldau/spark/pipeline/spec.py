@@ -53,6 +53,20 @@ class TableSource(Part):
 
 
 @dataclass(frozen=True)
+class ChangesSource(Part):
+    """The changes of a table of PostgreSQL."""
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)  # the address has a password in it
+    """Those of ``format("moldau_changes")``."""
+    streaming: bool = True
+
+    @property
+    def database(self) -> str:
+        return self.options["url"]
+
+
+@dataclass(frozen=True)
 class SqlStep(Part):
     name: str
     sql: str
@@ -148,7 +162,7 @@ class ConsoleSink(Part):
     output_mode: OutputMode = "append"
 
 
-Source = TopicSource | FileSource | TableSource
+Source = TopicSource | FileSource | TableSource | ChangesSource
 Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep
 Sink = TopicSink | ParquetSink | TableSink | ConsoleSink
 
@@ -210,7 +224,7 @@ class Pipeline:
     @property
     def databases(self) -> tuple[str, ...]:
         """Their addresses."""
-        tables = (TableSource, TableSink)
+        tables = (TableSource, TableSink, ChangesSource)
         return tuple(
             one.database for one in (*self.sources, *self.sinks) if isinstance(one, tables)
         )
