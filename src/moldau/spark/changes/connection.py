@@ -43,6 +43,17 @@ def connect(url: str, timeout: float = 10.0) -> Connection[tuple[Any, ...]]:
 
 
 @contextmanager
+def connected(url: str, timeout: float = 10.0) -> Iterator[Connection[tuple[Any, ...]]]:
+    """Closed whatever happens: psycopg would wait for a COPY that an exception has interrupted."""
+    connection = connect(url, timeout)
+    try:
+        with telling():
+            yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
 def telling() -> Iterator[None]:
     """What PostgreSQL says, in one line and with the option that it is about."""
     import psycopg

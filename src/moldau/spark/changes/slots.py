@@ -144,7 +144,8 @@ def messages(
     for message in when_free(lambda: _begun(_copied(database, statement))):
         if message[:1] == b"B":
             wanted = start <= commit_lsn(message) < until
-        if wanted:
+        # A table is described once only, before its first change.
+        if wanted or message[:1] == b"R":
             yield message
 
 

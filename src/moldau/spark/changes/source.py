@@ -17,10 +17,10 @@ class ChangesDataSource(DataSource):
 
     def schema(self) -> str:
         from moldau.spark.changes.catalog import read_table, schema_of
-        from moldau.spark.changes.connection import connect, telling
+        from moldau.spark.changes.connection import connected
 
         options = changes_options(self.options)
-        with connect(options.url) as database, telling():
+        with connected(options.url) as database:
             return schema_of(read_table(database, options.table), options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.changes import slots, tables
 from moldau.spark.changes.catalog import TableInfo, key_columns, order_columns, read_table
-from moldau.spark.changes.connection import connect, telling
+from moldau.spark.changes.connection import connect, connected, telling
 from moldau.spark.changes.options import ChangesError, ChangesOptions
 from moldau.spark.changes.pgoutput import changes, lsn_number, lsn_text
 from moldau.spark.changes.rows import ChangeRows, RowParser, batches
@@ -100,7 +100,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         start, end = partition.value
-        with connect(self._options.url) as database, telling():
+        with connected(self._options.url) as database:
             yield from batches(self.rows(database, start, end), arrow_schema(self._schema))
 
     def stop(self) -> None:

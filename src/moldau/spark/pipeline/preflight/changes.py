@@ -13,7 +13,7 @@ from moldau.spark.changes.catalog import (
     quoted,
     read_table,
 )
-from moldau.spark.changes.connection import connect, telling
+from moldau.spark.changes.connection import connected
 from moldau.spark.changes.options import ChangesError, ChangesOptions, changes_options
 from moldau.spark.pipeline.blame import in_keys_of_changes
 from moldau.spark.pipeline.preflight.found import Findings
@@ -44,7 +44,7 @@ def check_changes(
     found = Findings()
     options = changes_options(source.options)
     try:
-        with connect(options.url, patience) as database, telling():
+        with connected(options.url, patience) as database:
             table = read_table(database, options.table)
             complaints = [*_table(table, options)]
             if options.mode == "log":
