@@ -131,7 +131,7 @@ $(KAFKAJS): tests/node/package.json
 
 .PHONY: test-tools
 test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
-	@tools/system-packages java node kcat postgresql openssl
+	@tools/system-packages java node kcat postgresql openssl chromium
 
 # --- Checking --------------------------------------------------------------------------------------------------------
 

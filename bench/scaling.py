@@ -231,7 +231,9 @@ def _growth(curves: Sequence[Curve], runs: Runs, notes: Sequence[str]) -> Table:
         if ours is None:
             continue
         other = "" if theirs is None else f"{theirs:.2f}"
-        lines.append([_of_all(curve), f"{ours:.2f}", other, f"≤ {1 + NOISE}", MET[ours <= 1 + NOISE]])
+        lines.append(
+            [_of_all(curve), f"{ours:.2f}", other, f"≤ {1 + NOISE}", MET[ours <= 1 + NOISE]]
+        )
     title = "The exponents of these costs; nothing of ours grows faster than linearly"
     return Table(title, ("cost", OURS, THEIRS, "goal", ""), lines, notes)
 

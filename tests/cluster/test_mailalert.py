@@ -164,7 +164,9 @@ def app(tmp_path: Path, broker: MoldauProcess, smtp: SmtpServer) -> Iterator[App
     yield made
     made.show_and_kill()
     made.database.close()
-    print("mails:", [(str(mail["Subject"]), str(mail["Message-ID"])) for mail in smtp.inbox.messages])
+    print(
+        "mails:", [(str(mail["Subject"]), str(mail["Message-ID"])) for mail in smtp.inbox.messages]
+    )
     print(broker.logs())
 
 

@@ -97,3 +97,9 @@ def batch(spark: SparkSession) -> Any:
         )
 
     return read
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of tests are no runs of whoever tests: they are not noted among those."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))

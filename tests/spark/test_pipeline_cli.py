@@ -43,9 +43,9 @@ def test_a_file_is_made_checked_and_kept(cli: CommandLine, tmp_path: Path) -> No
 
 
 def test_ready_made_pipelines_are_listed(cli: CommandLine) -> None:
-    names = [row[0] for row in cli("pipeline", "list").rows]
+    names = [row[0] for row in cli("pipeline", "templates").rows]
     assert names == ["alerts", "archive", "mirror", "replay", "rollup"]
-    assert [one["name"] for one in cli("pipeline", "list", "--json").json] == names
+    assert [one["name"] for one in cli("pipeline", "templates", "--json").json] == names
 
 
 def test_without_java_a_sentence_says_what_to_install(
@@ -203,7 +203,7 @@ def test_status_is_read_from_the_checkpoint(cli: CommandLine, tmp_path: Path) ->
     write_progress(checkpoint, {"topic": progress_of("topic", REPORT)})
     # Nobody listens there: the lag is unknown.
     found = cli("pipeline", "status", "rollup", "--json", "--timeout", "0.5",
-                "-p", "bootstrap=127.0.0.1:1").json  # fmt: skip
+                "-p", "bootstrap=127.0.0.1:1").json["sinks"]  # fmt: skip
     assert [one["sink"] for one in found] == ["topic", "table"]
     assert (found[0]["batch"], found[0]["planned"]) == (7, 8)
     assert found[0]["offsets"] == {"events": {"0": 7, "1": 1}}

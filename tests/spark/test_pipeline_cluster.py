@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.client.conftest import topic_factory
 from tests.spark.java_options import JAVA_OPTIONS
@@ -22,6 +23,7 @@ bootstrap = ""
 topic = ""
 to = ""
 checkpoint = ""
+folder = ""
 [spark]
 checkpoint = "${checkpoint}"
 [spark.config]
@@ -34,7 +36,6 @@ checkpoint = "${checkpoint}"
 "spark.cores.max" = 2
 "spark.scheduler.minRegisteredResourcesRatio" = 1.0
 "spark.scheduler.maxRegisteredResourcesWaitingTime" = "300s"
-"spark.sql.shuffle.partitions" = 2
 [[sources]]
 name = "records"
 topic = "${topic}"
@@ -44,6 +45,12 @@ value_format = "string"
 [[steps]]
 name = "upper"
 sql = "SELECT key, upper(value) AS value FROM records"
+[[steps]]
+name = "once"
+deduplicate = { from = "records", keys = ["key"], watermark = "1h" }
+[[sinks]]
+from = "once"
+parquet = "${folder}"
 [[sinks]]
 from = "upper"
 topic = "${to}"
@@ -76,20 +83,27 @@ def test_two_workers_run_the_same_file(
     file = tmp_path / "upper.toml"
     file.write_text(FILE.replace("JAVA_OPTIONS", JAVA_OPTIONS))
     given = {"bootstrap": broker.bootstrap, "topic": topic, "to": to,
-             "checkpoint": str(tmp_path / "checkpoint")}  # fmt: skip
+             "checkpoint": str(tmp_path / "checkpoint"),
+             "folder": str(tmp_path / "rows")}  # fmt: skip
     options = [part for item in given.items() for part in ("-p", "=".join(item))]
     cli = CommandLine(broker.bootstrap, capsys)
-    master = ("--master", standalone.url, "--once", "--json")
+    master = ("--master", standalone.url, "--once", "--json", "--timings")
     with cli.start("pipeline", "run", str(file), *options, *master) as child:
         out, err = child.communicate(timeout=500)
     assert child.returncode == 0, err.decode()
     assert b'"rows":200' in out
+    spent = [line.split("  ")[0] for line in err.decode().splitlines()]
+    assert spent[-5:] == ["sources, steps, sinks", "first batch", "after that", "the end", "in all"]
     found = consume(broker.bootstrap, to, 2)
     assert sorted((row.key, row.value) for row in found) == sorted(
         (one["key"], one["value"].upper()) for one in records
     )
     executors = [list(work.glob("app-*/*/stderr")) for work in standalone.work]
     assert all(executors), "each worker ran an executor"
-    [state] = cli("pipeline", "status", str(file), *options, "--json").json
+    # After a shuffle there is a partition for each core of the cluster, and not 200 of them.
+    assert len({file.name[:10] for file in (tmp_path / "rows").glob("part-*.parquet")}) <= 2
+    assert len(pq.read_table(tmp_path / "rows")) == 200
+    states = cli("pipeline", "status", str(file), *options, "--json").json["sinks"]
+    state = next(one for one in states if one["sink"] == "upper")
     assert (state["batch"], state["lag"]) == (0, 0)
     assert state["offsets"] == {topic: {"0": 100, "1": 100}}

@@ -23,7 +23,7 @@ from tests.spark.processes import command_of, of_session
 from tests.spark.records import produce
 from tests.support.target import Target
 
-from moldau.spark.pipeline.command import _Signals
+from moldau.spark.pipeline.signals import Signals
 
 FILE = """\
 name = "copy"
@@ -244,7 +244,7 @@ def test_a_signal_interrupts_what_has_no_queries_yet() -> None:
     """Batch pipelines write before there is a run to stop."""
     told: list[str] = []
     before = signal.getsignal(signal.SIGINT)
-    with _Signals(told.append) as signals:
+    with Signals(told.append) as signals:
         signals.interrupting = True
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)

@@ -12,6 +12,7 @@ from moldau.controller import NewTopic
 from moldau.coordinators import Coordinator, CoordinatorSpec
 from moldau.groups.memory import GroupMemory
 from moldau.groups.settings import GroupSettings
+from moldau.late_imports import late_import
 from moldau.machine import Machine
 from moldau.records.compression import Compression
 
@@ -32,9 +33,8 @@ def group_coordinator_spec(
 
     def new_shard() -> GroupShard:
         # The messages of a dozen APIs come with it; a broker without groups starts without them.
-        from moldau.groups.shard import GroupShard
-
-        return GroupShard(settings, topics, machine.new_uuid, memory)
+        make: type[GroupShard] = late_import("moldau.groups.shard").GroupShard
+        return make(settings, topics, machine.new_uuid, memory)
 
     return CoordinatorSpec(
         OFFSETS_TOPIC,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from moldau.broker.apis import APIS, Codec
 from moldau.broker.request import Request
 from moldau.errors import KafkaError
+from moldau.late_imports import late_import
 from moldau.machine import Part
 from moldau.wire.api import SERVED, ApiKey
 from moldau.wire.messages import decode_request, encode_response
@@ -39,7 +39,7 @@ class Route:
         self.oldest, self.newest = SERVED[key]
         self.is_cached = api.is_cached
         self.is_hot = api.codec is not Codec.SCHEMA
-        module = import_module(f"moldau.broker.handlers.{api.handler}")
+        module = late_import(f"moldau.broker.handlers.{api.handler}")
         self.handle: Callable[[Request[Any]], Any] = module.handle
         self.handle_large: Callable[[Request[Any]], Awaitable[Any]] | None
         self.handle_large = getattr(module, "handle_large", None)
@@ -60,7 +60,7 @@ def load_handlers() -> None:
     """
     for key in APIS:
         Route(key)
-    import_module("moldau.groups.shard")
+    late_import("moldau.groups.shard")
 
 
 def _encode(

@@ -1,31 +1,26 @@
-"""``moldau pipeline``: init, run, validate, status, list."""
+"""``moldau pipeline``: init, templates, validate, run; the others are in modules of their own."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
-from moldau.cli.options import Json, Timeout, group_app
+from moldau.cli.options import Json, group_app
 from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
-from moldau.cli.session import DEFAULT_TIMEOUT
+from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, load, told
+from moldau.cli.pipeline_pictures import graph, report
+from moldau.cli.pipeline_runs import list_runs, restart, status, stop
+from moldau.cli.pipeline_supervision import Supervisor, supervised
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.preflight.found import Columns, Findings
-    from moldau.spark.pipeline.problems import PipelineError
     from moldau.spark.pipeline.spec import Pipeline
 
 app = group_app("Pipelines on Spark, declared in a file.")
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE|NAME", help="A pipeline's file, or a ready-made one.")
-]
-Parameters = Annotated[
-    list[str],
-    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Instead of the file's value."),
-]
 Patience = Annotated[
     float,
     typer.Option(
@@ -77,19 +72,24 @@ def validate(
     timeout: Patience = PATIENCE,
 ) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
-    pipeline = _load(file, parameter)
+    from moldau.spark.pipeline.problems import PipelineError
+
+    pipeline = load(file, parameter)
     columns = _check_sql(pipeline)
     if connect:
         _need_extra(pipeline)
-        _preflight(pipeline, timeout, columns)
+        try:
+            _preflight(pipeline, timeout, columns)
+        except PipelineError as error:
+            raise told(error) from None
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
     print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
     )
 
 
-@app.command("list")
-def list_command(json: Json = False) -> None:
+@app.command()
+def templates(json: Json = False) -> None:
     """Ready-made pipelines: `run` takes their names, `init --template` copies them."""
     from moldau.spark.pipeline.load import load_pipeline, ready_made
 
@@ -116,101 +116,104 @@ def run(
         bool, typer.Option("--once", help="Process what is there now, then end.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus finds metrics."),
+    ] = None,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Say in the end where the time went.")
+    ] = False,
     timeout: Patience = PATIENCE,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM, or until its end."""
-    from dataclasses import replace
+    from moldau.spark.pipeline.failures import PipelineFailedError
+    from moldau.spark.pipeline.problems import PipelineError
+    from moldau.spark.pipeline.runs.claim import AlreadyRunningError, refuse_second
+    from moldau.spark.pipeline.runs.lock import handed_over
+    from moldau.spark.pipeline.timings import Timings
 
-    from moldau.spark.pipeline.masters import master_problem
-
-    pipeline = _load(file, parameter)
-    if master is not None:
-        pipeline = replace(pipeline, master=master)
-        if (problem := master_problem(pipeline)) is not None:
-            raise CommandError(problem[:1].upper() + problem[1:])
+    spent = Timings()
+    pipeline = _adapted(load(file, parameter), master, metrics)
     _need_extra(pipeline)
-    found = _preflight(pipeline, timeout, _check_sql(pipeline, running=True))
-    from moldau.spark.pipeline.preflight.checkpoints import remember_owner
+    columns = _check_sql(pipeline, running=True)
+    spent.mark("reading the file")
+    log: Path | None = None
+    found: Findings | None = None
 
-    remember_owner(pipeline, found)
-    from moldau.cli.pipeline_view import json_view, live_view
-    from moldau.spark.pipeline.command import (
-        JavaNotFoundError,
-        PipelineFailedError,
-        ServerNotFoundError,
-        run_command,
-    )
+    def attempt(supervisor: Supervisor) -> int | None:
+        nonlocal log
+        learned = found or _preflight(pipeline, timeout, columns)
+        spent.mark("asking brokers and others")
+        from moldau.cli.pipeline_view import json_view, live_view
+        from moldau.spark.pipeline.command import (
+            JavaNotFoundError,
+            ServerNotFoundError,
+            run_command,
+        )
+        from moldau.spark.pipeline.preflight.checkpoints import remember_owner
+        from moldau.spark.pipeline.progress import Progress
 
-    view = json_view(pipeline, print_json_line) if json else live_view(pipeline)
-    with view as shown:
-        try:
-            number = run_command(pipeline, shown.report, once=once, tell=shown.tell)
-        except (JavaNotFoundError, ServerNotFoundError) as error:
-            raise CommandError(str(error)) from None
-        except PipelineFailedError as error:
-            code = _EXIT_CODES.get(error.kind, ExitCode.FAILURE)
-            said = str(error).rstrip(".")
-            raise CommandError(f"{said}. (What Spark said is in {shown.log}.)", code) from error
+        spent.mark("importing PySpark")
+        remember_owner(pipeline, learned)
+        with json_view(pipeline, print_json_line) if json else live_view(pipeline) as shown:
+            log = shown.log
+
+            def report(progress: Progress) -> None:
+                supervisor.report(progress)
+                shown.report(progress)
+
+            def told_state(state: str) -> None:
+                supervisor.tell(state)
+                shown.tell(state)
+
+            try:
+                return run_command(pipeline, report, once=once, tell=told_state, timings=spent)
+            except (JavaNotFoundError, ServerNotFoundError) as error:
+                raise CommandError(str(error)) from None
+
+    try:
+        refuse_second(pipeline)
+        if not handed_over():
+            # Before anything is written: a pipeline that has never run leaves nothing behind.
+            found = _preflight(pipeline, timeout, columns)
+        number = supervised(pipeline, attempt)
+    except AlreadyRunningError as error:
+        raise CommandError(str(error)) from None
+    except PipelineError as error:
+        raise told(error) from None
+    except PipelineFailedError as error:
+        said = str(error).rstrip(".")
+        code = EXIT_CODES.get(error.kind, ExitCode.FAILURE)
+        raise CommandError(f"{said}. (What Spark said is in {log}.)", code) from error
+    if timings:
+        tell("\n".join(spent.lines()))
     if number is not None:
         raise typer.Exit(128 + number)
 
 
-@app.command()
-def status(
-    file: File,
-    parameter: Parameters = [],  # noqa: B006
-    json: Json = False,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-) -> None:
-    """How far a pipeline is, from its checkpoint: whether it runs or not."""
-    from dataclasses import asdict
-
-    from moldau.spark.pipeline.status import status_of
-
-    pipeline = _load(file, parameter)
-    try:
-        found = status_of(pipeline, timeout=timeout)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    if json:
-        print_json([{**asdict(one), "offsets": _nested(one.offsets)} for one in found])
-        return
-    print_table(
-        ["SINK", "BATCH", "BEGUN", "READ", "LAG", "WATERMARK", "ROWS/S", "BATCH MS", "LAST"],
-        [
-            (
-                one.sink,
-                one.batch,
-                one.planned,
-                sum(one.offsets.values()),
-                one.lag,
-                one.watermark,
-                one.progress and one.progress.rows_per_second,
-                one.progress and one.progress.batch_ms,
-                one.progress and one.progress.time,
-            )
-            for one in found
-        ],
-    )
+app.command("status")(status)
+app.command("list")(list_runs)
+app.command("stop")(stop)
+app.command("restart")(restart)
+app.command("graph")(graph)
+app.command("report")(report)
 
 
-def _load(file: str, parameters: list[str]) -> Pipeline:
-    from moldau.spark.pipeline.load import load_pipeline
-    from moldau.spark.pipeline.problems import PipelineError
+def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pipeline:
+    """With what the command line says instead of the file."""
+    from dataclasses import replace
 
-    given = {}
-    for one in parameters:
-        name, sign, value = one.partition("=")
-        if not sign:
-            raise UsageError(f"A parameter is given as NAME=VALUE, not {one!r}")
-        given[name] = value
-    try:
-        return load_pipeline(file, given)
-    except PipelineError as error:
-        raise _told(error) from None
-    except FileNotFoundError as error:
-        text = str(error)
-        raise CommandError(text[:1].upper() + text[1:], ExitCode.NOT_FOUND) from None
+    from moldau.spark.pipeline.masters import master_problem
+    from moldau.spark.pipeline.parse_running import metrics_problem
+
+    if master is not None:
+        pipeline = replace(pipeline, master=master)
+    if metrics is not None:
+        pipeline = replace(pipeline, metrics=metrics)
+    for problem in (master_problem(pipeline), metrics_problem(pipeline.metrics)):
+        if problem is not None:
+            raise CommandError(problem[:1].upper() + problem[1:])
+    return pipeline
 
 
 def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
@@ -227,7 +230,7 @@ def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
         return {}
     found = check_sql(pipeline)
     if found.problems or (found.unread and not running):
-        raise _told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
+        raise told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
     for one in found.unread:
         warn(f"{pipeline.file}:{one.line}: {one.message} (Spark is asked nevertheless)")
     return {name: found.columns(name) for name in found.frames}
@@ -242,24 +245,8 @@ def _preflight(pipeline: Pipeline, patience: float, columns: Columns) -> Finding
     for one in found.notes:
         warn(one)
     if found.problems:
-        raise _told(PipelineError(pipeline.file, found.problems))
+        raise PipelineError(pipeline.file, found.problems)
     return found
-
-
-def _told(error: PipelineError) -> typer.Exit:
-    for line in error.lines():
-        tell(line)
-    kinds = {one.kind for one in error.problems}
-    code = next((code for kind, code in _EXIT_CODES.items() if kind in kinds), ExitCode.FAILURE)
-    return typer.Exit(code)
-
-
-_EXIT_CODES = {
-    "unreachable": ExitCode.CANNOT_CONNECT,
-    "late": ExitCode.TIMED_OUT,
-    "missing": ExitCode.NOT_FOUND,
-}
-"""Of several problems the one that comes first here: without brokers nobody knows of topics."""
 
 
 def _need_extra(pipeline: Pipeline) -> None:
@@ -291,10 +278,3 @@ def _need_driver(url: str) -> None:
             "This is no address of a database, such as postgresql+psycopg://user@host/name: signs "
             "like @ and / in passwords are written %40 and %2F"
         ) from None
-
-
-def _nested(offsets: dict[Any, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for partition, offset in offsets.items():
-        found.setdefault(partition.topic, {})[str(partition.partition)] = offset
-    return found

@@ -15,6 +15,7 @@ from moldau.spark.connect_server import ServerNotFoundError as ServerNotFoundErr
 from moldau.spark.connect_server import check_connect_server
 from moldau.spark.java import JavaNotFoundError as JavaNotFoundError
 from moldau.spark.java import find_java
+from moldau.spark.loopback import loopback_ui
 
 logger: Final = logging.getLogger("moldau.spark")
 
@@ -33,7 +34,9 @@ def spark_session(
             logger.warning("%s", java.remark)
         os.environ["JAVA_HOME"] = str(java.home)
         os.environ.update(python_of(master, os.environ))
-        builder = builder.master(master)
+        variables, more = loopback_ui(master, config or {}, os.environ)
+        os.environ.update(variables)
+        builder = builder.master(master).config(map=dict(more))
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -41,6 +41,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     remove_group_members = blocking(AsyncAdmin.remove_group_members)
     list_group_offsets = blocking(AsyncAdmin.list_group_offsets)
     group_lag = blocking(AsyncAdmin.group_lag)
+    partition_lag = blocking(AsyncAdmin.partition_lag)
     alter_group_offsets = blocking(AsyncAdmin.alter_group_offsets)
     delete_group_offsets = blocking(AsyncAdmin.delete_group_offsets)
     describe_cluster = blocking(AsyncAdmin.describe_cluster)

@@ -242,6 +242,15 @@ class AsyncAdmin(AsyncClosing):
 
         return await lag.group_lag(self._caller, group, partitions)
 
+    async def partition_lag(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, PartitionLag]:
+        """How far whoever reads on from these offsets is behind, in records and in time."""
+        from moldau.client.admin import lag
+
+        positions = {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
+        return await lag.partition_lag(self._caller.cluster, positions)
+
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> list[Outcome[int]]:

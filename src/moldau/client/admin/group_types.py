@@ -56,7 +56,7 @@ class MemberToRemove(NamedTuple):
 
 
 class PartitionLag(NamedTuple):
-    """How far a group is behind in one partition."""
+    """How far a group, or any reader, is behind in one partition."""
 
     committed: OffsetAndMetadata | None
     """None where the group has committed nothing."""

@@ -1,4 +1,4 @@
-"""How far a group is behind, per partition: in records, and in time."""
+"""How far a group, or any reader, is behind, per partition: in records, and in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.client.admin.group_types import PartitionLag
 from moldau.client.cluster import Cluster
 from moldau.client.consumer.partition_reader import PartitionReader, ReaderSettings
 from moldau.client.offsets import OffsetSpec, list_offsets
-from moldau.model import TopicPartition
+from moldau.model import OffsetAndMetadata, TopicPartition
 
 
 async def group_lag(
@@ -18,10 +18,19 @@ async def group_lag(
 ) -> dict[TopicPartition, PartitionLag]:
     """Of everything the group has committed, and of the given partitions."""
     committed = await fetch(caller, group)
+    return await partition_lag(caller.cluster, committed, partitions)
+
+
+async def partition_lag(
+    cluster: Cluster,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    partitions: Collection[TopicPartition] = (),
+) -> dict[TopicPartition, PartitionLag]:
+    """Of whoever reads on from these offsets."""
     wanted = sorted({*committed, *partitions})
-    ends = await _ends(caller.cluster, wanted)
+    ends = await _ends(cluster, wanted)
     offsets = {place: offset.offset for place, offset in committed.items() if place in ends}
-    behind = await _behind_ms(caller.cluster, offsets, ends)
+    behind = await _behind_ms(cluster, offsets, ends)
     return {
         place: PartitionLag(committed.get(place), ends.get(place), behind.get(place))
         for place in wanted

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from moldau.spark.pipeline.cores import PARTITIONS, local_partitions, set_cluster_partitions
 from moldau.spark.pipeline.failures import reason
+from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.run import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.run import Report, Run
 from moldau.spark.pipeline.run import once as ending
+from moldau.spark.pipeline.signals import RestartRequestedError as RestartRequestedError
+from moldau.spark.pipeline.signals import Signals, Tell
 from moldau.spark.pipeline.spec import Pipeline
+from moldau.spark.pipeline.timings import Timings
 from moldau.spark.session import JavaNotFoundError as JavaNotFoundError
 from moldau.spark.session import ServerNotFoundError as ServerNotFoundError
 from moldau.spark.session import spark_session
@@ -27,41 +29,41 @@ from moldau.spark.session import spark_session
 _QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 """Spark's own bars would be drawn over ours."""
 
-_LOCAL: Final = re.compile(r"local(?:\[(\d+|\*))?")
-
-State = Literal["running", "stopping"]
-
 
 def run_command(
     pipeline: Pipeline,
     report: Report,
     *,
     once: bool = False,
-    tell: Callable[[State], None] = lambda _: None,
+    tell: Tell = lambda _: None,
+    timings: Timings | None = None,
 ) -> int | None:
     """Run it; the signal that came before the pipeline's end, None if it did what it should.
 
-    SIGINT and SIGTERM are how a pipeline without an end is ended: its queries stop, and a batch
-    under way is given up and comes again in the next run. A second signal waits for nothing.
+    SIGINT and SIGTERM are how a pipeline without an end is ended: its queries stop after the batch
+    that they are at, or give it up if it takes long, and it comes again in the next run. A second
+    signal waits for nothing. ``RestartRequestedError`` if it shall begin anew (SIGUSR1).
     ``tell`` hears when the queries run, and when they are being stopped.
     """
     if once:
         pipeline = ending(pipeline)
-    with _Signals(tell) as signals:
+    with Signals(tell) as signals:
         try:
-            _run(pipeline, report, signals, tell)
+            _run(pipeline, report, signals, tell, timings or Timings())
         except KeyboardInterrupt:
             _kill_children()
             return signals.received or signal.SIGINT
         except (PySparkException, Py4JError, ConnectionError) as error:
             # A process manager may send the signal to Spark's process as well as to this one.
             if signals.received is None:
-                raise PipelineFailedError(_sentence(pipeline, error)) from error
+                raise _failed(pipeline, error) from error
+    if signals.restart_requested:
+        raise RestartRequestedError
     return signals.received if pipeline.trigger.ends else None
 
 
 def _run(
-    pipeline: Pipeline, report: Report, signals: _Signals, tell: Callable[[State], None]
+    pipeline: Pipeline, report: Report, signals: Signals, tell: Tell, timings: Timings
 ) -> None:
     signals.interrupting = pipeline.remote
     spark = spark_session(
@@ -70,11 +72,16 @@ def _run(
         config={**_defaults(pipeline), **pipeline.config},
     )
     try:
+        if not pipeline.remote:
+            timings.mark("Spark's process", spark.sparkContext.startTime / 1000)
+        timings.mark("Spark's session")
         signals.install()  # Spark has put a handler of its own in the place
         if signals.received is not None:
             return
         signals.interrupting = True
-        run = Run(pipeline, spark, report)
+        set_cluster_partitions(pipeline, spark)
+        run = Run(pipeline, spark, _timed(report, timings))
+        timings.mark("sources, steps, sinks")
         signals.run = run
         tell("running")
 
@@ -84,22 +91,27 @@ def _run(
                 spark.sparkContext.setLogLevel("OFF")
 
         run.wait(stopping)
+        timings.mark("after that")
     finally:
         _stop(spark)
+        timings.mark("the end")
+
+
+def _timed(report: Report, timings: Timings) -> Report:
+    def timed(progress: Progress) -> None:
+        if "first batch" not in timings.found:
+            timings.mark("first batch")
+        report(progress)
+
+    return timed
 
 
 def _defaults(pipeline: Pipeline) -> dict[str, str]:
-    """Spark's 200 partitions after a shuffle are for clusters: here each costs more than its rows.
-
-    A checkpoint keeps the number that it was begun with.
-    """
+    """A checkpoint keeps the number of partitions that it was begun with."""
     if pipeline.remote:
         return {}  # settings of the server
-    found = _LOCAL.match(pipeline.master)
-    if found is None:
-        return _QUIET
-    cores = found[1] if (found[1] or "*") != "*" else os.cpu_count()
-    return {**_QUIET, "spark.sql.shuffle.partitions": str(max(2, int(cores or 1)))}
+    partitions = local_partitions(pipeline.master)
+    return _QUIET if partitions is None else {**_QUIET, PARTITIONS: partitions}
 
 
 def _stop(spark: SparkSession) -> None:
@@ -117,55 +129,16 @@ def _kill_children(of: int | Literal["self"] = "self") -> None:
                     os.kill(child, signal.SIGKILL)
 
 
-def _sentence(pipeline: Pipeline, error: Exception) -> str:
+def _failed(pipeline: Pipeline, error: Exception) -> PipelineFailedError:
     if isinstance(error, PySparkException):
         text = f"Spark refused pipeline {pipeline.name}: {reason(str(error))}"
         if "DATA_SOURCE_NOT_FOUND" in text and "moldau" in text:
             text += " Moldau must be installed for the driver's Python (PYSPARK_PYTHON there)."
-        return text
+        return PipelineFailedError(text)
     if isinstance(error, Py4JJavaError):
-        return f"Spark failed in pipeline {pipeline.name}: {reason(str(error))}"
-    return f"Spark's process ended while pipeline {pipeline.name} was running"
-
-
-class _Signals:
-    """The first signal stops a run, or interrupts its beginning; the second one interrupts.
-
-    While a process of Spark's starts, the first one is only noted: it would be left behind.
-    """
-
-    def __init__(self, tell: Callable[[State], None]) -> None:
-        self._tell = tell
-        self.received: int | None = None
-        self.interrupting = False
-        self.run: Run | None = None
-        self._before: Mapping[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-        self.install()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def install(self) -> None:
-        for number in _SIGNALS:
-            signal.signal(number, self._handle)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        again, self.received = self.received is not None, number
-        self._tell("stopping")
-        if again or (self.interrupting and self.run is None):
-            raise KeyboardInterrupt
-        if self.run is not None:
-            self.run.stop()
-
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+        return PipelineFailedError(
+            f"Spark failed in pipeline {pipeline.name}: {reason(str(error))}"
+        )
+    return PipelineFailedError(
+        f"Spark's process ended while pipeline {pipeline.name} was running", "lost"
+    )

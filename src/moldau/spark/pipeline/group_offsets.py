@@ -15,7 +15,7 @@ from moldau.client.errors import KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
-from moldau.spark.pipeline.status import connection_settings, reads_topic
+from moldau.spark.pipeline.topics import connection_settings, reads_topic
 
 logger: Final = logging.getLogger("moldau.spark")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from moldau.spark.pipeline.graph import check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parameters import parameters, substitute
+from moldau.spark.pipeline.parse_running import metrics_problem, parse_restart
 from moldau.spark.pipeline.parse_sinks import parse_sink
 from moldau.spark.pipeline.parse_sources import parse_source
 from moldau.spark.pipeline.parse_steps import parse_step
@@ -20,7 +21,10 @@ from moldau.spark.pipeline.spec import Pipeline, Sink, Source, Step, Trigger
 from moldau.spark.pipeline.table import Table
 from moldau.toml_places import Path
 
-_TOP: Final = ("name", "description", "spark", "trigger", "parameters", "sources", "steps", "sinks")
+_TOP: Final = (
+    *("name", "description", "metrics", "spark", "trigger", "restart", "parameters"),
+    *("sources", "steps", "sinks"),
+)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
 
@@ -81,12 +85,16 @@ class _Parser:
             checkpoint=spark.text("checkpoint", f"checkpoints/{name}"),
             config=spark.texts_by_name("config"),
             trigger=trigger,
+            restart=parse_restart(self._table("restart", "[restart]"), batch=trigger.batch),
+            metrics=top.optional_text("metrics"),
             sources=tuple(sources.values()),
             steps=ordered(self._declared, steps, self._problems),
             sinks=tuple(sinks.values()),
         )
         if (problem := master_problem(pipeline)) is not None:
             spark.complain("master", problem)
+        if (problem := metrics_problem(pipeline.metrics)) is not None:
+            top.complain("metrics", problem)
         check_sinks(sinks, self._declared, self._problems)
         check_watermarks(
             pipeline, {step.name: path for path, step in steps.items()}, self._problems

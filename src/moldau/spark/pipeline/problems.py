@@ -11,8 +11,9 @@ from typing import Literal
 
 from moldau.toml_places import Path, line_of, places
 
-Kind = Literal["wrong", "unreachable", "missing", "late"]
-"""Wrong by itself; or no broker answers, a topic is not there, a broker does not answer in time."""
+Kind = Literal["wrong", "unreachable", "missing", "late", "lost"]
+"""Wrong by itself; or no broker answers, a topic is not there, a broker does not answer in time;
+Spark itself is gone."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class Progress:
     """Records that were there and not in the batch."""
     state_rows: int = 0
     """Rows that windows, joins and deduplication remember."""
+    state_bytes: int = 0
+    """The memory that these rows take."""
     late_rows: int = 0
     """Rows left out because they were later than the watermark."""
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -50,6 +52,7 @@ def progress_of(sink: str, report: Mapping[str, Any]) -> Progress:
         watermark=(report.get("eventTime") or {}).get("watermark"),
         lag=_lag(sources),
         state_rows=sum(int(one.get("numRowsTotal", 0)) for one in operators),
+        state_bytes=sum(int(one.get("memoryUsedBytes", 0)) for one in operators),
         late_rows=sum(int(one.get("numRowsDroppedByWatermark", 0)) for one in operators),
         offsets=_offsets(sources),
     )

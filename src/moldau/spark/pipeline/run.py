@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.checkpoint import local_directory, sink_checkpoint, write_progress
+from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
 from moldau.spark.pipeline.frames import build_frames, interval
@@ -62,7 +63,7 @@ class Run:
             raise
 
     def stop(self) -> None:
-        """Let ``wait`` end the queries; batches under way come again. Any thread may call it."""
+        """Let ``wait`` end the queries after their batches. Any thread may call it."""
         self._stopping = True
 
     def wait(self, stopping: Callable[[], None] | None = None) -> None:
@@ -77,8 +78,10 @@ class Run:
                 if self._stopping:
                     break
                 self._check()
-            if self._stopping and stopping is not None:
-                stopping()
+            if self._stopping:
+                await_batches(self._queries.values())
+                if stopping is not None:
+                    stopping()
         finally:
             self._stop_queries()
         self._publish()

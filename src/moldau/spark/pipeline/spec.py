@@ -182,6 +182,19 @@ class Trigger:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """What is done after failures that may pass by themselves."""
+
+    attempts: int | None = None
+    """In a row; None: until it is stopped."""
+    backoff: int = 1_000
+    """Before the first of them, doubled with each."""
+    max_backoff: int = 300_000
+    reset_after: int = 600_000
+    """After so long without a failure they are counted anew."""
+
+
+@dataclass(frozen=True)
 class Pipeline:
     name: str
     file: str
@@ -190,6 +203,10 @@ class Pipeline:
     checkpoint: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
     trigger: Trigger = Trigger()
+    restart: Restart | None = None
+    """None: a failure is the end."""
+    metrics: str | None = None
+    """Where Prometheus finds them, as ``host:port``."""
     sources: tuple[Source, ...] = ()
     steps: tuple[Step, ...] = ()
     """Each after its inputs."""

@@ -1,20 +1,19 @@
-"""How far a pipeline is: its checkpoint beside what the brokers have now."""
+"""How far a pipeline is, and whether it runs: its checkpoint beside what the brokers have now."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from moldau.client.admin import Admin
-from moldau.client.errors import KafkaError
-from moldau.client.offsets import OffsetSpec
 from moldau.model import TopicPartition
-from moldau.spark.options import KAFKA_PREFIX
-from moldau.spark.pipeline.checkpoint import local_directory, read_state
+from moldau.spark.pipeline.checkpoint import SinkState, local_directory, read_state
+from moldau.spark.pipeline.lags import Lags, lags_of, total
 from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.runs.places import place_of
+from moldau.spark.pipeline.runs.record import RunRecord, read_record
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
+from moldau.spark.pipeline.topics import reads_topic
 
 
 @dataclass(frozen=True)
@@ -26,89 +25,88 @@ class SinkStatus:
     offsets: dict[TopicPartition, int]
     lag: int | None
     """None if the brokers cannot be asked, or nothing was read yet."""
+    lag_seconds: float | None
+    """How old the oldest record is that was not read."""
     progress: Progress | None
 
 
-def status_of(pipeline: Pipeline, *, timeout: float) -> list[SinkStatus]:
+@dataclass(frozen=True)
+class SourceStatus:
+    """Of the sink that is the furthest behind."""
+
+    source: str
+    lag: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    run: RunRecord | None
+    """The one that goes on, or the last one; None if none has left a word."""
+    sinks: list[SinkStatus]
+    sources: list[SourceStatus]
+
+
+def status_of(pipeline: Pipeline, *, timeout: float) -> PipelineStatus:
     """``ValueError`` says why nothing can be told."""
+    run = read_record(place_of(pipeline))
     directory = local_directory(pipeline.checkpoint)
-    if directory is None:
-        raise ValueError(
-            f"The checkpoint {pipeline.checkpoint} is not on this machine: only local ones are read"
-        )
+    if directory is None or pipeline.remote:
+        if run is None:
+            raise ValueError(
+                f"The checkpoint {pipeline.checkpoint} is not on this machine: only local ones are "
+                "read"
+            )
+        return PipelineStatus(run, [], [])
     if not directory.is_dir():
         raise ValueError(
             f"There is no checkpoint {directory} yet: has the pipeline run, from this directory?"
         )
     states = [read_state(directory, sink.name) for sink in pipeline.sinks]
-    known = {partition for state in states for partition in state.offsets}
-    ends = _ends(pipeline, known, timeout)
-    return [
-        SinkStatus(
-            state.sink,
-            state.batch,
-            state.planned,
-            _iso(state.watermark_ms),
-            state.offsets,
-            _lag(state.offsets, ends),
-            state.progress,
-        )
-        for state in states
-    ]
+    lags = _ask(pipeline, states, timeout)
+    return PipelineStatus(
+        run,
+        [_sink_status(state, lag) for state, lag in zip(states, lags, strict=True)],
+        [
+            _source_status(source, lags)
+            for source in pipeline.sources
+            if isinstance(source, TopicSource) and source.streaming
+        ],
+    )
 
 
-def _lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int | None:
-    asked = [partition for partition in offsets if partition in ends]
-    if not asked:
-        return None
-    return sum(max(0, ends[partition] - offsets[partition]) for partition in asked)
-
-
-def _ends(
-    pipeline: Pipeline, partitions: set[TopicPartition], timeout: float
-) -> dict[TopicPartition, int]:
-    """Where partitions end now, from the cluster of the source that reads them."""
-    found: dict[TopicPartition, int] = {}
-    for source in pipeline.sources:
-        if not isinstance(source, TopicSource):
-            continue
-        mine = [one for one in partitions if one not in found and reads_topic(source, one.topic)]
-        if mine:
-            found.update(_latest(source, mine, timeout))
+def _ask(pipeline: Pipeline, states: Sequence[SinkState], timeout: float) -> list[Lags]:
+    """For each sink; brokers are asked once about those that are equally far."""
+    asked: dict[frozenset[tuple[TopicPartition, int]], Lags] = {}
+    found = []
+    for state in states:
+        key = frozenset(state.offsets.items())
+        if key not in asked:
+            asked[key] = lags_of(pipeline, state.offsets, timeout)
+        found.append(asked[key])
     return found
 
 
-def _latest(
-    source: TopicSource, partitions: list[TopicPartition], timeout: float
-) -> dict[TopicPartition, int]:
-    settings = connection_settings(source.options)
-    settings["default.api.timeout.ms"] = int(timeout * 1000)
-    settings["request.timeout.ms"] = int(timeout * 1000)
-    try:
-        with Admin(settings) as admin:
-            latest = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    except KafkaError:
-        return {}
-    return {partition: found.offset for partition, found in latest.items()}
+def _sink_status(state: SinkState, lags: Lags) -> SinkStatus:
+    lag = total(lags, state.offsets)
+    return SinkStatus(
+        state.sink,
+        state.batch,
+        state.planned,
+        _iso(state.watermark_ms),
+        state.offsets,
+        None if lag is None else lag.records,
+        None if lag is None else lag.seconds,
+        state.progress,
+    )
 
 
-_CONNECTION = frozenset(("bootstrap", "security", "sasl", "ssl", "client"))
-
-
-def connection_settings(options: Mapping[str, str]) -> dict[str, object]:
-    """How to reach the cluster that a source or a sink with these options uses."""
-    return {
-        name.removeprefix(KAFKA_PREFIX): value
-        for name, value in options.items()
-        if name.startswith(KAFKA_PREFIX) and name.split(".")[1] in _CONNECTION
-    }
-
-
-def reads_topic(source: TopicSource, topic: str) -> bool:
-    pattern = source.options.get("subscribePattern")
-    if pattern is not None:
-        return re.fullmatch(pattern, topic) is not None
-    return topic in map(str.strip, source.options.get("subscribe", "").split(","))
+def _source_status(source: TopicSource, lags: Sequence[Lags]) -> SourceStatus:
+    behind = [total(one, [at for at in one if reads_topic(source, at.topic)]) for one in lags]
+    known = [one for one in behind if one is not None]
+    ages = [one.seconds for one in known if one.seconds is not None]
+    records = max((one.records for one in known), default=None)
+    return SourceStatus(source.name, records, max(ages, default=None))
 
 
 def _iso(milliseconds: int | None) -> str | None:

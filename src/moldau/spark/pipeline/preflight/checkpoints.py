@@ -23,7 +23,7 @@ from moldau.spark.pipeline.checkpoint import (
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
 from moldau.spark.pipeline.spec import Pipeline, Sink, TopicSource
-from moldau.spark.pipeline.status import reads_topic
+from moldau.spark.pipeline.topics import reads_topic
 
 OWNER_FILE: Final = "owner.json"
 

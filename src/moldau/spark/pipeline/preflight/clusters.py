@@ -22,7 +22,7 @@ from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.preflight.reaching import UnwaitedThreads, reach
 from moldau.spark.pipeline.problems import Kind, did_you_mean
 from moldau.spark.pipeline.spec import Pipeline, TopicSink, TopicSource
-from moldau.spark.pipeline.status import connection_settings, reads_topic
+from moldau.spark.pipeline.topics import connection_settings, reads_topic
 from moldau.toml_places import Path
 
 _AUTO_CREATE: Final = "auto.create.topics.enable"

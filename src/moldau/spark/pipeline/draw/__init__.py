@@ -1,0 +1,1 @@
+"""A pipeline to look at: sources, steps and sinks with their columns, as SVG and on a terminal."""
