@@ -32,8 +32,10 @@ from moldau.spark.changes.catalog import read_table, schema_of
 from moldau.spark.changes.connection import connect
 from moldau.spark.changes.options import ChangesError, changes_options
 from moldau.spark.changes.stream import ChangeStream, change_stream
+from moldau.spark.pipeline.blame import place_of
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight.everything import preflight
+from moldau.spark.pipeline.problems import PipelineError
 
 FILE = """\
 name = "feed"
@@ -380,7 +382,10 @@ def test_by_a_column(spark: SparkSession, url: str, database: Database) -> None:
     assert [row["id"] for row in read(stream, at, end)] == [10]
     # The last row is gone: that is no way back.
     database.execute("DELETE FROM t WHERE id = 10")
-    assert stream.latestOffset(end, EVERYTHING) == end
+    now = stream_of(spark, url, "t", lag="1ms", **options)
+    now.prepareForTriggerAvailableNow()
+    assert now.latestOffset(end, EVERYTHING) == end
+    now.stop()
     stream.stop()
 
 
@@ -505,14 +510,52 @@ def test_slots_that_nobody_knows_are_told(
     slot = following(stream, stream.initialOffset())["slot"]
     stream.stop()
     text = FILE.replace("TABLE", "t").replace("DATABASE", url).partition("topic =")[0]
-    text = f'[spark]\ncheckpoint = "{tmp_path}/c"\n' + text.replace("name", "name", 1)
-    pipeline = parse_pipeline(
-        text.replace('name = "feed"', "", 1).replace("[spark]", 'name = "feed"\n[spark]', 1)
-        + f'parquet = "{tmp_path}/out"',
-        "feed.toml",
-    )
+    text += f'parquet = "{tmp_path}/out"\n[spark]\ncheckpoint = "{tmp_path}/c"'
+    pipeline = parse_pipeline(text, "feed.toml")
     assert any(slot in note for note in preflight(pipeline, 20.0).notes)
     offsets = tmp_path / "c" / "out" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text(f'v1\n{{}}\n{{"table": "x", "slot": "{slot}", "lsn": "0/1"}}')
     assert not any(slot in note for note in preflight(pipeline, 20.0).notes)
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "message"),
+    [
+        ('mode = "logs"', 6, "mode is 'logs': there is log and column"),
+        ('mode = "column"', 2, "mode column needs column"),
+        ('column = "id"', 6, "column is for mode column, and the mode is log"),
+        ('mode = "column"\nslot = "s"\ncolumn = "id"', 7, "slot is for mode log"),
+        ('slot = "A-B"', 6, "names of slots are of a-z"),
+        ('poll = "often"', 6, "poll: "),
+        ("max_rows_per_trigger = 0", 6, "max_rows_per_trigger is '0'"),
+        ('snapshots = "x"', 6, "has no key snapshots: did you mean snapshot?"),
+    ],
+)
+def test_mistakes_are_told_with_their_lines(source: str, line: int, message: str) -> None:
+    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://h/d")
+    with pytest.raises(PipelineError) as caught:
+        parse_pipeline(text.replace("#source", source), "feed.toml")
+    [problem] = caught.value.problems
+    assert message.lower() in problem.message.lower(), problem
+    assert problem.line == line
+
+
+def test_other_databases_and_batches_are_refused() -> None:
+    text = FILE.replace("TABLE", "t").replace("DATABASE", "mysql://h/d")
+    with pytest.raises(PipelineError) as caught:
+        parse_pipeline(text + "[trigger]\nbatch = true", "feed.toml")
+    assert [one.line for one in caught.value.problems] == [4, 5]
+    assert "read from PostgreSQL only" in str(caught.value)
+
+
+def test_a_failure_names_the_key_of_the_source() -> None:
+    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://h/d")
+    pipeline = parse_pipeline(text, "feed.toml")
+    said = "option url: connection refused"
+    assert place_of(pipeline, pipeline.sinks[0], said) == (
+        "feed.toml:5",
+        "database: connection refused",
+    )
+    other = "Column slot was not found"
+    assert place_of(pipeline, pipeline.sinks[0], other) == ("feed.toml:7", other)
