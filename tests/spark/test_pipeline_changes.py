@@ -33,6 +33,7 @@ from moldau.spark.changes.connection import connect
 from moldau.spark.changes.options import ChangesError, changes_options
 from moldau.spark.changes.stream import ChangeStream, change_stream
 from moldau.spark.pipeline.blame import place_of
+from moldau.spark.pipeline.draw.model import drawing_of
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight.everything import preflight
 from moldau.spark.pipeline.problems import PipelineError
@@ -547,6 +548,13 @@ def test_other_databases_and_batches_are_refused() -> None:
         parse_pipeline(text + "[trigger]\nbatch = true", "feed.toml")
     assert [one.line for one in caught.value.problems] == [4, 5]
     assert "read from PostgreSQL only" in str(caught.value)
+
+
+def test_it_is_drawn_without_its_address() -> None:
+    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://u:secret@h/d")
+    drawn = str(drawing_of(parse_pipeline(text, "feed.toml"), {}))
+    assert "changes of t (postgresql)" in drawn
+    assert "secret" not in drawn
 
 
 def test_a_failure_names_the_key_of_the_source() -> None:
