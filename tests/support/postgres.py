@@ -20,7 +20,9 @@ class Postgres:
     Not in pytest's directory: that one is closed to the user whom PostgreSQL runs as.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """``settings``: of the server, such as ``wal_level="logical"``."""
+        self._settings = settings
         directory = Path(tempfile.mkdtemp(prefix="moldau-postgres-"))
         self._data = directory / "data"
         self._socket = directory / "socket"
@@ -62,6 +64,8 @@ class Postgres:
 
     def _launch(self) -> None:
         options = ["-k", str(self._socket), "-c", "listen_addresses=", "-c", "fsync=off"]
+        for name, value in self._settings.items():
+            options += ["-c", f"{name}={value}"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [_find("postgres"), "-D", str(self._data), *options],

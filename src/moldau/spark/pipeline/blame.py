@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from moldau.spark.pipeline.problems import Kind
-from moldau.spark.pipeline.spec import Part, Pipeline, TopicSink, TopicSource
+from moldau.spark.pipeline.spec import ChangesSource, Part, Pipeline, TopicSink, TopicSource
 from moldau.toml_places import Path
 
 SOURCE_OPTIONS: Final = {
@@ -29,6 +29,21 @@ SOURCE_OPTIONS: Final = {
 }
 """Options of the data source by the keys that stand for them."""
 
+CHANGES_OPTIONS: Final = {
+    "changes": "dbtable",
+    "database": "url",
+    "mode": "mode",
+    "column": "column",
+    "keys": "keys",
+    "lag": "lag",
+    "poll": "poll",
+    "snapshot": "snapshot",
+    "slot": "slot",
+    "publication": "publication",
+    "max_rows_per_trigger": "maxRowsPerTrigger",
+}
+"""The same of ``format("moldau_changes")``, whose complaints say "option" before each."""
+
 SINK_OPTIONS: Final = {
     "exactly_once": "exactlyOnce",
     "bootstrap_servers": "kafka.bootstrap.servers",
@@ -45,6 +60,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "TimedOutError": "late",
     "REQUEST_TIMED_OUT": "late",
 }
+_OPTION: Final = re.compile(r"\b[Oo]ption (\w+)")
 _SQL_LINE: Final = re.compile(r";? ?\(?line (\d+),? pos(?:ition)? \d+\)?")
 
 
@@ -73,6 +89,21 @@ def in_keys(
     return said, blamed
 
 
+def in_keys_of_changes(message: str) -> tuple[str, str | None]:
+    """The same for a source of changes, whose options have names that may mean anything else."""
+    keys = {option.lower(): key for key, option in CHANGES_OPTIONS.items()}
+    blamed: list[str] = []
+
+    def key_for(found: re.Match[str]) -> str:
+        key = keys.get(found[1].lower())
+        if key is None:
+            return found[0]
+        blamed.append(key)
+        return key
+
+    return _OPTION.sub(key_for, message), blamed[0] if blamed else None
+
+
 def kind_of(text: str) -> Kind:
     """From a traceback: what kept the data source from working, for the exit code."""
     last = text.rpartition("Traceback (most recent call last):")[2]
@@ -86,6 +117,11 @@ def place_of(pipeline: Pipeline, part: Part, message: str) -> tuple[str, str]:
     """
     said, path = message, part.place
     for one in (part, *pipeline.sources, *pipeline.sinks):
+        if isinstance(one, ChangesSource):
+            said, blamed = in_keys_of_changes(message)
+            if blamed is not None:
+                path = pipeline.declared(one, blamed)
+                break
         options = SOURCE_OPTIONS if isinstance(one, TopicSource) else SINK_OPTIONS
         if not isinstance(one, (TopicSource, TopicSink)):
             continue

@@ -112,6 +112,16 @@ def planned_offsets(checkpoint: Path, sink: str) -> list[Offsets]:
     return _parse_offsets((offsets / str(planned)).read_text("utf-8"))[1]
 
 
+def slots_of(file: Path) -> set[str]:
+    """Replication slots in a file of Spark's offset log, of sources that read changes."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except OSError:
+        return set()
+    found = (_json(line).get("slot") for line in lines[2:])
+    return {slot for slot in found if isinstance(slot, str)}
+
+
 def write_progress(checkpoint: Path, reports: dict[str, Progress]) -> None:
     """The last report of each sink, for ``moldau pipeline status``."""
     checkpoint.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.graph import watermarked
 from moldau.spark.pipeline.refusals import blaming
 from moldau.spark.pipeline.spec import (
+    ChangesSource,
     DeduplicateStep,
     FileSource,
     FormatSource,
@@ -135,6 +136,11 @@ def _(source: TableSource, spark: SparkSession) -> DataFrame:
 
     names, rows = read_query(source.database, source.query)
     return spark.createDataFrame(rows, source.schema or names)
+
+
+@_read.register
+def _(source: ChangesSource, spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("moldau_changes").options(**source.options).load()
 
 
 @_read.register

@@ -1,13 +1,20 @@
-"""``[[sources]]``: topics, files, tables of a database or of a lakehouse, any other format."""
+"""``[[sources]]``: topics, files, tables of databases and lakehouses, changes, any format."""
 
 from __future__ import annotations
 
 import re
 from typing import Final, cast
 
+from moldau.spark.changes.options import changes_options
 from moldau.spark.options import OptionError, read_options
-from moldau.spark.pipeline.blame import SOURCE_OPTIONS, in_keys
+from moldau.spark.pipeline.blame import (
+    CHANGES_OPTIONS,
+    SOURCE_OPTIONS,
+    in_keys,
+    in_keys_of_changes,
+)
 from moldau.spark.pipeline.spec import (
+    ChangesSource,
     FileSource,
     FormatSource,
     LakeFormat,
@@ -20,7 +27,17 @@ from moldau.spark.pipeline.table import Table, as_option
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-_KINDS: Final = ("topic", "topics", "pattern", "files", "table", "query", "delta", "iceberg")
+_KINDS: Final = (
+    "topic",
+    "topics",
+    "pattern",
+    "files",
+    "table",
+    "query",
+    "changes",
+    "delta",
+    "iceberg",
+)
 _COMMON: Final = ("name", "options", "streaming", "expect")
 _KEYS: Final = {
     "topic": (*SOURCE_OPTIONS, *_COMMON),
@@ -29,6 +46,7 @@ _KEYS: Final = {
     "delta": _COMMON,
     "iceberg": ("warehouse", *_COMMON),
     "format": ("schema", *_COMMON),
+    "changes": (*CHANGES_OPTIONS, "name", "expect"),
 }
 _FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 _TABLE_NAME: Final = re.compile(r"\w+(\.\w+){2,}")
@@ -45,6 +63,9 @@ def parse_source(table: Table, name: str, *, batch: bool) -> Source | None:
     if kind == "files":
         table.allow((kind, *_KEYS["files"]))
         return _files(table, name, batch=batch)
+    if kind == "changes":
+        table.allow(_KEYS["changes"])
+        return _changes(table, name, batch=batch)
     if kind in ("table", "query"):
         table.allow((kind, *_KEYS["table"]))
         return _table(table, name, kind)
@@ -150,3 +171,32 @@ def _format(table: Table, name: str, *, batch: bool) -> FormatSource:
         table.texts_by_name("options"),
         table.boolean("streaming", not batch) and not batch,
     )
+
+
+def _changes(table: Table, name: str, *, batch: bool) -> ChangesSource:
+    if batch:
+        table.complain(
+            "changes",
+            f"{table.what}: changes are a stream, and [trigger] batch = true has none; a table "
+            'that is read once is table = "…"',
+        )
+    table.require("database", '"postgresql://user@host/name"')
+    options = {
+        option: ",".join(table.texts(key)) if key == "keys" else as_option(table.values[key])
+        for key, option in CHANGES_OPTIONS.items()
+        if key in table
+    }
+    if options.get("mode", "log") == "log":
+        options.setdefault("slot", _slot(name))
+    try:
+        if "url" in options:
+            changes_options(options)
+    except OptionError as error:
+        said, blamed = in_keys_of_changes(str(error))
+        table.complain(blamed if blamed in table else None, f"{table.what}: {said}")
+    return ChangesSource(name, options)
+
+
+def _slot(name: str) -> str:
+    """What the names of a source's slots begin with, if the file does not say it."""
+    return "moldau_" + re.sub(r"[^a-z0-9_]", "_", name.lower())[:40]

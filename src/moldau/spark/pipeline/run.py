@@ -63,7 +63,15 @@ class _Running:
                 self.seen = progress.time
                 found_here = {} if self.writer is None else self.writer.found(progress.batch)
                 progress = replace(progress, expectations={**progress.expectations, **found_here})
-                found += [replace(progress, sink=sink.name) for sink in self.query.sinks]
+                # Rows that were judged are counted once, with the first of them.
+                found += [
+                    replace(
+                        progress,
+                        sink=sink.name,
+                        expectations={} if found_before else progress.expectations,
+                    )
+                    for found_before, sink in enumerate(self.query.sinks)
+                ]
         return found
 
     def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:

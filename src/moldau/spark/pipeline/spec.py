@@ -98,6 +98,20 @@ class FormatSource(Part):
 
 
 @dataclass(frozen=True)
+class ChangesSource(Part):
+    """The changes of a table of PostgreSQL."""
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)  # the address has a password in it
+    """Those of ``format("moldau_changes")``."""
+    streaming: bool = True
+
+    @property
+    def database(self) -> str:
+        return self.options["url"]
+
+
+@dataclass(frozen=True)
 class SqlStep(Part):
     name: str
     sql: str
@@ -234,7 +248,7 @@ class ConsoleSink(Part):
     output_mode: OutputMode = "append"
 
 
-Source = TopicSource | FileSource | TableSource | LakeSource | FormatSource
+Source = TopicSource | FileSource | TableSource | LakeSource | FormatSource | ChangesSource
 Step = SqlStep | PythonStep | WindowStep | JoinStep | DeduplicateStep | QuarantineStep
 Sink = TopicSink | ParquetSink | TableSink | LakeSink | FormatSink | ConsoleSink
 
@@ -324,7 +338,7 @@ class Pipeline:
     @property
     def databases(self) -> tuple[str, ...]:
         """Their addresses."""
-        tables = (TableSource, TableSink)
+        tables = (TableSource, TableSink, ChangesSource)
         return tuple(
             one.database for one in (*self.sources, *self.sinks) if isinstance(one, tables)
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from moldau.spark.options import read_options
 from moldau.spark.pipeline.spec import (
+    ChangesSource,
     ConsoleSink,
     DeduplicateStep,
     FileSource,
@@ -148,6 +149,8 @@ def _source(source: Part) -> str:
         case TableSource():
             what = "query" if source.table is None else f"table {source.table}"
             return f"{what} ({_dialect(source.database)})"
+        case ChangesSource():
+            return f"changes of {source.options['dbtable']} ({_dialect(source.database)})"
         case _:
             return _anything(source, "Source")
 

@@ -20,6 +20,7 @@ from moldau.spark.pipeline.checkpoint import (
     local_directory,
     planned_offsets,
     read_queries,
+    slots_of,
 )
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
@@ -35,6 +36,14 @@ def read_planned(pipeline: Pipeline) -> Planned:
     if directory is None:
         return {}
     return {sink.name: planned_offsets(directory, sink.name) for sink in pipeline.sinks}
+
+
+def known_slots(pipeline: Pipeline) -> set[str]:
+    """Replication slots of all its queries, whatever folders they are in."""
+    directory = _directory(pipeline)
+    if directory is None:
+        return set()
+    return {slot for file in directory.glob("*/offsets/[0-9]*") for slot in slots_of(file)}
 
 
 def check_checkpoints(pipeline: Pipeline, planned: Planned, found: Findings) -> list[Problem]:

@@ -10,7 +10,11 @@ from threading import Thread
 from typing import Final
 
 from moldau.spark.pipeline.checkpoint import Planned
-from moldau.spark.pipeline.preflight.checkpoints import check_checkpoints, read_planned
+from moldau.spark.pipeline.preflight.checkpoints import (
+    check_checkpoints,
+    known_slots,
+    read_planned,
+)
 from moldau.spark.pipeline.preflight.clusters import check_cluster, clusters_of
 from moldau.spark.pipeline.preflight.found import Columns, Findings
 from moldau.spark.pipeline.preflight.places import (
@@ -21,7 +25,13 @@ from moldau.spark.pipeline.preflight.places import (
 )
 from moldau.spark.pipeline.preflight.tables import check_folders, check_table_formats
 from moldau.spark.pipeline.problems import Kind
-from moldau.spark.pipeline.spec import Pipeline, TableSink, TableSource, TopicSource
+from moldau.spark.pipeline.spec import (
+    ChangesSource,
+    Pipeline,
+    TableSink,
+    TableSource,
+    TopicSource,
+)
 from moldau.toml_places import Path
 
 _GRACE: Final = 2.0
@@ -87,6 +97,9 @@ def _checks(
         if isinstance(part, (TableSource, TableSink)):
             ask = partial(_database, pipeline, part, columns, patience)
             yield Check(f"the database of {part.name}", ask, pipeline.declared(part, "database"))
+        elif isinstance(part, ChangesSource):
+            ask = partial(_changes, pipeline, part, patience)
+            yield Check(f"the database of {part.name}", ask, pipeline.declared(part, "database"))
         elif isinstance(part, TopicSource) and "schema.registry.url" in part.options:
             ask = partial(check_registry_of, pipeline, part, patience)
             place = pipeline.declared(part, "schema_registry", "options")
@@ -99,6 +112,12 @@ def _database(
     from moldau.spark.pipeline.preflight.databases import check_database  # and SQLAlchemy
 
     return check_database(pipeline, part, columns, patience)
+
+
+def _changes(pipeline: Pipeline, source: ChangesSource, patience: float) -> Findings:
+    from moldau.spark.pipeline.preflight.changes import check_changes
+
+    return check_changes(pipeline, source, known_slots(pipeline), patience)
 
 
 def side_by_side(checks: Sequence[Check], patience: float, pipeline: Pipeline) -> Findings:

@@ -25,14 +25,7 @@ from moldau.spark.options import Decoding, ReadOptions, read_options
 from moldau.spark.pipeline.problems import did_you_mean
 from moldau.spark.pipeline.samples.cases import Row, as_moment
 from moldau.spark.pipeline.samples.values import SampleError, inferred, parsed, typed
-from moldau.spark.pipeline.spec import (
-    FileSource,
-    FormatSource,
-    LakeSource,
-    Source,
-    TableSource,
-    TopicSource,
-)
+from moldau.spark.pipeline.spec import Source, TopicSource
 from moldau.spark.schema import arrow_schema, full_schema
 
 DEFAULT_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -73,8 +66,8 @@ def frame_of(
     match source:
         case TopicSource():
             return _records(source, rows, spark, letters)
-        case FileSource() | TableSource() | FormatSource() | LakeSource():
-            declared = None if isinstance(source, LakeSource) else source.schema
+        case _:
+            declared = getattr(source, "schema", None)
             if declared is not None:
                 schema = parsed(declared)
                 return spark.createDataFrame(typed(rows, schema), schema)
