@@ -91,7 +91,7 @@ def write(
 def int96(spark: SparkSession) -> Iterator[None]:
     """Spark's own default, and what folders have from before."""
     name = "spark.sql.parquet.outputTimestampType"
-    before = spark.conf.get(name)
+    before = str(spark.conf.get(name))
     spark.conf.set(name, "INT96")
     yield
     spark.conf.set(name, before)
