@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from moldau.extras import how_to_install
 from moldau.spark.addresses import HINT
 from moldau.spark.changes.options import ChangesError, DatabaseAwayError
 
@@ -30,7 +31,7 @@ def connect(url: str, timeout: float = 10.0) -> Connection[tuple[Any, ...]]:
         import psycopg
     except ImportError:
         raise ChangesError(
-            "option url: PostgreSQL needs psycopg: pip install 'moldau[postgresql]'"
+            f"option url: PostgreSQL needs psycopg: {how_to_install('postgresql')}"
         ) from None
     try:
         psycopg.conninfo.conninfo_to_dict(url)

@@ -13,6 +13,8 @@ from moldau.spark.options import OptionError
 
 Mode = Literal["log", "column"]
 
+_RELEASE: Final = (4, 2)
+"""Of PySpark, the first whose data sources are told where a batch begins."""
 _MODES: Final = ("log", "column")
 _KNOWN: Final = {
     "url",
@@ -64,6 +66,17 @@ class ChangesOptions:
     """What names of slots begin with."""
     publication: str = ""
     max_rows: int | None = None
+
+
+def release_problem(installed: str) -> str | None:
+    """Why changes cannot be read with the PySpark that is there."""
+    if not installed or tuple(map(int, installed.split(".")[:2])) >= _RELEASE:
+        return None
+    wanted = ".".join(map(str, _RELEASE))
+    return (
+        f"changes need PySpark {wanted} or later, as older ones do not say how far a query is, and "
+        f"{installed} is installed: pip install 'pyspark>={wanted}'"
+    )
 
 
 def changes_options(given: Mapping[str, str]) -> ChangesOptions:
