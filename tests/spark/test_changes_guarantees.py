@@ -299,7 +299,7 @@ def test_times_without_a_zone_are_the_servers(
     database.execute(f"ALTER DATABASE {database.info.dbname} SET TimeZone = '{zone}'".encode())
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as writer:
         writer.execute(f"CREATE TABLE t (id INT PRIMARY KEY, at {kind})".encode())
-        day = "INTERVAL '1 day'" if kind == "DATE" else "INTERVAL '1 hour'"
+        day = "INTERVAL '2 days'" if kind == "DATE" else "INTERVAL '1 hour'"
         writer.execute(f"INSERT INTO t VALUES (1, now() - {day}), (2, now())".encode())
         writer.execute(f"INSERT INTO t VALUES (3, now() + {day})".encode())
     options = {"mode": "column", "column": "at", "lag": "1ms", "poll": "1ms"}
