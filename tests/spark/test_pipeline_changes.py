@@ -215,18 +215,21 @@ def test_types(spark: SparkSession, url: str, database: Database) -> None:
             id BIGINT PRIMARY KEY, b BOOLEAN, s SMALLINT, r REAL, d DOUBLE PRECISION,
             n NUMERIC(10, 2), free NUMERIC, a amount, day DATE, at TIMESTAMPTZ, here TIMESTAMP,
             j JSONB, bin BYTEA, ints INT[], words TEXT[], grid INT[][], m mood, u UUID, c CHAR(4),
-            i INTERVAL, twice BIGINT GENERATED ALWAYS AS (id * 2) STORED)""")
-    names = "b, s, r, d, n, free, a, day, at, here, j, bin, ints, words, grid, m, u, c, i"
+            i INTERVAL, boxes BOX[], moods mood[], bins BYTEA[],
+            twice BIGINT GENERATED ALWAYS AS (id * 2) STORED)""")
+    names = "b, s, r, d, n, free, a, day, at, here, j, bin, ints, words, grid, m, u, c, i, boxes"
+    names += ", moods, bins"
     values = r"""true, -5, 1.5, 'Infinity', 12.30, 1e40, 7.5, '2026-01-02',
         '2026-10-25 02:30:00.000123+02', '2026-01-02 03:04:05.6', '{"x": [1, null]}', '\x00ff',
         '{1,NULL,3}', ARRAY['a,b', 'NULL', NULL, '"q"\', ''], '{{1,2},{3,4}}', 'bad',
-        '00000000-0000-0000-0000-000000000001', 'ab', '1 day 2 hours'"""
+        '00000000-0000-0000-0000-000000000001', 'ab', '1 day 2 hours',
+        '{(1,1),(0,0);(2,2),(1,1)}', '{bad,NULL}', ARRAY['\x5c22'::bytea]"""
 
     def insert(number: int) -> None:
         """A full row, and one of what Spark's types do not have."""
         database.execute(f"INSERT INTO t (id, {names}) VALUES ({number}, {values})".encode())
-        strange = f"({-number}, 'NaN', 'infinity', '0044-03-15 BC')"
-        database.execute(f"INSERT INTO t (id, n, day, at) VALUES {strange}".encode())
+        strange = f"({-number}, 'NaN', 'infinity', '0044-03-15 BC', '-infinity')"
+        database.execute(f"INSERT INTO t (id, n, day, at, here) VALUES {strange}".encode())
 
     insert(1)
     stream = stream_of(spark, url, "t", poll="1ms")
@@ -266,6 +269,9 @@ def test_types(spark: SparkSession, url: str, database: Database) -> None:
         "u": "00000000-0000-0000-0000-000000000001",
         "c": "ab  ",
         "i": "P1DT2H",
+        "boxes": "{(1,1),(0,0);(2,2),(1,1)}",
+        "moods": ["bad", None],
+        "bins": [b'\\"'],
     }
 
 
