@@ -14,6 +14,7 @@ from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, given_parame
 from moldau.cli.pipeline_pictures import graph, report
 from moldau.cli.pipeline_runs import list_runs, restart, status, stop
 from moldau.cli.pipeline_supervision import Supervisor, supervised
+from moldau.extras import how_to_install
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.preflight.found import Columns, Findings
@@ -72,6 +73,7 @@ def validate(
     timeout: Patience = PATIENCE,
 ) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
+    from moldau.spark.pipeline.preflight.tables import check_release
     from moldau.spark.pipeline.problems import PipelineError
 
     pipeline = load(file, parameter)
@@ -82,6 +84,10 @@ def validate(
             _preflight(pipeline, timeout, columns)
         except PipelineError as error:
             raise told(error) from None
+    elif not pipeline.remote:
+        # It may run elsewhere, with another release.
+        for one in check_release(pipeline).problems:
+            warn(f"{pipeline.file}:{one.line}: {one.message}")
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
     print_line(
         f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
@@ -269,7 +275,7 @@ def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
     try:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
-        warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
+        warn(f"SQL was not checked, which needs {error.name}: {how_to_install('spark')}")
         return {}
     found = check_sql(pipeline)
     if found.problems or (found.unread and not running):
@@ -297,7 +303,7 @@ def _need_extra(pipeline: Pipeline) -> None:
 
     for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
-            raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
+            raise CommandError(f"Pipelines need {module}: {how_to_install('spark')}")
     for url in pipeline.databases:
         _need_driver(url)
 
@@ -309,7 +315,8 @@ def _need_driver(url: str) -> None:
         sqlalchemy.create_engine(url).dispose()
     except ModuleNotFoundError as error:
         postgresql = url.startswith("postgres")
-        hint = ": pip install 'moldau[postgresql]', with postgresql+psycopg://…" * postgresql
+        install = f": {how_to_install('postgresql')}, with postgresql+psycopg://…"
+        hint = install * postgresql
         raise CommandError(
             f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
         ) from None
