@@ -118,7 +118,7 @@ class Clicks:
         letters, doubtful = [], []
         clicks: dict[str, Click] = {}
         for one in self.sent:
-            click = _click_of(one.value)
+            click = click_of(one.value)
             if click is None:
                 letters.append((one.partition, one.offset))
             elif not _is_possible(click, one.timestamp):
@@ -132,7 +132,7 @@ class Clicks:
         return Results(pages, pages, raw, raw, sessions, raw, Counter(doubtful), sorted(letters))
 
 
-def _click_of(value: bytes) -> dict[str, Any] | None:
+def click_of(value: bytes) -> dict[str, Any] | None:
     """None if it is none: no JSON, or of other types."""
     try:
         found = json.loads(value)
@@ -212,8 +212,8 @@ class Stores:
             topic=self._topic(),
             pyarrow=_clicks(ds.dataset(files, format="parquet", partitioning="hive").to_table()),
             duckdb=_clicks(
-                duckdb.sql(
-                    f"SELECT * FROM read_parquet('{files}/**/*.parquet', hive_partitioning = true)"
+                duckdb.read_parquet(
+                    f"{files}/**/*.parquet", hive_partitioning=True
                 ).to_arrow_table()
             ),
             delta=Counter(
