@@ -6,7 +6,7 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
@@ -26,7 +26,7 @@ from moldau.client.listener.headers import read_failure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "clickstream"
 PARTITIONS = 2
-CHUNK = 60
+CHUNK, CHUNKS = 60, 3
 STEP = 3_000
 """Milliseconds between clicks. A chunk is not written at once: what a batch has of one of its
 partitions may be a chunk ahead of the other, and still nothing may be late."""
@@ -83,7 +83,9 @@ class Clicks:
             yield self._now
 
     def more(self) -> None:
-        self._send([(next(self._values), self._now) for _ in range(CHUNK)])
+        """Nine minutes of clicks: with each batch windows become complete."""
+        for _ in range(CHUNKS):
+            self._send([(next(self._values), self._now) for _ in range(CHUNK)])
 
     def late(self, watermark: int) -> None:
         """A click that no batch may take any more."""
@@ -129,7 +131,7 @@ class Clicks:
         done = [one for one in clicks.values() if one.id != "last"]
         pages, sessions = pages_of(done), sessions_of(done)
         raw = Counter(clicks.values())
-        return Results(pages, pages, raw, raw, sessions, raw, Counter(doubtful), sorted(letters))
+        return Results(pages, pages, raw, raw, sessions, raw, Counter(doubtful), Counter(letters))
 
 
 def click_of(value: bytes) -> dict[str, Any] | None:
@@ -190,8 +192,15 @@ class Results:
     delta: Sessions
     iceberg: Counter[Click]
     doubtful: Counter[str]
-    letters: list[tuple[int, int]]
-    """Partition and offset of the records that have one."""
+    letters: Counter[tuple[int, int]]
+    """By partition and offset of their records."""
+
+    def beside(self, other: Results) -> dict[str, tuple[Any, Any]]:
+        """What only this one has, and what only the other one has, of stores that differ."""
+        pairs = {
+            one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)
+        }
+        return {name: (a - b, b - a) for name, (a, b) in pairs.items() if a != b}
 
 
 @dataclass(frozen=True)
@@ -269,9 +278,9 @@ class Stores:
             for one in values
         )
 
-    def _letters(self) -> list[tuple[int, int]]:
+    def _letters(self) -> Counter[tuple[int, int]]:
         failures = [read_failure(row.headers) for row in consume(self.source, self.bad, 1)]
-        return sorted((one.source.partition, one.source.offset) for one in failures if one)
+        return Counter((one.source.partition, one.source.offset) for one in failures if one)
 
 
 def _clicks(table: pa.Table) -> Counter[Click]:
