@@ -26,7 +26,7 @@ from moldau.client.listener.headers import read_failure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "clickstream"
 PARTITIONS = 2
-CHUNK, CHUNKS = 60, 3
+CHUNK, CHUNKS = 60, 5
 STEP = 3_000
 """Milliseconds between clicks. A chunk is not written at once: what a batch has of one of its
 partitions may be a chunk ahead of the other, and still nothing may be late."""
@@ -83,7 +83,7 @@ class Clicks:
             yield self._now
 
     def more(self) -> None:
-        """Nine minutes of clicks: with each batch windows become complete."""
+        """A quarter of an hour: windows become complete with each batch after the first."""
         for _ in range(CHUNKS):
             self._send([(next(self._values), self._now) for _ in range(CHUNK)])
 

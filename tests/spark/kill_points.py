@@ -42,7 +42,7 @@ class Points:
 
     def __init__(self, stores: Stores, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        self._engine = sa.create_engine(stores.database, poolclass=sa.NullPool)
+        self._engine = sa.create_engine(stores.database, isolation_level="AUTOCOMMIT")
         self._consumers: dict[str, Consumer] = {}
         folder = stores.folder
         table = folder / "warehouse" / "shop" / "clicks"
@@ -79,6 +79,7 @@ class Points:
         return int(json.loads(lines[1])["batchWatermarkMs"]) if len(lines) > 1 else 0
 
     def close(self) -> None:
+        self._engine.dispose()
         for one in self._consumers.values():
             one.close()
 
