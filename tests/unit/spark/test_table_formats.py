@@ -9,6 +9,7 @@ import pytest
 
 from moldau.cli.main import main
 from moldau.spark.pipeline import table_formats
+from moldau.spark.pipeline.checkpoint import QUERIES_FILE, KnownQuery, format_queries
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight import tables
 from moldau.spark.pipeline.preflight.tables import check_folders, check_release
@@ -204,7 +205,13 @@ def test_folders_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "rows" / "day=1" / "x.parquet").touch()
     [note] = check_folders(parsed(text)).notes
     assert note.startswith("Folder rows has files already, and sink events begins anew")
-    (tmp_path / "checkpoints" / "lake" / "events").mkdir(parents=True)
+    checkpoint = tmp_path / "checkpoints" / "lake"
+    (checkpoint / "events").mkdir(parents=True)
+    assert not check_folders(parsed(text)).notes
+    (checkpoint / "events").rename(checkpoint / "events+others")
+    assert check_folders(parsed(text)).notes
+    shared = {"events+others": KnownQuery(("events", "others"), ("events",))}
+    (checkpoint / QUERIES_FILE).write_text(format_queries(shared))
     assert not check_folders(parsed(text)).notes
     (tmp_path / "rows" / "_spark_metadata").mkdir()
     [problem] = check_folders(parsed(text)).problems

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from moldau.spark.changes.options import release_problem as changes_release_problem
-from moldau.spark.pipeline.checkpoint import local_directory
+from moldau.spark.pipeline.checkpoint import folder_of, local_directory, read_queries
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.spec import ChangesSource, LakeSink, LakeSource, ParquetSink, Pipeline
 from moldau.spark.pipeline.table_formats import (
@@ -71,7 +69,13 @@ def metadata_problem(path: str) -> str:
 
 def _begins_anew(pipeline: Pipeline, sink: ParquetSink) -> bool:
     checkpoint = local_directory(pipeline.checkpoint)
-    return checkpoint is not None and not Path(checkpoint, sink.name).exists()
+    if checkpoint is None:
+        return False
+    try:
+        folder = folder_of(read_queries(checkpoint), sink.name)
+    except ValueError:
+        return False  # which is another check's business
+    return not (checkpoint / folder).exists()
 
 
 def _check_warehouses(pipeline: Pipeline) -> Findings:
