@@ -190,7 +190,7 @@ def run(session: Session) -> list[Table]:
     with TemporaryDirectory(prefix="moldau-bench-") as directory, brokers([Moldau]) as (broker,):
         broker.start()
         place = Path(directory)
-        spark = _spark(directory, _connector_jars() if session.has_kafka else [])
+        spark = new_spark(directory, jars() if session.has_kafka else [])
         gateway = spark.sparkContext._gateway
         assert gateway is not None
         jvm = gateway.proc.pid
@@ -216,14 +216,15 @@ def run(session: Session) -> list[Table]:
     return [compare(title, rows(scale), runs, notes, theirs=CONNECTOR)]
 
 
-def _connector_jars() -> list[Path]:
-    jars = sorted((ROOT / ".cache").glob("spark-connector-*/*.jar"))
-    if not jars:
+def jars() -> list[Path]:
+    """Those of the official connector."""
+    found = sorted((ROOT / ".cache").glob("spark-connector-*/*.jar"))
+    if not found:
         raise RuntimeError("the connector's jars are not there: make spark-connector")
-    return jars
+    return found
 
 
-def _spark(directory: str, jars: list[Path]) -> SparkSession:
+def new_spark(directory: str, jars: list[Path]) -> SparkSession:
     return spark_session(
         "moldau bench",
         master="local[2]",
