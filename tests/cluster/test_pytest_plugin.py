@@ -109,7 +109,9 @@ def test_who_does_not_use_it_does_not_pay(run: pytest.Pytester) -> None:
         def test_nothing_is_imported():
             loaded = {name for name in sys.modules if name.startswith(("moldau", "kio", "uvloop"))}
             own = {"moldau", "moldau.source", "moldau.testing", "moldau.testing.pytest_plugin"}
+            own |= {"moldau.spark", "moldau.spark.testing"}  # the other plugin, as small as this
             assert loaded <= own
+            assert "pyspark" not in sys.modules
         """
     )
     run.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=1)

@@ -176,6 +176,38 @@ def test_files_have_a_column_of_time(spark: SparkSession, tmp_path: Path, checkp
         prepared(wrong, wanted)
 
 
+@pytest.mark.parametrize(
+    ("source", "sink", "why"),
+    [
+        ('delta = "table"', "", "p.toml:5: source more would be read from its beginning"),
+        (
+            'files = "f"\nstreaming = false',
+            'output_mode = "complete"',
+            "p.toml:14: sink out: output",
+        ),
+    ],
+)
+def test_what_a_backfill_would_double_or_lose_is_refused(source: str, sink: str, why: str) -> None:
+    text = f"""\
+name = "p"
+[[sources]]
+name = "records"
+topic = "t"
+[[sources]]
+name = "more"
+{source}
+[[sinks]]
+name = "out"
+from = "records"
+database = "sqlite:///d.db"
+table = "out"
+{sink}
+"""
+    with pytest.raises(PipelineError) as refused:
+        prepared(parse_pipeline(text, "p.toml"), Range(START, START + DAY))
+    assert why in str(refused.value)
+
+
 def test_folders_are_named_by_the_range() -> None:
     assert Range(START, START + DAY).folder == "backfill-20260101-20260102"
     assert Range(START + 1, START + 1000).folder == (

@@ -32,6 +32,7 @@ from moldau.spark.changes.catalog import read_table, schema_of
 from moldau.spark.changes.connection import connect
 from moldau.spark.changes.options import ChangesError, changes_options
 from moldau.spark.changes.stream import ChangeStream, change_stream
+from moldau.spark.options import OptionError
 from moldau.spark.pipeline.blame import place_of
 from moldau.spark.pipeline.draw.model import drawing_of
 from moldau.spark.pipeline.parse import parse_pipeline
@@ -567,3 +568,9 @@ def test_a_failure_names_the_key_of_the_source() -> None:
     )
     other = "Column slot was not found"
     assert place_of(pipeline, pipeline.sinks[0], other) == ("feed.toml:7", other)
+
+
+def test_an_address_that_is_none_is_not_shown() -> None:
+    with pytest.raises(OptionError) as refused:
+        changes_options({"url": "host=db password=s3cret", "dbtable": "t"})
+    assert "s3cret" not in str(refused.value)

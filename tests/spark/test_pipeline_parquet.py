@@ -42,6 +42,18 @@ def names(files: LocalFiles, folder: str) -> list[str]:
     return sorted(file.name.replace(f"-{WRITER}-", "-W-") for file in found)
 
 
+def test_files_with_other_columns_stay_apart(files: LocalFiles) -> None:
+    for batch in range(6):
+        stage(files, batch, "day=1")
+        adopt(files, WRITER, batch)
+        if batch == 2:  # as if the pipeline was given a column more
+            file = files.directory / "day=1" / f"b-{WRITER}-2-0.parquet"
+            pq.write_table(pa.table({"row": [200], "more": ["x"]}), file)
+    assert compact(files, WRITER, 9, many=2) == 2
+    assert names(files, "day=1") == ["b-W-0-1.c.parquet", "b-W-2-0.parquet", "b-W-3-5.c.parquet"]
+    assert read(files, "day=1") == [0, 100, 200, 300, 400, 500]
+
+
 def test_small_files_become_one_but_not_those_of_the_batch_under_way(files: LocalFiles) -> None:
     for batch in range(5):
         stage(files, batch, "day=1")

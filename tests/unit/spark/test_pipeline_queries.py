@@ -265,6 +265,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused() -> None:
         run(pipeline([window("b", "s"), STEPS[0]], sink("a"), sink("b")), known, "a+b+w")
 
 
+def test_a_step_that_the_checkpoint_needs_is_missed() -> None:
+    _, known = run(pipeline(STEPS, sink("a"), sink("w")), {})
+    left = pipeline([step for step in STEPS if step.name != "w"], sink("a"))
+    with pytest.raises(LayoutError, match="the file was changed"):
+        run(left, known, "a+w")
+
+
 def test_a_damaged_list_of_queries_is_not_passed_over() -> None:
     for text in ("", "[]", '{"a+b": {"sinks": ["a"]}}'):
         with pytest.raises(ValueError, match=r"queries\.json of the checkpoint is damaged"):

@@ -98,9 +98,11 @@ def changes_options(given: Mapping[str, str]) -> ChangesOptions:
 def libpq_url(url: str) -> str:
     """SQLAlchemy's addresses have the driver in them."""
     if not _POSTGRESQL.match(url):
-        scheme = url.partition(":")[0]
+        scheme, _, rest = url.partition("://")
+        # Anything else may have a password in it.
+        of = f" is of {scheme}" if rest else " is no address"
         raise OptionError(
-            f"Option url is of {scheme}: changes are read from PostgreSQL only, such as "
+            f"Option url{of}: changes are read from PostgreSQL only, such as "
             "postgresql://user@host/name"
         )
     return _POSTGRESQL.sub("postgresql://", url, count=1)

@@ -21,6 +21,7 @@ from moldau.spark.pipeline.problems import PipelineError, Problem
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
     FileSource,
+    LakeSink,
     Pipeline,
     Source,
     TableSink,
@@ -95,7 +96,7 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
     """What a backfill means for each sink: not all of them can replace what they have."""
     for sink in pipeline.sinks:
         match sink:
-            case TableSink(keys=keys) if keys:
+            case TableSink(keys=keys) | LakeSink(keys=keys) if keys:
                 yield f"sink {sink.name}: rows replace those with the same {', '.join(keys)}"
             case ConsoleSink():
                 continue
@@ -119,6 +120,20 @@ def _problems(pipeline: Pipeline) -> Iterator[Problem]:
                 source.place,
                 f"source {source.name} needs time for a backfill, such as time = "
                 '"timestamp": the column that tells when a row happened',
+            )
+    for source in pipeline.sources:
+        if source.streaming and not isinstance(source, (TopicSource, FileSource)):
+            yield pipeline.problem(
+                source.place,
+                f"source {source.name} would be read from its beginning: a backfill takes a range "
+                "of topics and files only; streaming = false, or a pipeline without it",
+            )
+    for sink in pipeline.sinks:
+        if sink.output_mode == "complete":
+            yield pipeline.problem(
+                pipeline.declared(sink, "output_mode"),
+                f'sink {sink.name}: output_mode = "complete" replaces all rows, and a backfill has '
+                "those of the range only",
             )
     if not read:
         yield Problem(0, "There is no topic and no files with time to read a range of")

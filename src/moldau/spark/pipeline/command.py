@@ -94,7 +94,7 @@ def _run(
 
         run.wait(stopping)
         for _ in () if run.stopped else close_windows(pipeline):
-            signals.run = run = Run(pipeline, spark, report)
+            signals.run = run = Run(pipeline, spark, report, streams_only=True)
             run.wait(stopping)
             if run.stopped:
                 break

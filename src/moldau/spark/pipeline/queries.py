@@ -95,6 +95,9 @@ class Flow:
         """``frontier``: where the stream ends, if that is settled; ``ValueError`` if it cannot."""
         if frontier is None:
             frontier = self._frontier(sinks)
+        elif not self.inputs.keys() >= set(frontier):
+            gone = ", ".join(name for name in frontier if name not in self.inputs)
+            raise ValueError(f"the checkpoint has rows of {gone}, which is not there any more")
         inside = self._before(frontier)
         computed = [name for name in self.needed(sinks) if name not in inside]
         reads = [sink.input.lower() for sink in sinks]

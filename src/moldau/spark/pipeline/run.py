@@ -87,8 +87,14 @@ class Run:
     """One run of a pipeline in a session; ``wait`` returns when it is over."""
 
     def __init__(
-        self, pipeline: Pipeline, spark: SparkSession, report: Report | None = None
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        report: Report | None = None,
+        *,
+        streams_only: bool = False,
     ) -> None:
+        """``streams_only``: what is no stream has been written by the run before."""
         self._pipeline = pipeline
         self._spark = spark
         self._report = report
@@ -103,10 +109,12 @@ class Run:
         rules = Expectations(pipeline)
         frames = build_frames(pipeline, spark, rules)
         rules.verify()
-        still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
-        self._write_still(still, frames, rules)
+        queries = queries_of(pipeline, frames, spark)  # first: it may refuse the checkpoint
+        if not streams_only:
+            still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
+            self._write_still(still, frames, rules)
         try:
-            for query in queries_of(pipeline, frames, spark):
+            for query in queries:
                 try:
                     self._start(query, frames)
                 except PySparkException as error:
@@ -219,7 +227,7 @@ def run_pipeline(pipeline: Pipeline, spark: SparkSession, report: Report | None 
     """Run it to its end: pipelines that go on for ever are a ``Run``."""
     Run(pipeline, spark, report).wait()
     for _ in close_windows(pipeline):
-        Run(pipeline, spark, report).wait()
+        Run(pipeline, spark, report, streams_only=True).wait()
 
 
 def _triggered(writer: Any, trigger: Trigger) -> Any:

@@ -31,9 +31,10 @@ def compact(
     for found in folders.values():
         left = [part for part in _without_leftovers(files, found) if part.last < before]
         for run in _runs(left, small):
-            if len(run) >= many:
-                _merge(files.directory, run)
-                made += 1
+            for same in _alike(files.directory, run) if len(run) >= many else ():
+                if len(same) >= many:
+                    _merge(files.directory, same)
+                    made += 1
     return made
 
 
@@ -51,6 +52,16 @@ def _without_leftovers(files: LocalFiles, found: list[Part]) -> list[Part]:
         else:
             kept.append(part)
     return kept
+
+
+def _alike(directory: Path, run: list[Part]) -> Iterator[list[Part]]:
+    """Neighbours with the same columns: a file has them for all of its rows."""
+    columns = [pq.read_schema(directory / part.file.name) for part in run]
+    begin = 0
+    for index in range(1, len(run) + 1):
+        if index == len(run) or not columns[index].equals(columns[begin]):
+            yield run[begin:index]
+            begin = index
 
 
 def _runs(found: list[Part], small: int) -> Iterator[list[Part]]:
