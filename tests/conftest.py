@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 from pathlib import Path
 from typing import cast
@@ -70,6 +71,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # pytest hangs its handlers on every logger that does not propagate, and PySpark's loggers give
+    # each handler they get their own JSON format: all later tests would read their logs as JSON.
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        if name in logging.root.manager.loggerDict:
+            logging.getLogger(name).propagate = True
     # Reports come here from all processes when tests run in several.
     for name, cell in report.user_properties:
         if name == "compat":

@@ -15,9 +15,9 @@ from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.progress import Expected
 from moldau.spark.pipeline.sharing import apart
 from moldau.spark.pipeline.sinks import Batch, write_batch
+from moldau.spark.pipeline.sinks.batch import keep, query_id
 from moldau.spark.pipeline.spec import Pipeline, Sink
 
-_QUERY_ID: Final = "sql.streaming.queryId"
 _REMEMBERED: Final = 100
 """Batches whose counts wait to be reported."""
 
@@ -49,7 +49,7 @@ class BatchWriter:
         spark = frame.sparkSession
         rules = Expectations(self._pipeline)
         self._counts.pop(number - _REMEMBERED, None)
-        id_ = spark.sparkContext.getLocalProperty(_QUERY_ID)
+        batch = Batch(query_id(spark), number, self._checkpoint)
         with ExitStack() as kept:
             frames = {**self._still, **self._read(frame, kept)}
             build_steps(
@@ -67,7 +67,6 @@ class BatchWriter:
                 raise
             for sink in self._query.sinks:
                 self.failed = sink
-                batch = Batch(str(id_), number, self._checkpoint)
                 write_batch(sink, frames[sink.input.lower()], batch)
         self._counts[number] = rules.counts()
         self.failed = None
@@ -88,10 +87,3 @@ class BatchWriter:
 
     def _shared(self, name: str, frame: DataFrame, kept: ExitStack) -> DataFrame:
         return keep(frame, kept) if name in self._query.plan.reused else frame
-
-
-def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    """Compute a frame once, for all that read it until the stack is closed."""
-    frame.persist()
-    kept.callback(frame.unpersist)
-    return frame

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.backfill import close_windows
-from moldau.spark.pipeline.batches import BatchWriter, keep
+from moldau.spark.pipeline.batches import BatchWriter
 from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
 from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
@@ -29,6 +29,7 @@ from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.queries import read_twice
 from moldau.spark.pipeline.sharing import computed_once, together
 from moldau.spark.pipeline.sinks import Batch, finish, stream_writer, write_batch
+from moldau.spark.pipeline.sinks.batch import keep
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 from moldau.spark.pipeline.start import queries_of
 from moldau.spark.pipeline.watermarks import interval
@@ -64,14 +65,9 @@ class _Running:
                 found_here = {} if self.writer is None else self.writer.found(progress.batch)
                 progress = replace(progress, expectations={**progress.expectations, **found_here})
                 # Rows that were judged are counted once, with the first of them.
-                found += [
-                    replace(
-                        progress,
-                        sink=sink.name,
-                        expectations={} if found_before else progress.expectations,
-                    )
-                    for found_before, sink in enumerate(self.query.sinks)
-                ]
+                first, *others = self.query.sinks
+                found.append(replace(progress, sink=first.name))
+                found += [replace(progress, sink=one.name, expectations={}) for one in others]
         return found
 
     def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple
+from contextlib import ExitStack
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import DataFrame
 
 
 class SinkError(Exception):
@@ -20,6 +23,18 @@ class Batch(NamedTuple):
     def writer(self, sink: str) -> str:
         """A short name of who writes: each query has batches of its own, and several sinks."""
         return hashlib.sha256(f"{self.query}/{sink}".encode()).hexdigest()[:12]
+
+
+def query_id(spark: Any) -> str:
+    """Of the streaming query whose batch is written in this thread."""
+    return str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
+
+
+def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    """Compute a frame once, for all that read it until the stack is closed."""
+    frame.persist()
+    kept.callback(frame.unpersist)
+    return frame
 
 
 def begin(writer: str, number: int) -> bool:

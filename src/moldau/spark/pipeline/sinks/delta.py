@@ -12,6 +12,7 @@ from moldau.spark.pipeline.sinks.lake import (
     compact_if_due,
     filled,
     located,
+    marks_of,
     merge,
     settings,
     with_columns,
@@ -30,7 +31,7 @@ def write_batch(sink: LakeSink, frame: DataFrame, batch: Batch | None) -> int | 
     if batch is None or begin(batch.writer(sink.name), batch.number):
         _create(sink, frame)
     columns = with_columns(sink, frame)
-    marks = {} if batch is None else {_WRITER: batch.writer(sink.name), _NUMBER: str(batch.number)}
+    marks = marks_of(sink, batch, _WRITER, _NUMBER)
     counted: Counted | None = None
     if sink.keys and sink.output_mode != "complete":
         with settings(spark, {f"{_SETTING}{name}": value for name, value in marks.items()}):

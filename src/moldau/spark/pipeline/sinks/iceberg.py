@@ -17,6 +17,7 @@ from moldau.spark.pipeline.sinks.lake import (
     compact_if_due,
     ddl,
     filled,
+    marks_of,
     merge,
     quoted,
     settings,
@@ -38,7 +39,7 @@ def write_batch(sink: LakeSink, frame: DataFrame, batch: Batch | None) -> int | 
         if batch is not None and _last_batch(sink, frame, batch) >= batch.number:
             return None
     columns = with_columns(sink, frame)
-    marks = {} if batch is None else {_WRITER: batch.writer(sink.name), _NUMBER: str(batch.number)}
+    marks = marks_of(sink, batch, _WRITER, _NUMBER)
     counted: Counted | None = None
     if sink.keys and sink.output_mode != "complete":
         with settings(spark, {f"{_SETTING}{name}": value for name, value in marks.items()}):

@@ -116,6 +116,11 @@ def merge(sink: LakeSink, frame: DataFrame, columns: Sequence[T.StructField]) ->
         spark.catalog.dropTempView(view)
 
 
+def marks_of(sink: LakeSink, batch: Batch | None, writer: str, number: str) -> dict[str, str]:
+    """What stands with a batch in the table's log, under the names that the format has for it."""
+    return {} if batch is None else {writer: batch.writer(sink.name), number: str(batch.number)}
+
+
 def compact_if_due(sink: LakeSink, spark: SparkSession, batch: Batch | None) -> None:
     if sink.compact and batch is not None and (batch.number + 1) % COMPACT_EVERY == 0:
         compact(sink, spark)

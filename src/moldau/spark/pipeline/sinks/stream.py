@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from moldau.spark.pipeline.sinks import parquet, topic
-from moldau.spark.pipeline.sinks.batch import Batch
+from moldau.spark.pipeline.sinks.batch import Batch, keep, query_id
 from moldau.spark.pipeline.sinks.write import write_batch
 from moldau.spark.pipeline.spec import ConsoleSink, LakeSink, ParquetSink, Sink, TopicSink
 
@@ -34,18 +34,15 @@ class _Batches:
         self._is_first = True
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        batch = Batch(_query_id(frame.sparkSession), number)
+        batch = Batch(query_id(frame.sparkSession), number)
         if not self._is_first:
             write_batch(self._sink, frame, batch)
             return
         # The sink may have the first batch of a run, and leave it out. Windows and the like have
         # their state of it from computing it.
-        frame.persist()
-        try:
-            frame.count()
+        with ExitStack() as kept:
+            keep(frame, kept).count()
             write_batch(self._sink, frame, batch)
-        finally:
-            frame.unpersist()
         self._is_first = False
 
 
@@ -58,7 +55,3 @@ def finish(sink: Sink, batch: Batch) -> None:
             from moldau.spark.pipeline.sinks import lake
 
             lake.compact(sink, SparkSession.active())
-
-
-def _query_id(spark: Any) -> str:
-    return str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
