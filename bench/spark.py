@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +44,7 @@ QUICK = Scale(20_000, 2000, 1, 0)
 
 LOAD, WARMING_LOAD = "load", "warming-load"
 PARTITIONS = 4
+MASTER = "local[2]"
 RECORD_BYTES = 100
 CHUNK = 10_000
 
@@ -212,7 +213,7 @@ def run(session: Session) -> list[Table]:
                         runs.add(f"{row}_cpu", side, family_cpu_seconds(jvm) - before)
         finally:
             spark.stop()
-    title = f"Spark, local[2], one Moldau broker, medians of {scale.rounds} rounds"
+    title = f"Spark, {MASTER}, one Moldau broker, medians of {scale.rounds} rounds"
     return [compare(title, rows(scale), runs, notes, theirs=CONNECTOR)]
 
 
@@ -224,11 +225,14 @@ def jars() -> list[Path]:
     return found
 
 
-def new_spark(directory: str, jars: list[Path]) -> SparkSession:
+def new_spark(
+    directory: str, jars: list[Path], config: Mapping[str, str] | None = None
+) -> SparkSession:
     return spark_session(
         "moldau bench",
-        master="local[2]",
+        master=MASTER,
         config={
+            **(config or {}),
             **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
             "spark.driver.memory": "2g",
             "spark.ui.enabled": "false",
