@@ -13,10 +13,10 @@ from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.frames import build_steps
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.progress import Expected
-from moldau.spark.pipeline.sharing import apart
-from moldau.spark.pipeline.sinks import Batch, write_batch
+from moldau.spark.pipeline.sharing import apart, row_counts
+from moldau.spark.pipeline.sinks import Batch, wants_empty, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
-from moldau.spark.pipeline.spec import Pipeline, Sink
+from moldau.spark.pipeline.spec import Pipeline, Sink, SqlStep
 
 _REMEMBERED: Final = 100
 """Batches whose counts wait to be reported."""
@@ -36,7 +36,10 @@ class BatchWriter:
         self._query = query
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
+        self._counting = any(step.expect for step in self._steps)
+        """Whether rules are to be counted where sinks read: all of them have to."""
         self._checkpoint = checkpoint
+        self._is_first = True
         self.failed: Sink | None = None
         """The sink that could not be written; None if the batch could not be read, either."""
         self.violation: PipelineFailedError | None = None
@@ -51,7 +54,8 @@ class BatchWriter:
         self._counts.pop(number - _REMEMBERED, None)
         batch = Batch(query_id(spark), number, self._checkpoint)
         with ExitStack() as kept:
-            frames = {**self._still, **self._read(frame, kept)}
+            read, empty = self._read(frame, kept)
+            frames = {**self._still, **read}
             build_steps(
                 self._pipeline,
                 self._steps,
@@ -67,7 +71,10 @@ class BatchWriter:
                 raise
             for sink in self._query.sinks:
                 self.failed = sink
+                if sink.input.lower() in empty and not wants_empty(sink, first=self._is_first):
+                    continue
                 write_batch(sink, frames[sink.input.lower()], batch)
+        self._is_first = False
         self._counts[number] = rules.counts()
         self.failed = None
 
@@ -75,15 +82,25 @@ class BatchWriter:
         """How many rows of a batch passed the rules, and how many did not."""
         return self._counts.get(number, {})
 
-    def _read(self, frame: DataFrame, kept: ExitStack) -> dict[str, DataFrame]:
-        """All rows of the batch, now: state is kept for those that are, whoever wants them."""
+    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[dict[str, DataFrame], set[str]]:
+        """All rows of the batch, now: state is kept for those that are, whoever wants them.
+
+        Also returns the names of frames, and of steps after them, that have none.
+        """
         names = self._query.plan.frontier
         whole = keep(frame, kept)
-        whole.count()
+        counts = row_counts(whole, len(names))
         found = dict(zip(names, apart(whole, len(names)), strict=True))
         for name, one in found.items():
             one.createOrReplaceTempView(name)
-        return found
+        if self._counting:
+            return found, set()
+        empty = {name for name, rows in zip(names, counts, strict=True) if not rows}
+        for step in self._steps:
+            # A function of the user's may make rows of none.
+            if isinstance(step, SqlStep) and empty.intersection(map(str.lower, step.inputs)):
+                empty.add(step.name.lower())
+        return found, empty
 
     def _shared(self, name: str, frame: DataFrame, kept: ExitStack) -> DataFrame:
         return keep(frame, kept) if name in self._query.plan.reused else frame

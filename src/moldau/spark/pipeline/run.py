@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -20,7 +20,7 @@ from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
-from moldau.spark.pipeline.frames import build_frames
+from moldau.spark.pipeline.frames import ReadOnce, build_frames
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.layout import Query
@@ -57,6 +57,9 @@ class _Running:
 
     def reports(self) -> list[Progress]:
         """Those that are new, for each sink."""
+        last: Any = self.stream.lastProgress
+        if last is None or last["timestamp"] <= self.seen:
+            return []  # Spark remembers a hundred, and all of them come through a pipe
         found = []
         for report in self.stream.recentProgress:
             progress = progress_of("", _as_dict(report))
@@ -103,7 +106,8 @@ class Run:
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
         rules = Expectations(pipeline)
-        frames = build_frames(pipeline, spark, rules)
+        self._read = ReadOnce()
+        frames = build_frames(pipeline, spark, rules, read=self._read)
         rules.verify()
         queries = queries_of(pipeline, frames, spark)  # first: it may refuse the checkpoint
         if not streams_only:
@@ -137,7 +141,7 @@ class Run:
             while any(one.stream.isActive for one in self._queries):
                 self._publish()
                 self._clock.look([one.stream for one in self._queries for _ in one.query.sinks])
-                time.sleep(POLL)
+                self._await_end(POLL)
                 if self._stopping:
                     break
                 self._check()
@@ -179,6 +183,7 @@ class Run:
             frames = build_frames(
                 pipeline,
                 self._spark,
+                read=self._read,
                 made=lambda name, frame: computed_once(frame) if name in plan.spread else frame,
             )
         location = query_checkpoint(pipeline.checkpoint, query.folder)
@@ -205,6 +210,13 @@ class Run:
             write_progress(directory, self._last)
         if reports and len(self._last) == sum(len(one.query.sinks) for one in self._queries):
             commit_offsets(self._pipeline, self._last)
+
+    def _await_end(self, seconds: Any) -> None:
+        """Until a query ends, but not for longer."""
+        active = next((one.stream for one in self._queries if one.stream.isActive), None)
+        if active is not None:
+            with suppress(StreamingQueryException):  # it is told below
+                active.awaitTermination(seconds)
 
     def _check(self) -> None:
         for one in self._queries:
