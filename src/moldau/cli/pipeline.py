@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
+from moldau.cli.extras import from_clone
 from moldau.cli.options import Json, group_app
 from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
 from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, given_parameters, load, told
@@ -73,6 +74,7 @@ def validate(
 ) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
     from moldau.spark.pipeline.problems import PipelineError
+    from moldau.spark.pipeline.spec import QuarantineStep
 
     pipeline = load(file, parameter)
     columns = _check_sql(pipeline)
@@ -82,10 +84,12 @@ def validate(
             _preflight(pipeline, timeout, columns)
         except PipelineError as error:
             raise told(error) from None
-    parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
-    print_line(
-        f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
+    parts = (
+        _counted(len(pipeline.sources), "source"),
+        _counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
+        _counted(len(pipeline.sinks), "sink"),
     )
+    print_line(f"{pipeline.file}: pipeline {pipeline.name} is fine: {', '.join(parts)}")
 
 
 @app.command()
@@ -242,6 +246,10 @@ app.command("graph")(graph)
 app.command("report")(report)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pipeline:
     """With what the command line says instead of the file."""
     from dataclasses import replace
@@ -269,7 +277,7 @@ def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
     try:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
-        warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
+        warn(f"SQL was not checked, which needs {error.name}: {from_clone('spark')}")
         return {}
     found = check_sql(pipeline)
     if found.problems or (found.unread and not running):
@@ -297,7 +305,7 @@ def _need_extra(pipeline: Pipeline) -> None:
 
     for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
-            raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
+            raise CommandError(f"Pipelines need {module}: {from_clone('spark')}")
     for url in pipeline.databases:
         _need_driver(url)
 
@@ -309,7 +317,7 @@ def _need_driver(url: str) -> None:
         sqlalchemy.create_engine(url).dispose()
     except ModuleNotFoundError as error:
         postgresql = url.startswith("postgres")
-        hint = ": pip install 'moldau[postgresql]', with postgresql+psycopg://…" * postgresql
+        hint = f": {from_clone('postgresql')}, with postgresql+psycopg://…" * postgresql
         raise CommandError(
             f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
         ) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.cli.exit_codes import CommandError
+from moldau.cli.extras import from_clone
 from moldau.cli.output import on_terminal, print_line, print_text, warn
 from moldau.cli.pipeline_files import File, Parameters, load
 
@@ -81,7 +82,7 @@ def _drawing(pipeline: Pipeline) -> Drawing:
     try:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
-        warn(f"Columns are not shown, which needs {error.name}: pip install 'moldau[spark]'")
+        warn(f"Columns are not shown, which needs {error.name}: {from_clone('spark')}")
         return drawing_of(pipeline, {})
     return drawing_of(pipeline, check_sql(pipeline).frames)
 
