@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from moldau.spark.options import OptionError, write_options
 from moldau.spark.pipeline.blame import SINK_OPTIONS, in_keys
-from moldau.spark.pipeline.parse_sources import check_table_name, default_bootstrap
+from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP, check_table_name
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
     FormatSink,
@@ -70,7 +70,7 @@ def parse_sink(table: Table, name: str, *, batch: bool) -> Sink | None:
 def _topic(table: Table, name: str, mode: OutputMode) -> TopicSink:
     options = table.texts_by_name("options")
     options.setdefault(
-        "kafka.bootstrap.servers", table.text("bootstrap_servers", default_bootstrap())
+        "kafka.bootstrap.servers", table.text("bootstrap_servers", DEFAULT_BOOTSTRAP)
     )
     if table.boolean("exactly_once"):
         options["exactlyOnce"] = "true"

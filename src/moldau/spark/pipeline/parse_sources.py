@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Final, cast
 
@@ -26,7 +25,7 @@ from moldau.spark.pipeline.spec import (
 )
 from moldau.spark.pipeline.table import Table, as_option
 
-_LOCAL: Final = "localhost:9092"
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 _KINDS: Final = (
     "topic",
@@ -51,11 +50,6 @@ _KEYS: Final = {
 }
 _FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 _TABLE_NAME: Final = re.compile(r"\w+(\.\w+){2,}")
-
-
-def default_bootstrap() -> str:
-    """That of all commands."""
-    return os.environ.get("MOLDAU_BOOTSTRAP") or _LOCAL
 
 
 def parse_source(table: Table, name: str, *, batch: bool) -> Source | None:
@@ -90,7 +84,7 @@ def _topic(table: Table, name: str, kind: str, *, batch: bool) -> TopicSource:
     for key, option in SOURCE_OPTIONS.items():
         if key in table:
             options[option] = as_option(table.values[key])
-    options.setdefault("kafka.bootstrap.servers", default_bootstrap())
+    options.setdefault("kafka.bootstrap.servers", DEFAULT_BOOTSTRAP)
     if kind == "pattern":
         options["subscribePattern"] = table.text("pattern")
     else:
