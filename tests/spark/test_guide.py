@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md, and of what docs/pipelines-reference.md says of Spark, as they stand."""
+"""The examples of docs/spark.md as they stand, and the declarative project of pipelines."""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ _VARYING: Final = (
     (re.compile(r"/\S+/shop/"), "/PLACE/"),
     (re.compile(r"127\.0\.0\.1:\d+|localhost:\d+"), "ADDRESS"),
 )
-_VARYING_COLUMNS: Final = frozenset(("BATCH", "BEGUN", "ROWS/S", "BATCH MS", "LAST", "PID", "SINCE"))
+_VARYING_COLUMNS: Final = frozenset(
+    ("BATCH", "BEGUN", "ROWS/S", "BATCH MS", "LAST", "PID", "SINCE")
+)
 
 
 class Block(NamedTuple):
@@ -141,7 +143,7 @@ class Tour:
         self._stack.close()
 
     def take(self, block: Block) -> list[str] | None:
-        """Do what a block says; what it shows, if the page says so. ``TourError`` if it does not."""
+        """Do what a block says; gives what it shows, if the page says what that is."""
         match block.language:
             case "sh":
                 return self._run(block)
@@ -205,7 +207,7 @@ class Tour:
         return self._stack.enter_context(terminal)
 
 
-def _until(expected: str, look: Callable[[], list[str]], patience: float = 25.0) -> list[str]:
+def _until(expected: str, look: Callable[[], list[str]], patience: float = 120.0) -> list[str]:
     """What is shown when it is what was expected, or in the end."""
     end = time.monotonic() + patience
     while True:
@@ -237,7 +239,8 @@ def main() -> None:
     page = PAGE.read_text()
     if writing:
         # Nothing is expected, but of which kind it is.
-        page = re.sub(r"^```text\n(\S{0,20}).*?^```$", r"```text\n\1 \n```", page, flags=_ALL_LINES)
+        begun = re.compile(r"^```text\n(?:(?!```)([^\n]{0,20}).*?)?^```$", _ALL_LINES)
+        page = begun.sub(r"```text\n\1\n```", page)
     begin = last = time.monotonic()
 
     def told(block: Block, shown: list[str] | None) -> None:

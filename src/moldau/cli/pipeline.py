@@ -150,7 +150,7 @@ def run(
     pipeline = _adapted(load(file, parameter), master, metrics)
     _need_extra(pipeline)
     wanted = parse_range(begin, until)
-    pipeline = prepare(pipeline, wanted)
+    pipeline = prepare(pipeline, wanted, metrics)
     columns = _check_sql(pipeline, running=True)
     spent.mark("reading the file")
     log: Path | None = None
