@@ -157,8 +157,10 @@ def test_the_rows_of_the_reference_are_those_of_its_pipeline(
     (tmp_path / "visits.test.toml").write_text(sample)
     [outcome] = run(tmp_path, spark).values()
     assert list(outcome.lines()) == []
-    more = '    { window_start = 2026-01-01T12:05:00Z, page = "home", visits = 1 },\n]\n\n[tests.sinks]'
-    wrong = sample.replace("visits = 2 }", "visits = 3 }").replace("]\n\n[tests.sinks]", more)
+    more = '{ window_start = 2026-01-01T12:05:00Z, page = "home", visits = 1 },'
+    wrong = sample.replace("visits = 2 }", "visits = 3 }").replace(
+        "]\n\n[tests.sinks]", f"{more}\n]\n\n[tests.sinks]"
+    )
     (tmp_path / "visits.test.toml").write_text(wrong)
     [outcome] = run(tmp_path, spark).values()
     told = [line.replace(f"{tmp_path}/", "") for line in outcome.lines()]
