@@ -75,6 +75,7 @@ def validate(
     """Check a pipeline's file; Spark is not needed for it."""
     from moldau.spark.pipeline.preflight.tables import check_release
     from moldau.spark.pipeline.problems import PipelineError
+    from moldau.spark.pipeline.spec import QuarantineStep
 
     pipeline = load(file, parameter)
     columns = _check_sql(pipeline)
@@ -88,10 +89,12 @@ def validate(
         # It may run elsewhere, with another release.
         for one in check_release(pipeline).problems:
             warn(f"{pipeline.file}:{one.line}: {one.message}")
-    parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
-    print_line(
-        f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
+    parts = (
+        _counted(len(pipeline.sources), "source"),
+        _counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
+        _counted(len(pipeline.sinks), "sink"),
     )
+    print_line(f"{pipeline.file}: pipeline {pipeline.name} is fine: {', '.join(parts)}")
 
 
 @app.command()
@@ -152,7 +155,7 @@ def run(
     pipeline = _adapted(load(file, parameter), master, metrics)
     _need_extra(pipeline)
     wanted = parse_range(begin, until)
-    pipeline = prepare(pipeline, wanted)
+    pipeline = prepare(pipeline, wanted, metrics)
     columns = _check_sql(pipeline, running=True)
     spent.mark("reading the file")
     log: Path | None = None
@@ -246,6 +249,10 @@ app.command("stop")(stop)
 app.command("restart")(restart)
 app.command("graph")(graph)
 app.command("report")(report)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pipeline:

@@ -220,6 +220,6 @@ def test_folders_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_guide_names_the_versions() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "pipelines-reference.md").read_text()
     for kind in FORMATS.values():
         assert f"| {kind.title} | {kind.version} | {', '.join(kind.releases)} |" in guide

@@ -35,6 +35,8 @@ from moldau.spark.pipeline.start import queries_of
 from moldau.spark.pipeline.watermarks import interval
 
 POLL: Final = 0.2
+_EARLY: Final = ("Initializing", "Getting offsets")
+"""What Spark says of a query that does not know its first batch yet."""
 
 Report = Callable[[Progress], None]
 
@@ -54,6 +56,7 @@ class _Running:
     """None for a sink of its own, which Spark hands its rows."""
     seen: str = ""
     """Time of the last report: an idle query reports the number of a batch that is to come."""
+    begun: bool = False
 
     def reports(self) -> list[Progress]:
         """Those that are new, for each sink."""
@@ -72,6 +75,13 @@ class _Running:
                 found.append(replace(progress, sink=first.name))
                 found += [replace(progress, sink=one.name, expectations={}) for one in others]
         return found
+
+    def has_begun(self) -> bool:
+        """Whether it has settled where it begins: what is written from now on will be read."""
+        if not self.begun:
+            early = str(self.stream.status["message"]).startswith(_EARLY)
+            self.begun = not self.stream.isActive or not early
+        return self.begun
 
     def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:
         if self.writer is not None and self.writer.violation is not None:
@@ -132,13 +142,21 @@ class Run:
         """Whether it was, before its end."""
         return self._stopping
 
-    def wait(self, stopping: Callable[[], None] | None = None) -> None:
+    def wait(
+        self,
+        stopping: Callable[[], None] | None = None,
+        begun: Callable[[], None] | None = None,
+    ) -> None:
         """Report progress until all queries have ended; ``PipelineFailedError`` if one failed.
 
-        ``stopping`` is called before they are ended because of ``stop``.
+        ``begun`` is called when all have settled where they begin, ``stopping`` before they are
+        ended because of ``stop``.
         """
         try:
             while any(one.stream.isActive for one in self._queries):
+                if begun is not None and all(one.has_begun() for one in self._queries):
+                    begun()
+                    begun = None
                 self._publish()
                 self._clock.look([one.stream for one in self._queries for _ in one.query.sinks])
                 self._await_end(POLL)
