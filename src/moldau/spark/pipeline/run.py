@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.batches import BatchWriter
-from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
+from moldau.spark.pipeline.checkpoint import query_checkpoint, write_progress
 from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
@@ -25,6 +25,7 @@ from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.masters import master_problem
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.queries import read_twice
 from moldau.spark.pipeline.sharing import computed_once, together
@@ -200,7 +201,7 @@ class Run:
             self._clock.saw(progress)
             if self._report is not None:
                 self._report(progress)
-        directory = local_directory(self._pipeline.checkpoint)
+        directory = checkpoint_directory(self._pipeline)
         if reports and directory is not None:
             write_progress(directory, self._last)
         if reports and len(self._last) == sum(len(one.query.sinks) for one in self._queries):

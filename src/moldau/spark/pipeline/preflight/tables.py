@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from moldau.spark.pipeline.checkpoint import local_directory
+from moldau.spark.pipeline.checkpoint import folder_of, read_queries
+from moldau.spark.pipeline.paths import checkpoint_directory, local_directory
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.spec import LakeSink, LakeSource, ParquetSink, Pipeline
 from moldau.spark.pipeline.table_formats import (
@@ -61,8 +60,10 @@ def metadata_problem(path: str) -> str:
 
 
 def _begins_anew(pipeline: Pipeline, sink: ParquetSink) -> bool:
-    checkpoint = local_directory(pipeline.checkpoint)
-    return checkpoint is not None and not Path(checkpoint, sink.name).exists()
+    checkpoint = checkpoint_directory(pipeline)
+    if checkpoint is None:
+        return False
+    return not (checkpoint / folder_of(read_queries(checkpoint), sink.name)).exists()
 
 
 def _check_warehouses(pipeline: Pipeline) -> Findings:
