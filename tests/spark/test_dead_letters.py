@@ -37,7 +37,7 @@ def bad(letters: DeadLetters, range_: OffsetRange, *offsets: int) -> None:
         columns.timestamps.append(0)
         columns.keys.append(None)
         columns.values.append(b"bad")
-        columns.headers.append([])
+        columns.headers.append(())
     letters.handle(range_.topic_partition, columns, dict.fromkeys(range(len(offsets)), "why"))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from moldau.printable import printable
 from moldau.spark.pipeline.expectation_counts import Count, ExpectationCounts
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.runs.places import place_of
 from moldau.spark.pipeline.spec import ConsoleSink, Pipeline
@@ -78,7 +79,7 @@ def live_view(pipeline: Pipeline) -> Iterator[View]:
 
 
 def _spark_log(pipeline: Pipeline) -> Path:
-    directory = place_of(pipeline)
+    directory = checkpoint_directory(pipeline) or place_of(pipeline)
     directory.mkdir(parents=True, exist_ok=True)
     return directory / SPARK_LOG
 

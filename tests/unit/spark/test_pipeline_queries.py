@@ -16,6 +16,7 @@ from moldau.spark.pipeline.spec import (
     ConsoleSink,
     OutputMode,
     Pipeline,
+    QuarantineStep,
     Sink,
     SqlStep,
     Step,
@@ -93,6 +94,36 @@ def test_what_keeps_state_is_not_shuffled_to_be_shared() -> None:
     plan = flow_of(found, "once").plan(found.sinks)
     assert plan.frontier == ("once", "w")
     assert plan.spread == {"s"}
+
+
+def test_rows_that_ask_where_they_are_read_are_not_shuffled_before() -> None:
+    """Such a step reads the source by itself."""
+    steps = [sql("clean", "s"), sql("named", "clean"), window("w", "clean")]
+    found = pipeline(steps, sink("clean"), sink("named"), sink("w"))
+    flow = Flow(found, {"named", "w"}, {"named"})
+    plan = flow.plan(found.sinks)
+    assert (plan.frontier, plan.computed) == (("clean", "named", "w"), ())
+    assert plan.spread == frozenset()
+    assert Flow(found, {"named", "w"}).plan(found.sinks).spread == {"clean"}
+
+
+def test_rows_are_put_aside_from_a_batch() -> None:
+    """What keeps state before it does so once."""
+    aside = QuarantineStep("quarantine", ("s", "once"))
+    found = pipeline([sql("once", "s"), aside], sink("once"), sink("quarantine"))
+    plan = flow_of(found, "once").plan(found.sinks)
+    assert (plan.frontier, plan.computed) == (("s", "once"), ("quarantine",))
+    assert (plan.judged, plan.puts_aside, plan.spread) == ({"s", "once"}, True, {"s"})
+    # A checkpoint from before goes on as it was begun.
+    plan = flow_of(found, "once").plan(found.sinks, ("once", "quarantine"))
+    assert (plan.computed, plan.judged, plan.puts_aside) == ((), frozenset(), False)
+
+
+def test_rows_that_are_put_aside_alone_are_streamed() -> None:
+    aside = QuarantineStep("quarantine", ("s", "a"))
+    found = pipeline([sql("a", "s"), aside], sink("quarantine"))
+    plan = flow_of(found).plan(found.sinks)
+    assert (plan.frontier, plan.computed, plan.judged) == (("quarantine",), (), frozenset())
 
 
 def test_two_streams_meet_in_the_stream() -> None:

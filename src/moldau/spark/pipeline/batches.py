@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.frames import build_steps
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.progress import Expected
-from moldau.spark.pipeline.sharing import apart
+from moldau.spark.pipeline.sharing import apart, untimed
 from moldau.spark.pipeline.sinks import Batch, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
 from moldau.spark.pipeline.spec import Pipeline, Sink
+from moldau.spark.pipeline.step_functions import StepFunctions
 
 _REMEMBERED: Final = 100
 """Batches whose counts wait to be reported."""
@@ -29,11 +30,17 @@ class BatchWriter:
     """
 
     def __init__(
-        self, pipeline: Pipeline, query: Query, frames: Mapping[str, DataFrame], checkpoint: str
+        self,
+        pipeline: Pipeline,
+        query: Query,
+        frames: Mapping[str, DataFrame],
+        functions: StepFunctions,
+        checkpoint: str,
     ) -> None:
         """``frames``: those that are no streams are used as they are."""
         self._pipeline = pipeline
         self._query = query
+        self._functions = functions
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
         self._checkpoint = checkpoint
@@ -47,17 +54,19 @@ class BatchWriter:
     def __call__(self, frame: DataFrame, number: int) -> None:
         self.failed = None
         spark = frame.sparkSession
-        rules = Expectations(self._pipeline)
         self._counts.pop(number - _REMEMBERED, None)
         batch = Batch(query_id(spark), number, self._checkpoint)
         with ExitStack() as kept:
-            frames = {**self._still, **self._read(frame, kept)}
+            whole, moment = self._read(frame, kept)
+            rules = Expectations(self._pipeline, moment)
+            frames = {**self._still, **self._frontier(whole, rules)}
             build_steps(
                 self._pipeline,
                 self._steps,
                 frames,
                 spark,
                 rules,
+                self._functions,
                 lambda name, one: self._shared(name, one, kept),
             )
             try:
@@ -75,12 +84,21 @@ class BatchWriter:
         """How many rows of a batch passed the rules, and how many did not."""
         return self._counts.get(number, {})
 
-    def _read(self, frame: DataFrame, kept: ExitStack) -> dict[str, DataFrame]:
+    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[DataFrame, Column | None]:
         """All rows of the batch, now: state is kept for those that are, whoever wants them."""
-        names = self._query.plan.frontier
         whole = keep(frame, kept)
+        if self._query.plan.puts_aside:
+            return untimed(whole)
         whole.count()
-        found = dict(zip(names, apart(whole, len(names)), strict=True))
+        return whole, None
+
+    def _frontier(self, whole: DataFrame, rules: Expectations) -> dict[str, DataFrame]:
+        plan = self._query.plan
+        found = dict(zip(plan.frontier, apart(whole, len(plan.frontier)), strict=True))
+        for part in self._pipeline.parts:
+            name = part.name.lower()
+            if name in plan.judged:
+                found[name] = rules.apply(part, found[name])
         for name, one in found.items():
             one.createOrReplaceTempView(name)
         return found

@@ -11,7 +11,7 @@ from moldau.spark.pipeline.checkpoint import QUERIES_FILE, format_queries, parse
 from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.layout import Query, lay_out
 from moldau.spark.pipeline.queries import Flow
-from moldau.spark.pipeline.row_wise import streamed_steps
+from moldau.spark.pipeline.row_wise import placed_parts, streamed_steps
 from moldau.spark.pipeline.spec import Pipeline
 from moldau.spark.pipeline.stores import store_of
 
@@ -27,7 +27,7 @@ def queries_of(
         everything = {step.name.lower() for step in pipeline.steps}
         flow = Flow(pipeline, everything)
         return lay_out(replace(pipeline, separate=True), flow, {}, lambda _: False)[0]
-    flow = Flow(pipeline, streamed_steps(pipeline, frames))
+    flow = Flow(pipeline, streamed_steps(pipeline, frames), placed_parts(pipeline, frames))
     store = store_of(pipeline.checkpoint, spark)
     text = store.read(QUERIES_FILE)
     try:
