@@ -68,6 +68,9 @@ class LocalFiles:
     def has_folder(self, name: str) -> bool:
         return (self.directory / name).is_dir()
 
+    def staged_file(self, name: str) -> Path:
+        return self._beside / name
+
     def publish(self, staged: str, name: str) -> None:
         file, place = self._beside / staged, self.directory / name
         place.parent.mkdir(parents=True, exist_ok=True)
