@@ -240,3 +240,29 @@ def test_a_python_step_stays_what_it_is_for_a_run(spark: SparkSession, tmp_path:
     (tmp_path / "in" / "3.json").write_text('{"n": 3}\n', "utf-8")
     run_once(pipeline, spark, str(tmp_path / "checkpoint"))
     assert rows(tmp_path / "d.db", "SELECT tag FROM more WHERE n = 3") == [(2,)]
+
+
+def test_a_sink_comes_back_if_nothing_was_written_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It was taken out, and the query has not gone on since: it has failed."""
+    text = forked(tmp_path, 'name = "more"\nsql = "SELECT n + 0 AS n FROM s"')
+    run(text, spark, tmp_path)
+    (tmp_path / "in" / "3.json").write_text('{"n": 3}\n', "utf-8")
+    without = text[: text.rindex("[[sinks]]")]
+    with closing(sqlite3.connect(tmp_path / "d.db")) as database:
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON s BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        with pytest.raises(PipelineFailedError, match="sink s: "):
+            run(without, spark, tmp_path)
+        database.execute("DROP TRIGGER no")
+    run(text, spark, tmp_path)
+    for table in ("s", "more"):
+        assert sorted(rows(tmp_path / "d.db", f"SELECT n FROM {table}")) == [(1,), (2,), (3,)]
+    run(without, spark, tmp_path)
+    run(text, spark, tmp_path)  # there was nothing to read meanwhile
+    (tmp_path / "in" / "4.json").write_text('{"n": 4}\n', "utf-8")
+    run(without, spark, tmp_path)
+    with pytest.raises(PipelineFailedError, match="sink more was taken out"):
+        run(text, spark, tmp_path)

@@ -279,6 +279,10 @@ def test_a_sink_that_is_taken_out_does_not_come_back_unnoticed() -> None:
     (query,), known = run(less, known, "a+b+w")
     # The window's state is kept, though nobody reads it.
     assert (query.plan.frontier, query.shared) == (("s", "w"), True)
+    # As long as it has not gone on, nobody has missed anything.
+    assert folders(run(found, known, "a+b+w")[0]) == {"a+b+w": ["a", "b", "w"]}
+    assert query.without == KnownQuery(("a",), ("s", "w"), ("b", "w"))
+    known = {query.folder: query.without}
     with pytest.raises(LayoutError, match=r"sink b was taken out .* give the sink another name"):
         run(found, known, "a+b+w")
     renamed = replace(less, sinks=(found.sinks[0], sink("b2", of="b")))

@@ -17,6 +17,7 @@ from moldau.spark.pipeline.sharing import apart, untimed
 from moldau.spark.pipeline.sinks import Batch, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
 from moldau.spark.pipeline.spec import Pipeline, Sink
+from moldau.spark.pipeline.start import KnownQueries
 from moldau.spark.pipeline.step_functions import StepFunctions
 
 _REMEMBERED: Final = 100
@@ -35,12 +36,14 @@ class BatchWriter:
         query: Query,
         frames: Mapping[str, DataFrame],
         functions: StepFunctions,
+        known: KnownQueries,
         checkpoint: str,
     ) -> None:
         """``frames``: those that are no streams are used as they are."""
         self._pipeline = pipeline
         self._query = query
         self._functions = functions
+        self._known = known
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
         self._checkpoint = checkpoint
@@ -77,6 +80,7 @@ class BatchWriter:
             for sink in self._query.sinks:
                 self.failed = sink
                 write_batch(sink, frames[sink.input.lower()], batch)
+        self._known.went_on(self._query)
         self._counts[number] = rules.counts()
         self.failed = None
 

@@ -111,7 +111,8 @@ class Run:
         with ExitStack() as kept:
             frames, raw = self._build(rules, lambda name, one: self._kept(name, one, kept))
             rules.verify()
-            queries = queries_of(pipeline, frames, spark)  # first: it may refuse the checkpoint
+            # First: it may refuse the checkpoint.
+            queries, self._known = queries_of(pipeline, frames, spark)
             if not streams_only:
                 still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
                 self._write_still(still, frames, rules)
@@ -206,7 +207,7 @@ class Run:
             stream = timed(stream)
         batches: BatchWriter | None = None
         if query.shared:
-            batches = BatchWriter(pipeline, query, frames, self._functions, location)
+            batches = BatchWriter(pipeline, query, frames, self._functions, self._known, location)
             writer = stream.writeStream.foreachBatch(batches).outputMode(query.output_mode)
         else:
             writer = stream_writer(query.sinks[0], stream)
