@@ -75,7 +75,7 @@ def validate(
     from moldau.spark.pipeline.problems import PipelineError
 
     pipeline = load(file, parameter)
-    columns = _check_sql(pipeline)
+    columns, unread = _check_sql(pipeline)
     if connect:
         _need_extra(pipeline)
         try:
@@ -83,8 +83,9 @@ def validate(
         except PipelineError as error:
             raise told(error) from None
     parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
+    fine = "is fine, but for SQL that only Spark can judge" if unread else "is fine"
     print_line(
-        f"{pipeline.file}: pipeline {pipeline.name} is fine: {parts}, {len(pipeline.sinks)} sinks"
+        f"{pipeline.file}: pipeline {pipeline.name} {fine}: {parts}, {len(pipeline.sinks)} sinks"
     )
 
 
@@ -147,7 +148,7 @@ def run(
     _need_extra(pipeline)
     wanted = parse_range(begin, until)
     pipeline = prepare(pipeline, wanted)
-    columns = _check_sql(pipeline, running=True)
+    columns, _ = _check_sql(pipeline)
     spent.mark("reading the file")
     log: Path | None = None
     found: Findings | None = None
@@ -222,7 +223,7 @@ def samples_command(
 
     pipeline = load(file, parameter)
     _need_extra(pipeline)
-    _check_sql(pipeline, running=True)
+    _check_sql(pipeline)
     from moldau.cli.pipeline_samples import find_cases
     from moldau.cli.pipeline_samples import run as run_samples
 
@@ -259,10 +260,10 @@ def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pip
     return pipeline
 
 
-def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
-    """Columns of sources and steps, where all of them are known.
+def _check_sql(pipeline: Pipeline) -> tuple[Columns, int]:
+    """Columns of sources and steps, where all are known; how many pieces of SQL cannot be read.
 
-    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it gets its chance.
+    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it is a warning.
     """
     from moldau.spark.pipeline.problems import PipelineError
 
@@ -270,13 +271,13 @@ def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
         warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
-        return {}
+        return {}, 0
     found = check_sql(pipeline)
-    if found.problems or (found.unread and not running):
-        raise told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
     for one in found.unread:
-        warn(f"{pipeline.file}:{one.line}: {one.message} (Spark is asked nevertheless)")
-    return {name: found.columns(name) for name in found.frames}
+        warn(f"{pipeline.file}:{one.line}: {one.message}; Spark has the last word at the start")
+    if found.problems:
+        raise told(PipelineError(pipeline.file, found.problems))
+    return {name: found.columns(name) for name in found.frames}, len(found.unread)
 
 
 def _preflight(pipeline: Pipeline, patience: float, columns: Columns) -> Findings:
