@@ -243,8 +243,8 @@ def test_rows_are_counted_whoever_reads_them(
     text = text.replace(step, 'sql = "SELECT id, amount FROM orders"')
     text = text.replace('"quarantine" }]', '"warn" }]')
     text = text[: text.index("[[sinks]]")]
-    text += '[[sinks]]\nfrom = "single"\nname = "shown"\nconsole = true\nrows = 1\n'
     text += f'[[sinks]]\nfrom = "orders"\ndatabase = "sqlite:///{tmp_path}/d.db"\ntable = "o"\n'
+    text += '[[sinks]]\nfrom = "single"\nname = "shown"\nconsole = true\nrows = 1\n'
     for trigger in ("available_now", "batch"):
         pipeline = parse_pipeline(f"{text}[trigger]\n{trigger} = true\n", "p.toml")
         (tmp_path / "orders").mkdir(exist_ok=True)

@@ -180,6 +180,7 @@ class Run:
 
     def _write_still(self, sinks: list[Sink], frames: Frames, rules: Expectations) -> None:
         """What is no stream is written at once."""
+        counts = rules.counts()
         with ExitStack() as kept:
             for name in read_twice(self._pipeline, sinks):
                 keep(frames[name], kept)
@@ -190,9 +191,8 @@ class Run:
                 except PySparkException as error:
                     raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
                 if rows is not None and self._report is not None:
-                    # The others have been read when the last one is written.
-                    counts = rules.counts() if sink is sinks[-1] else {}
                     self._report(written(sink.name, rows, time.monotonic() - begin, counts))
+                    counts = {}  # told once
 
     def _start(self, query: Query, frames: Frames, raw: Frames) -> None:
         pipeline, plan = self._pipeline, query.plan
