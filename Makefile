@@ -59,8 +59,18 @@ $(BIN)/python:
 	@$(PIP) install --upgrade pip
 
 $(VENV)/.runtime: pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing Moldau into $(VENV)"
+	@echo "Installing Moldau into $(VENV); a C compiler, if there is one, makes it fast, which takes a minute or two"
 	@$(PIP) install --editable .
+	@touch $@
+
+.PHONY: spark
+spark: $(VENV)/.spark ## Install what pipelines need: PySpark, and Java if there is none
+
+# What is installed is extended, not built again.
+$(VENV)/.spark: $(VENV)/.runtime
+	@tools/system-packages java
+	@echo "Installing PySpark into $(VENV)"
+	@$(PIP) install 'moldau[spark]'
 	@touch $@
 
 # The compiler comes first, so that the per-record modules are compiled and the tests cover both ways of running them.

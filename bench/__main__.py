@@ -31,6 +31,7 @@ PROGRAMS = {
     "partitions": "ten thousand partitions",
     "compaction": "the log cleaner",
     "spark": "the data source beside the official connector",
+    "pipelines": "a pipeline with three sinks beside three plain queries",
 }
 """Modules of this package; each has ``run(session)``, which returns its tables."""
 

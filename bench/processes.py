@@ -50,9 +50,11 @@ def _family(pid: int) -> list[int]:
     """A process and its descendants: each thread has a list of the children that it started."""
     members = [pid]
     for member in members:
-        for thread in Path(f"/proc/{member}/task").glob("*/children"):
-            with suppress(*GONE):
-                members += map(int, thread.read_text().split())
+        with suppress(*GONE):
+            for thread in Path(f"/proc/{member}/task").iterdir():
+                with suppress(*GONE):
+                    text = (thread / "children").read_text()
+                    members += map(int, text.split())
     return members
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +44,7 @@ QUICK = Scale(20_000, 2000, 1, 0)
 
 LOAD, WARMING_LOAD = "load", "warming-load"
 PARTITIONS = 4
+MASTER = "local[2]"
 RECORD_BYTES = 100
 CHUNK = 10_000
 
@@ -190,7 +191,7 @@ def run(session: Session) -> list[Table]:
     with TemporaryDirectory(prefix="moldau-bench-") as directory, brokers([Moldau]) as (broker,):
         broker.start()
         place = Path(directory)
-        spark = _spark(directory, _connector_jars() if session.has_kafka else [])
+        spark = new_spark(directory, jars() if session.has_kafka else [])
         gateway = spark.sparkContext._gateway
         assert gateway is not None
         jvm = gateway.proc.pid
@@ -212,22 +213,26 @@ def run(session: Session) -> list[Table]:
                         runs.add(f"{row}_cpu", side, family_cpu_seconds(jvm) - before)
         finally:
             spark.stop()
-    title = f"Spark, local[2], one Moldau broker, medians of {scale.rounds} rounds"
+    title = f"Spark, {MASTER}, one Moldau broker, medians of {scale.rounds} rounds"
     return [compare(title, rows(scale), runs, notes, theirs=CONNECTOR)]
 
 
-def _connector_jars() -> list[Path]:
-    jars = sorted((ROOT / ".cache").glob("spark-connector-*/*.jar"))
-    if not jars:
+def jars() -> list[Path]:
+    """Those of the official connector."""
+    found = sorted((ROOT / ".cache").glob("spark-connector-*/*.jar"))
+    if not found:
         raise RuntimeError("the connector's jars are not there: make spark-connector")
-    return jars
+    return found
 
 
-def _spark(directory: str, jars: list[Path]) -> SparkSession:
+def new_spark(
+    directory: str, jars: list[Path], config: Mapping[str, str] | None = None
+) -> SparkSession:
     return spark_session(
         "moldau bench",
-        master="local[2]",
+        master=MASTER,
         config={
+            **(config or {}),
             **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
             "spark.driver.memory": "2g",
             "spark.ui.enabled": "false",

@@ -1,4 +1,4 @@
-"""Pictures for docs/pipelines.md: a graph, and a report as a browser shows it.
+"""Pictures for docs/pipelines.md and its reference: a graph, and a report as a browser shows it.
 
     .venv/bin/python tools/pipeline_pictures.py
 

@@ -12,6 +12,7 @@ class Running(NamedTuple):
     name: str
     """What the kernel calls it."""
     state: str
+    parent: int
     session: int
 
 
@@ -23,9 +24,9 @@ def running() -> Iterator[Running]:
         except OSError:
             continue
         pid, _, name = begin.partition(" (")
-        state, _, _, session = rest.split()[:4]
+        state, parent, _, session = rest.split()[:4]
         if state not in "ZX":
-            yield Running(int(pid), name, state, int(session))
+            yield Running(int(pid), name, state, int(parent), int(session))
 
 
 def of_session(session: int) -> list[Running]:

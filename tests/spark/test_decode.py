@@ -179,6 +179,18 @@ def test_what_no_column_takes_is_bad_and_nothing_worse() -> None:
     assert sorted(bad) == [0, 1, 2]
 
 
+def test_the_reason_names_the_field() -> None:
+    kind = pa.struct([("id", pa.int64()), ("paid", pa.struct([("sum", pa.decimal128(10, 2))]))])
+    bad: dict[int, str] = {}
+    values = [b'{"id": 1, "paid": {"sum": "18,50"}}', b'{"id": "A-7"}', b"7"]
+    decode_column(values, json_decoder(kind), bad, "value")
+    assert bad == {
+        0: 'value: paid: sum: "18,50" is no decimal(10,2)',
+        1: 'value: id: "A-7" is no bigint',
+        2: "value: 7 is no struct<id:bigint,paid:struct<sum:decimal(10,2)>>",
+    }
+
+
 def test_strings_must_be_utf_8() -> None:
     bad: dict[int, str] = {}
     column = decode_column([b"a", b"\xff", None, "ü".encode()], decode_strings, bad, "key")

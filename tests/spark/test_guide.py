@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md, and of what docs/pipelines.md says of Spark, as they stand."""
+"""The examples of docs/spark.md as they stand, and the declarative project of pipelines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from moldau.spark.java import find_java
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "spark.md"
-PIPELINES = ROOT / "docs" / "pipelines.md"
+PIPELINES = ROOT / "docs" / "pipelines-reference.md"
 ADDRESS = "127.0.0.1:9092"
 PATIENCE = 300.0
 

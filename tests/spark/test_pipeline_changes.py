@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,20 +17,28 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.client.conftest import NewTopicFactory
+from tests.client.reading import values_of
 from tests.spark.java_options import JAVA_OPTIONS
 from tests.spark.pipelines import run_once
 from tests.spark.processes import of_session
-from tests.spark.records import consume
+from tests.spark.records import consume, wait_for_markers
+from tests.spark.table_changes import (
+    EVERYTHING,
+    FILE,
+    Database,
+    database,
+    following,
+    read,
+    server,
+    stream_of,
+    url,
+)
 from tests.support.postgres import Postgres
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
-from moldau.spark.changes.catalog import read_table, schema_of
-from moldau.spark.changes.connection import connect
 from moldau.spark.changes.options import ChangesError, changes_options
-from moldau.spark.changes.stream import ChangeStream, change_stream
 from moldau.spark.options import OptionError
 from moldau.spark.pipeline.blame import place_of
 from moldau.spark.pipeline.draw.model import drawing_of
@@ -39,21 +46,6 @@ from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight.everything import preflight
 from moldau.spark.pipeline.problems import PipelineError
 
-FILE = """\
-name = "feed"
-[[sources]]
-name = "rows"
-changes = 'TABLE'
-database = "DATABASE"
-#source
-[[sinks]]
-from = "rows"
-name = "out"
-topic = "TOPIC"
-bootstrap_servers = "SERVER"
-key = "CAST(id AS STRING)"
-value = "to_json(struct(*))"
-"""
 SMALL = f"""
 [spark]
 master = "local[1]"
@@ -62,51 +54,13 @@ master = "local[1]"
 "spark.driver.memory" = "512m"
 "spark.driver.extraJavaOptions" = "{JAVA_OPTIONS}"
 """
-EVERYTHING = ReadAllAvailable()
-Database = psycopg.Connection[Any]
+RESTART = """
+[restart]
+policy = "on-failure"
+backoff = "100ms"
+"""
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres(wal_level="logical", max_replication_slots="40") as found:
-        yield found
-
-
-@pytest.fixture
-def url(server: Postgres) -> str:
-    return server.url(f"c{uuid.uuid4().hex[:12]}")
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        yield connection
-
-
-def stream_of(spark: SparkSession, url: str, table: str, **options: str) -> ChangeStream:
-    """As the planner has it, in this process."""
-    checked = changes_options({"url": url, "dbtable": table, **options})
-    with connect(checked.url) as connection:
-        schema = schema_of(read_table(connection, table), checked)
-    return change_stream(checked, spark.createDataFrame([], schema).schema)
-
-
-def read(stream: ChangeStream, start: Any, end: Any) -> list[dict[str, Any]]:
-    return [
-        row
-        for partition in stream.partitions(start, end)
-        for batch in stream.read(partition)
-        for row in batch.to_pylist()
-    ]
-
-
-def following(stream: ChangeStream, start: Any) -> Any:
-    """Where the next batch ends, however long PostgreSQL takes to have written its log."""
-    deadline = time.monotonic() + 60
-    while (end := stream.latestOffset(start, EVERYTHING)) == start:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return end
+__all__ = ["database", "server", "url"]
 
 
 def test_a_topic_gets_what_is_there_and_all_that_changes(
@@ -167,60 +121,90 @@ def slots(database: Database) -> int:
     return int(found[0])
 
 
-def test_a_pipeline_that_is_killed_loses_nothing(
+def test_every_change_is_written_once_over_a_kill_and_a_restart_of_the_server(
     spark: SparkSession,
-    moldau: Target,
-    topics: NewTopicFactory,
+    kafka: Target,
+    kafka_topic: NewTopicFactory,
+    server: Postgres,
     url: str,
-    database: Database,
     tmp_path: Path,
 ) -> None:
-    topic = topics()
-    database.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
-    database.execute("INSERT INTO t VALUES (0, 0)")
+    topic = kafka_topic()
+    table = Changing(url)
     text = FILE.replace("TABLE", "t").replace("DATABASE", url).replace("TOPIC", topic)
-    text = text.replace("SERVER", moldau.bootstrap).replace("#source", "max_rows_per_trigger = 20")
-    (tmp_path / "feed.toml").write_text(text + SMALL)
-    command = [sys.executable, "-m", "moldau.cli", "pipeline", "run", "feed.toml"]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+    text = text.replace("SERVER", kafka.bootstrap).replace("#source", "max_rows_per_trigger = 20")
+    text = text.replace("[[sinks]]", "[[sinks]]\nexactly_once = true")
+    (tmp_path / "feed.toml").write_text(text + SMALL + RESTART)
+    query = tmp_path / "checkpoints" / "feed" / "out"
+
+    def written() -> list[dict[str, Any]]:
+        found = values_of(kafka.bootstrap, topic, isolation="read_committed")
+        return [json.loads(value or b"") for value in found]
+
+    def is_at_a_batch() -> bool:
+        """That it has planned, and not finished."""
+        planned, done = (
+            {file.name for file in (query / folder).glob("[0-9]*")}
+            for folder in ("offsets", "commits")
         )
-    changed = 0
+        return len(planned - done) == 1
+
+    def change_until(count: int) -> None:
+        """So many more changes are written, and a batch is under way; not too far ahead."""
+        goal = len(written()) + count
+        while len(rows := written()) < goal or not is_at_a_batch():
+            assert not ended(), (tmp_path / "log").read_text()
+            if rows and table.changed < rows[-1]["id"] + 20:  # there is a slot
+                table.change()
+
+    with running(tmp_path) as ended:
+        change_until(20)
+        server.restart()
+        change_until(10)
+    table.change()
+    run_once(parse_pipeline(text, "feed.toml"), spark, str(query.parent))
+    wait_for_markers(kafka.bootstrap, topic, 1)
+    first, *rows = written()
+    assert (first["_op"], first["id"]) == ("r", 0)
+    assert [(row["_op"], row["id"]) for row in rows] == [
+        (op, number) for number in range(1, table.changed + 1) for op in "cud"
+    ]
+
+
+class Changing:
+    """A table to which something happens all the time, whether its server restarts or not."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.replace("+psycopg", "")
+        self.changed = 0
+        with psycopg.connect(self._url) as database:
+            database.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+            database.execute("INSERT INTO t VALUES (0, 0)")
+
+    def change(self) -> None:
+        """A transaction of three changes."""
+        self.changed += 1
+        with psycopg.connect(self._url) as database:
+            database.execute("INSERT INTO t VALUES (%s, 0)", (self.changed,))
+            database.execute("UPDATE t SET n = 1 WHERE id = %s", (self.changed,))
+            database.execute("DELETE FROM t WHERE id = %s", (self.changed,))
+
+
+@contextmanager
+def running(place: Path) -> Iterator[Callable[[], bool]]:
+    """A pipeline in processes of its own, which are all killed in the end; whether it has ended."""
+    command = [sys.executable, "-m", "moldau.cli", "pipeline", "run", "feed.toml"]
+    with (place / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=place, stdout=log, stderr=log, start_new_session=True
+        )
     try:
-        while (written := len(consume(moldau.bootstrap, topic, 1))) < 50:
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            if written:  # there is a slot
-                changed += 1
-                change(database, changed)
+        yield lambda: process.poll() is not None
     finally:
         for one in of_session(process.pid):
             os.kill(one.pid, signal.SIGKILL)
         process.wait(60)
     eventually(lambda: not of_session(process.pid), "Spark is still there")
-    for _ in range(20):
-        changed += 1
-        change(database, changed)
-    pipeline = parse_pipeline(text, "feed.toml")
-    run_once(pipeline, spark, str(tmp_path / "checkpoints" / "feed"))
-    values = [json.loads(one.value or b"") for one in consume(moldau.bootstrap, topic, 1)]
-    assert (values[0]["_op"], values[0]["id"]) == ("r", 0)
-    # At least once: what comes again is the same, at the same place of the log.
-    found = {(row["_lsn"], row["_sequence"]): row for row in values if row["_op"] != "r"}
-    again = [row for row in values if row["_op"] != "r"]
-    assert all(row == found[row["_lsn"], row["_sequence"]] for row in again)
-    ordered = [found[place] for place in sorted(found)]
-    assert [(row["_op"], row["id"]) for row in ordered] == [
-        (op, number) for number in range(1, changed + 1) for op in "cud"
-    ]
-
-
-def change(database: Database, number: int) -> None:
-    """A transaction of three changes."""
-    with database.transaction():
-        database.execute("INSERT INTO t VALUES (%s, 0)", (number,))
-        database.execute("UPDATE t SET n = 1 WHERE id = %s", (number,))
-        database.execute("DELETE FROM t WHERE id = %s", (number,))
 
 
 def test_types(spark: SparkSession, url: str, database: Database) -> None:
@@ -231,18 +215,21 @@ def test_types(spark: SparkSession, url: str, database: Database) -> None:
             id BIGINT PRIMARY KEY, b BOOLEAN, s SMALLINT, r REAL, d DOUBLE PRECISION,
             n NUMERIC(10, 2), free NUMERIC, a amount, day DATE, at TIMESTAMPTZ, here TIMESTAMP,
             j JSONB, bin BYTEA, ints INT[], words TEXT[], grid INT[][], m mood, u UUID, c CHAR(4),
-            i INTERVAL, twice BIGINT GENERATED ALWAYS AS (id * 2) STORED)""")
-    names = "b, s, r, d, n, free, a, day, at, here, j, bin, ints, words, grid, m, u, c, i"
+            i INTERVAL, boxes BOX[], moods mood[], bins BYTEA[],
+            twice BIGINT GENERATED ALWAYS AS (id * 2) STORED)""")
+    names = "b, s, r, d, n, free, a, day, at, here, j, bin, ints, words, grid, m, u, c, i, boxes"
+    names += ", moods, bins"
     values = r"""true, -5, 1.5, 'Infinity', 12.30, 1e40, 7.5, '2026-01-02',
         '2026-10-25 02:30:00.000123+02', '2026-01-02 03:04:05.6', '{"x": [1, null]}', '\x00ff',
         '{1,NULL,3}', ARRAY['a,b', 'NULL', NULL, '"q"\', ''], '{{1,2},{3,4}}', 'bad',
-        '00000000-0000-0000-0000-000000000001', 'ab', '1 day 2 hours'"""
+        '00000000-0000-0000-0000-000000000001', 'ab', '1 day 2 hours',
+        '{(1,1),(0,0);(2,2),(1,1)}', '{bad,NULL}', ARRAY['\x5c22'::bytea]"""
 
     def insert(number: int) -> None:
         """A full row, and one of what Spark's types do not have."""
         database.execute(f"INSERT INTO t (id, {names}) VALUES ({number}, {values})".encode())
-        strange = f"({-number}, 'NaN', 'infinity', '0044-03-15 BC')"
-        database.execute(f"INSERT INTO t (id, n, day, at) VALUES {strange}".encode())
+        strange = f"({-number}, 'NaN', 'infinity', '0044-03-15 BC', '-infinity')"
+        database.execute(f"INSERT INTO t (id, n, day, at, here) VALUES {strange}".encode())
 
     insert(1)
     stream = stream_of(spark, url, "t", poll="1ms")
@@ -282,6 +269,9 @@ def test_types(spark: SparkSession, url: str, database: Database) -> None:
         "u": "00000000-0000-0000-0000-000000000001",
         "c": "ab  ",
         "i": "P1DT2H",
+        "boxes": "{(1,1),(0,0);(2,2),(1,1)}",
+        "moods": ["bad", None],
+        "bins": [b'\\"'],
     }
 
 

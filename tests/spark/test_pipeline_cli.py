@@ -27,7 +27,7 @@ def cli(
 def test_a_file_is_made_checked_and_kept(cli: CommandLine, tmp_path: Path) -> None:
     assert cli("pipeline", "init", "sensors").out == "sensors.toml\n"
     assert cli("pipeline", "validate", "sensors.toml").out == (
-        "sensors.toml: pipeline sensors is fine: 1 sources, 3 steps, 2 sinks\n"
+        "sensors.toml: pipeline sensors is fine: 1 source, 3 steps, 2 sinks\n"
     )
     assert "is there already" in cli("pipeline", "init", "sensors", code=1).err
     assert "did you mean mirror?" in cli("pipeline", "init", "m", "-t", "miror", code=2).err

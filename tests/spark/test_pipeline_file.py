@@ -86,6 +86,22 @@ def test_parameters_are_overridden_and_keep_their_types() -> None:
     assert source.options["kafka.bootstrap.servers"] == "s3:9092"
 
 
+def test_files_that_name_no_broker_have_that_of_all_commands() -> None:
+    environment = {"MOLDAU_BOOTSTRAP": "elsewhere:9092"}
+    assert brokers(GOOD, environment) == ["broker:9092", "elsewhere:9092"]
+    assert brokers(GOOD, {}) == ["broker:9092", "localhost:9092"]
+    own = GOOD + 'options = { "kafka.bootstrap.servers" = "own:9092" }\n'
+    assert brokers(own, environment) == ["broker:9092", "own:9092"]
+
+
+def brokers(text: str, environment: dict[str, str]) -> list[str]:
+    pipeline = parse_pipeline(text, "p.toml", environment=environment)
+    (source,), (sink,) = pipeline.sources, pipeline.sinks
+    assert isinstance(source, TopicSource)
+    assert isinstance(sink, TopicSink)
+    return [one.options["kafka.bootstrap.servers"] for one in (source, sink)]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -308,7 +324,7 @@ def test_a_file_is_checked_without_spark() -> None:
 
 
 def test_the_guide_says_what_is_so() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "pipelines-reference.md").read_text()
     example = guide.partition("```toml\n")[2].partition("```")[0]
     pipeline = parse_pipeline(example, "visits.toml")
     assert [step.name for step in pipeline.steps] == ["seen", "known", "per_minute"]
@@ -316,7 +332,7 @@ def test_the_guide_says_what_is_so() -> None:
     with pytest.raises(PipelineError) as caught:
         parse_pipeline(wrong, "visits.toml")
     said = caught.value.lines()
-    shown = [line.strip() for line in guide.splitlines() if line.startswith("    visits.toml:")]
+    shown = [line for line in guide.splitlines() if line.startswith("visits.toml:")]
     assert shown
     assert set(shown) <= set(said), said
 

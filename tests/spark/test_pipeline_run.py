@@ -184,6 +184,42 @@ def test_a_run_that_was_stopped_goes_on(
     assert {at.partition: found.offset for at, found in committed.items()} == {0: 10}
 
 
+def test_what_comes_once_it_runs_is_read(
+    moldau: Target, topics: NewTopicFactory, spark: SparkSession, tmp_path: Path
+) -> None:
+    """It begins with the newest records, and says that it runs when it knows where these end."""
+    topic, database = topics(), tmp_path / "d.db"
+    file = f'''
+        name = "newest"
+        [spark]
+        checkpoint = "{tmp_path}/checkpoint"
+        [[sources]]
+        name = "s"
+        topic = "{topic}"
+        bootstrap_servers = "{moldau.bootstrap}"
+        starting_offsets = "latest"
+        [[steps]]
+        name = "values"
+        sql = "SELECT CAST(value AS STRING) AS value FROM s"
+        [[sinks]]
+        from = "values"
+        database = "sqlite:///{database}"
+        table = "records"
+    '''
+    produce(moldau.bootstrap, topic, [{"value": b"before"}])
+
+    def report(progress: Progress) -> None:
+        if progress.rows:
+            running.stop()
+
+    def more() -> None:
+        produce(moldau.bootstrap, topic, [{"value": b"after"}])
+
+    running = Run(parse_pipeline(dedent(file), "p.toml"), spark, report)
+    running.wait(begun=more)
+    assert rows(database, "SELECT value FROM records") == [("after",)]
+
+
 def run_until(pipeline: Pipeline, spark: SparkSession, rows: int) -> list[Progress]:
     """Stop a pipeline that would go on for ever when it has read so many rows."""
     reports: list[Progress] = []

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.client.conftest import NewTopicFactory
@@ -213,6 +214,12 @@ def test_a_history_has_an_end(tmp_path: Path) -> None:
 TRACE = "Traceback (most recent call last):\n  File x\n{}"
 
 
+JAVA = "java.io.IOException: Stream closed\n\tat java.base/java.io.DataOutputStream.flush(D.java:1)"
+WORKERS = (
+    "\n\tat org.apache.spark.api.python.PythonWorkerFactory.create(PythonWorkerFactory.scala:1)"
+)
+
+
 def failed(text: str) -> PipelineFailedError:
     pipeline = parse_pipeline(FILE, "copy.toml")
     cause = ValueError(text)
@@ -230,6 +237,9 @@ def failed(text: str) -> PipelineFailedError:
         ("Job aborted: ExecutorLostFailure (executor 1 exited caused by …)", True),
         (TRACE.format("sqlalchemy.exc.OperationalError: (psycopg.OperationalError) gone"), True),
         ("java.net.ConnectException: Connection refused", True),
+        ("Job aborted: SparkException: Python worker exited unexpectedly (crashed)", True),
+        (TRACE.format(f"Py4JJavaError: o1.save.\n: {JAVA}{WORKERS}"), True),
+        (TRACE.format(f"Py4JJavaError: o1.save.\n: {JAVA}\n\tat org.apache.hadoop.Disk"), False),
         (TRACE.format("moldau.client.errors.UnknownTopicError: UNKNOWN_TOPIC_OR_PARTITION"), False),
         (TRACE.format("moldau.spark.bad_records.BadRecordError: no JSON"), False),
         (TRACE.format("moldau.spark.offsets.DataLossError: gone"), False),
@@ -245,6 +255,21 @@ def failed(text: str) -> PipelineFailedError:
 )  # fmt: skip
 def test_what_may_pass_by_itself_is_tried_again(text: str, passes: bool) -> None:
     assert may_pass(failed(text)) is passes
+
+
+def test_a_planner_that_is_gone_is_told_and_tried_again() -> None:
+    """Java has no message for it, and PySpark says "null"."""
+    cause: Any = ValueError()
+    cause._stackTrace = (
+        "java.io.EOFException\n\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java)"
+        "\n\tat org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner.commit"
+    )
+    error: Any = ValueError("null")
+    error._cause = cause
+    pipeline = parse_pipeline(FILE, "copy.toml")
+    told = failure(pipeline, pipeline.sinks[0], "sink files", error)
+    assert "sink files: a Python process of Spark's has ended" in str(told)
+    assert may_pass(told)
 
 
 def test_what_was_found_before_spark_starts_may_pass_too() -> None:

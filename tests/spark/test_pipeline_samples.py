@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, date, datetime
@@ -141,6 +142,29 @@ def run(place: Path, spark: SparkSession) -> dict[str, Outcome]:
     pipeline = load_pipeline(str(place / "visits.toml"))
     cases = load_cases(file_of_tests(pipeline.file), pipeline)
     return {one.case.name: one for one in run_cases(pipeline, {}, cases, spark)}
+
+
+def test_the_rows_of_the_reference_are_those_of_its_pipeline(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """And where they are not, it says what the page shows."""
+    page = (Path(__file__).parents[2] / "docs" / "pipelines-reference.md").read_text()
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    pipeline = next(text for kind, text in blocks if kind == "toml")
+    [sample] = [text for kind, text in blocks if kind == "toml" and "[[tests]]" in text]
+    [shown] = [text for kind, text in blocks if kind == "text" and text.startswith("✗")]
+    (tmp_path / "visits.toml").write_text(pipeline)
+    (tmp_path / "visits.test.toml").write_text(sample)
+    [outcome] = run(tmp_path, spark).values()
+    assert list(outcome.lines()) == []
+    more = '{ window_start = 2026-01-01T12:05:00Z, page = "home", visits = 1 },'
+    wrong = sample.replace("visits = 2 }", "visits = 3 }").replace(
+        "]\n\n[tests.sinks]", f"{more}\n]\n\n[tests.sinks]"
+    )
+    (tmp_path / "visits.test.toml").write_text(wrong)
+    [outcome] = run(tmp_path, spark).values()
+    told = [line.replace(f"{tmp_path}/", "") for line in outcome.lines()]
+    assert told == shown.splitlines()[1:]
 
 
 def test_what_is_expected_passes(place: Path, spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from urllib.request import urlopen
@@ -24,6 +25,10 @@ from moldau.spark.pipeline.checkpoint import read_queries, read_state
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.run import PipelineFailedError
+from moldau.spark.pipeline.sinks import wants_empty
+from moldau.spark.pipeline.sinks.files import LocalFiles
+from moldau.spark.pipeline.sinks.parts import Part, parts
+from moldau.spark.pipeline.spec import LakeSink, ParquetSink, TopicSink
 
 
 @pytest.fixture
@@ -71,6 +76,9 @@ def test_the_topic_is_read_once_for_three_sinks(
         ("quick", 594), ("named", 594), ("pages", 594),
     ]  # fmt: skip
     assert {one.lag for one in reports} == {0}
+    # Windows have a batch without records, of which the others hear nothing.
+    assert {one.batch for one in reports} == {0, 1}
+    assert {part.first for part in _written(tmp_path / "quick")} == {0}
     trial.close_windows()
     reports += run(trial.text, spark, tmp_path)
     assert sum(one.rows for one in reports if one.sink == "pages") == 596
@@ -81,6 +89,26 @@ def test_the_topic_is_read_once_for_three_sinks(
     assert len({state.batch for state in states}) == 1
     assert {sum(state.offsets.values()) for state in states} == {602}
     assert all(state.progress is not None for state in states)
+
+
+def _written(folder: Path) -> list[Part]:
+    files = LocalFiles(folder)
+    writers = {path.name.split("-")[1] for path in folder.glob("*.parquet")}
+    return [part for writer in writers for part in parts(files, writer)]
+
+
+def test_batches_without_rows_are_written_where_something_would_be_missing() -> None:
+    """What is made for a sink is there after the first batch, whatever is in it."""
+    topic = TopicSink("t", "s", {"topic": "t"})
+    files = ParquetSink("t", "s", "place")
+    assert not wants_empty(topic, first=True)
+    assert not wants_empty(files, first=False)
+    assert wants_empty(files, first=True)
+    assert wants_empty(replace(files, output_mode="complete"), first=False)
+    assert wants_empty(replace(topic, options={"exactlyOnce": "true"}), first=False)
+    table = LakeSink("t", "s", "delta", "place")
+    assert not wants_empty(table, first=False)
+    assert wants_empty(replace(table, compact=True), first=False)
 
 
 def test_a_batch_that_comes_again_is_written_once(trial: Trial, spark: SparkSession) -> None:

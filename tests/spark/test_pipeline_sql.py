@@ -144,6 +144,13 @@ def test_what_spark_would_refuse_is_told_with_its_line(sql: str, message: str) -
     assert problem.line in (34, 35)  # of the key, or of the word below it
 
 
+def test_steps_after_a_mistake_are_not_blamed_for_it() -> None:
+    text = FILE.replace("value.tags AS tags", "value.tgas")
+    text = text.replace("* FROM visits", "tags FROM seen")
+    (problem,) = check_sql(parse_pipeline(text, "p.toml")).problems
+    assert problem.message == "step seen: value has no field tgas: did you mean tags?"
+
+
 @pytest.mark.parametrize("sql", UNREAD)
 def test_what_is_no_sql_is_told(sql: str) -> None:
     (problem,) = check(sql).unread

@@ -193,10 +193,11 @@ def redrive(
                 for letter in found
             ],
         )
+    records = f"{len(found)} record{'' if len(found) == 1 else 's'}"
     if execute:
-        note(f"Sent {len(found)} records back.")
+        note(f"Sent {records} back.")
     else:
-        note(f"Nothing was sent; --execute sends {len(found)} records back.")
+        note(f"Nothing was sent; --execute sends {records} back.")
 
 
 async def _load(client: Client, topic: str, progress_group: str) -> DeadLetters:

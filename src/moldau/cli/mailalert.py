@@ -16,6 +16,7 @@ from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
 from moldau.cli.output import note, print_json, print_line, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT
+from moldau.extras import how_to_install
 from moldau.printable import log_to_stderr
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def _need_extra() -> None:
         name for name in ("sqlalchemy", "alembic", "jinja2", "uvicorn") if not find_spec(name)
     ]
     if missing:
-        raise CommandError("Mail alerts need more packages: pip install 'moldau[mailalert]'")
+        raise CommandError(f"Mail alerts need more packages: {how_to_install('mailalert')}")
 
 
 def _state(states: Any, text: str | None) -> Any:

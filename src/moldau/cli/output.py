@@ -40,7 +40,7 @@ def print_table(
 
         left_out = print_on_terminal(columns, list(rows), optional=optional)
         if left_out:
-            note(f"No room for {' and '.join(left_out)}: a wider terminal, or --json, shows all.")
+            note(f"No room for {', '.join(left_out)}: a wider terminal, or --json, shows all.")
         return
     for row in rows:
         print("\t".join(printable(_text(cell)) for cell in row))

@@ -14,6 +14,7 @@ from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, given_parame
 from moldau.cli.pipeline_pictures import graph, report
 from moldau.cli.pipeline_runs import list_runs, restart, status, stop
 from moldau.cli.pipeline_supervision import Supervisor, supervised
+from moldau.extras import how_to_install
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.preflight.found import Columns, Findings
@@ -72,7 +73,9 @@ def validate(
     timeout: Patience = PATIENCE,
 ) -> None:
     """Check a pipeline's file; Spark is not needed for it."""
+    from moldau.spark.pipeline.preflight.tables import check_release
     from moldau.spark.pipeline.problems import PipelineError
+    from moldau.spark.pipeline.spec import QuarantineStep
 
     pipeline = load(file, parameter)
     columns, unread = _check_sql(pipeline)
@@ -82,11 +85,17 @@ def validate(
             _preflight(pipeline, timeout, columns)
         except PipelineError as error:
             raise told(error) from None
-    parts = f"{len(pipeline.sources)} sources, {len(pipeline.steps)} steps"
-    fine = "is fine, but for SQL that only Spark can judge" if unread else "is fine"
-    print_line(
-        f"{pipeline.file}: pipeline {pipeline.name} {fine}: {parts}, {len(pipeline.sinks)} sinks"
+    elif not pipeline.remote:
+        # It may run elsewhere, with another release.
+        for one in check_release(pipeline).problems:
+            warn(f"{pipeline.file}:{one.line}: {one.message}")
+    parts = (
+        _counted(len(pipeline.sources), "source"),
+        _counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
+        _counted(len(pipeline.sinks), "sink"),
     )
+    fine = "is fine, but for SQL that only Spark can judge" if unread else "is fine"
+    print_line(f"{pipeline.file}: pipeline {pipeline.name} {fine}: {', '.join(parts)}")
 
 
 @app.command()
@@ -147,7 +156,7 @@ def run(
     pipeline = _adapted(load(file, parameter), master, metrics)
     _need_extra(pipeline)
     wanted = parse_range(begin, until)
-    pipeline = prepare(pipeline, wanted)
+    pipeline = prepare(pipeline, wanted, metrics)
     columns, _ = _check_sql(pipeline)
     spent.mark("reading the file")
     log: Path | None = None
@@ -243,6 +252,10 @@ app.command("graph")(graph)
 app.command("report")(report)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pipeline:
     """With what the command line says instead of the file."""
     from dataclasses import replace
@@ -270,7 +283,7 @@ def _check_sql(pipeline: Pipeline) -> tuple[Columns, int]:
     try:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
-        warn(f"SQL was not checked, which needs {error.name}: pip install 'moldau[spark]'")
+        warn(f"SQL was not checked, which needs {error.name}: {how_to_install('spark')}")
         return {}, 0
     found = check_sql(pipeline)
     for one in found.unread:
@@ -298,7 +311,7 @@ def _need_extra(pipeline: Pipeline) -> None:
 
     for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
-            raise CommandError(f"Pipelines need {module}: pip install 'moldau[spark]'")
+            raise CommandError(f"Pipelines need {module}: {how_to_install('spark')}")
     for url in pipeline.databases:
         _need_driver(url)
 
@@ -310,7 +323,8 @@ def _need_driver(url: str) -> None:
         sqlalchemy.create_engine(url).dispose()
     except ModuleNotFoundError as error:
         postgresql = url.startswith("postgres")
-        hint = ": pip install 'moldau[postgresql]', with postgresql+psycopg://…" * postgresql
+        install = f": {how_to_install('postgresql')}, with postgresql+psycopg://…"
+        hint = install * postgresql
         raise CommandError(
             f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
         ) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.output import warn
 from moldau.cli.parsing import parse_timestamp_ms
@@ -24,12 +26,15 @@ def parse_range(begin: str | None, until: str | None) -> Range | None:
     return found
 
 
-def prepare(pipeline: Pipeline, wanted: Range | None) -> Pipeline:
-    """The pipeline with the checkpoint of the range, if there is one."""
+def prepare(pipeline: Pipeline, wanted: Range | None, metrics: str | None) -> Pipeline:
+    """The pipeline with the checkpoint of the range, if there is one.
+
+    The file's address for metrics is left to the pipeline itself, which may run meanwhile.
+    """
     if wanted is None:
         return pipeline
     try:
-        found = prepared(pipeline, wanted)
+        found = prepared(replace(pipeline, metrics=metrics), wanted)
     except PipelineError as error:
         raise CommandError("\n".join(error.lines())) from None
     for one in notes(found):

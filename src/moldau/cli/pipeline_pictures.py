@@ -11,6 +11,7 @@ import typer
 from moldau.cli.exit_codes import CommandError
 from moldau.cli.output import on_terminal, print_line, print_text, warn
 from moldau.cli.pipeline_files import File, Parameters, load
+from moldau.extras import how_to_install
 
 if TYPE_CHECKING:
     from moldau.spark.pipeline.draw.model import Drawing
@@ -81,7 +82,7 @@ def _drawing(pipeline: Pipeline) -> Drawing:
     try:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
-        warn(f"Columns are not shown, which needs {error.name}: pip install 'moldau[spark]'")
+        warn(f"Columns are not shown, which needs {error.name}: {how_to_install('spark')}")
         return drawing_of(pipeline, {})
     return drawing_of(pipeline, check_sql(pipeline).frames)
 

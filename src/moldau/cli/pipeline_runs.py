@@ -26,9 +26,11 @@ Run = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for its end."),
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for it."),
 ]
 _PATIENCE = 60.0
+_LONGER = 180.0
+"""Until it has ended and begun anew: Spark takes its time on a machine that has other work."""
 _PAUSE = 0.1
 
 
@@ -147,7 +149,7 @@ def stop(
 def restart(
     name: Run,
     parameter: Parameters = [],  # noqa: B006
-    timeout: Wait = _PATIENCE,
+    timeout: Wait = _LONGER,
 ) -> None:
     """Have a pipeline begin anew in its process: its file is read again, Spark starts again."""
     from moldau.spark.pipeline.signals import RESTART

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
-from moldau.cli.output import print_json, print_line
+from moldau.cli.output import note, print_json, print_line
 from moldau.spark.pipeline.problems import did_you_mean
 from moldau.spark.pipeline.samples.cases import Case, file_of_tests, load_cases
 
@@ -42,6 +42,7 @@ def run(
     """Whether all have passed."""
     begin = time.monotonic()
     outcomes: list[Outcome] = []
+    note("Starting Spark, which takes some seconds.")
     with _quiet():
         from moldau.spark.pipeline.samples.run_cases import run_cases, sample_session
         from moldau.spark.session import JavaNotFoundError

@@ -217,7 +217,12 @@ def _bar(rows: int, lag: int | None, width: int) -> Any:
 
 
 def _moment(watermark: str | None) -> str:
-    """Spark's ``2026-01-01T12:00:00.000Z``, to the second; the epoch stands for none yet."""
+    """Spark's ``2026-01-01T12:00:00.000Z``, to the second; the epoch stands for none yet.
+
+    A backfill closes all windows by a time that no record has.
+    """
     if watermark is None or watermark.startswith("1970-01-01T00:00:00"):
         return "-"
+    if watermark.startswith("9000-"):
+        return "all closed"
     return watermark[:19].replace("T", " ")

@@ -22,6 +22,7 @@ from moldau.client.errors import (
     ClosedError,
     ConnectionLostError,
     NoBrokersError,
+    TimedOutError,
     UnknownTopicError,
 )
 from moldau.client.metadata import NO_LEADER, ClusterMetadata, TopicInfo, read_metadata
@@ -116,7 +117,9 @@ class Cluster:
             return open_one
         failures = []
         nodes = self.metadata.nodes
-        for node in self._connections.soonest_first(nodes.values()):
+        # Those that may be tried at once before those that failed lately.
+        not_before = self._connections.not_before
+        for node in sorted(nodes.values(), key=lambda one: not_before(one.host, one.port)):
             try:
                 connection = await self.connection(node.id)
             except (AuthenticationError, ClosedError):
@@ -134,11 +137,16 @@ class Cluster:
                 "none of the %d brokers known can be reached; starting over from bootstrap.servers",
                 len(nodes),
             )
-        for host, port in self.settings.bootstrap_servers:
+        late = 0
+        servers = self.settings.bootstrap_servers
+        for host, port in sorted(servers, key=lambda one: not_before(*one)):
             try:
                 return await self._connections.get((_BOOTSTRAP, "main"), host, port)
-            except ConnectionLostError as error:
+            except (ConnectionLostError, TimedOutError) as error:
+                late += isinstance(error, TimedOutError)
                 failures.append(error.message)
+        if late == len(servers):
+            raise TimedOutError("; ".join(dict.fromkeys(failures)))
         raise NoBrokersError("; ".join(dict.fromkeys(failures)))
 
     async def controller_connection(self) -> BrokerConnection:

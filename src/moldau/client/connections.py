@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from typing import Final
 
 from moldau.client.backoff import Reconnects
@@ -52,14 +51,10 @@ class Connections:
         ]
         return min(open_connections, key=lambda connection: connection.in_flight, default=None)
 
-    def soonest_first(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those that may be tried at once before those that failed lately."""
-
-        def wait(node: Node) -> float:
-            reconnects = self._reconnects.get((node.host, node.port))
-            return 0.0 if reconnects is None else reconnects.not_before
-
-        return sorted(nodes, key=wait)
+    def not_before(self, host: str, port: int) -> float:
+        """Until when an address is left alone, because it failed lately; 0 for one that did not."""
+        reconnects = self._reconnects.get((host, port))
+        return 0.0 if reconnects is None else reconnects.not_before
 
     async def get(self, key: Key, host: str, port: int) -> BrokerConnection:
         """The connection of this key, opened if need be."""

@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from moldau.config.option import ConfigError
+from moldau.extras import how_to_install
 
 Durability = Literal["full", "normal"]
 
@@ -40,7 +41,7 @@ class Database:
                 "normal": _engine(self.url, "NORMAL"),
             }
         except ModuleNotFoundError as error:
-            hint = " (pip install 'moldau[postgresql]')" if error.name == "psycopg" else ""
+            hint = f" ({how_to_install('postgresql')})" if error.name == "psycopg" else ""
             raise ConfigError(f"database.url needs the package {error.name}{hint}") from None
 
     @property

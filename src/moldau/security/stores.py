@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from moldau.config.option import ConfigError
+from moldau.extras import how_to_install
 
 _JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_SEQUENCE: Final = b"\x30"
@@ -66,7 +67,7 @@ def _read_pkcs12(setting: str, path: str, data: bytes, password: str | None) -> 
         )
     except ImportError:
         raise ConfigError(
-            f"{setting}: {path} is a PKCS12 store: `pip install moldau[tls]` can read it, or make "
+            f"{setting}: {path} is a PKCS12 store: {how_to_install('tls')} reads it, or make "
             f"it PEM with `{_CONVERT_PKCS12.format(path=path)}`"
         ) from None
     try:

@@ -19,6 +19,11 @@ from moldau.spark.loopback import loopback_ui
 
 logger: Final = logging.getLogger("moldau.spark")
 
+_DEFAULTS: Final = {
+    # Spark's own is INT96, which other readers take for times without a zone, from 1677 to 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
 
 def spark_session(
     app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None
@@ -36,7 +41,7 @@ def spark_session(
         os.environ.update(python_of(master, os.environ))
         variables, more = loopback_ui(master, config or {}, os.environ)
         os.environ.update(variables)
-        builder = builder.master(master).config(map=dict(more))
+        builder = builder.master(master).config(map={**_DEFAULTS, **more})
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -16,9 +16,10 @@ from kio.schema.metadata.v13.response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tests.support.scripted_broker import silent
 
 from moldau.client.cluster import Cluster
-from moldau.client.errors import NoBrokersError
+from moldau.client.errors import NoBrokersError, TimedOutError
 from moldau.client.settings import CommonSettings
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node, TopicPartition
@@ -134,6 +135,21 @@ async def until(condition: Any) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
+
+
+async def test_a_bootstrap_server_that_says_nothing_is_passed_over(world: World) -> None:
+    with silent() as address:
+        world.ports[9] = int(address.rpartition(":")[2])
+        setup = {
+            "socket_connection_setup_timeout_ms": 200,
+            "socket_connection_setup_timeout_max_ms": 200,
+        }
+        async with world.broker(1), cluster_of(world, 9, 1, **setup) as cluster:
+            await cluster.start()
+            assert 1 in cluster.metadata.nodes
+        async with cluster_of(world, 9, **setup) as alone:
+            with pytest.raises(TimedOutError, match=f"{address} did not answer"):
+                await alone.start()
 
 
 async def test_any_bootstrap_server_will_do(world: World) -> None:

@@ -43,6 +43,6 @@ def test_silence_and_no_connection_have_the_documented_exit_codes(cli: CommandLi
 def test_a_password_with_signs_in_it_is_not_shown(cli: CommandLine) -> None:
     sink = 'table = "people"\ndatabase = "postgresql+psycopg://me:p@q:sec@host/people"'
     Path("copy.toml").write_text(FILE.replace("SERVERS", "127.0.0.1:1").replace("SINK", sink))
-    said = cli("pipeline", "validate", "--connect", "copy.toml", code=1).err
-    assert "This is no address of a database" in said
+    said = cli("pipeline", "validate", "copy.toml", code=1).err
+    assert said.startswith("copy.toml:11: database of [[sinks]] cannot be read")
     assert "sec" not in said

@@ -11,7 +11,7 @@ import pytest
 
 from moldau.spark.pipeline.checkpoint import KnownQuery, format_queries, parse_queries
 from moldau.spark.pipeline.layout import LayoutError, Query, lay_out
-from moldau.spark.pipeline.queries import Flow, read_twice, share
+from moldau.spark.pipeline.queries import Flow, mode_of, read_twice, share
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
     OutputMode,
@@ -85,6 +85,18 @@ def test_rows_and_windows_over_them_are_read_once() -> None:
     assert plan.frontier == ("w", "raw")
     assert plan.spread == {"clean"}
     assert plan.computed == ("top",)
+
+
+def test_rows_that_are_put_aside_are_read_with_the_others() -> None:
+    """Only the stream knows when that is, but they hold nobody up."""
+    steps = [sql("clean", "s"), window("w", "clean"), QuarantineStep("quarantine", ("clean",))]
+    found = pipeline(steps, sink("quarantine"), sink("w", "update"))
+    assert groups(found, "quarantine") == [["quarantine", "w"]]
+    flow = flow_of(found, "quarantine")
+    plan = flow.plan(found.sinks)
+    assert plan.frontier == ("w", "quarantine")
+    assert plan.spread == {"clean"}
+    assert mode_of(flow, found.sinks) == "update"
 
 
 def test_what_keeps_state_is_not_shuffled_to_be_shared() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from moldau.cli.main import main
 from moldau.spark.pipeline import table_formats
+from moldau.spark.pipeline.checkpoint import QUERIES_FILE, KnownQuery, format_queries
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight import tables
-from moldau.spark.pipeline.preflight.tables import check_folders, check_table_formats
+from moldau.spark.pipeline.preflight.tables import check_folders, check_release
 from moldau.spark.pipeline.problems import PipelineError
 from moldau.spark.pipeline.spec import FormatSource, LakeSink, LakeSource, Pipeline
 from moldau.spark.pipeline.table_formats import DELTA, FORMATS, ICEBERG, session_config
@@ -79,12 +81,12 @@ def test_jars_that_are_named_are_taken(
     assert session_config(pipeline, "4.1").get("spark.jars.packages", "") == expected
     # Who brings jars of his own knows which Spark they are for.
     spark_release("4.3.0")
-    assert bool(check_table_formats(pipeline).problems) == (packages is not None)
+    assert bool(check_release(pipeline).problems) == (packages is not None)
 
 
 def test_which_pyspark_a_format_needs_is_told_with_the_line(spark_release: Any) -> None:
     spark_release("4.3.0")
-    found = check_table_formats(parsed()).problems
+    found = check_release(parsed()).problems
     assert [one.line for one in found] == [4, 8]
     assert found[0].message == (
         f"Delta Lake {DELTA} is for Spark 4.1 and 4.2, and PySpark 4.3.0 is installed: pip install "
@@ -93,9 +95,40 @@ def test_which_pyspark_a_format_needs_is_told_with_the_line(spark_release: Any) 
     )
     assert f"Apache Iceberg {ICEBERG} is for Spark 4.1, and" in found[1].message
     spark_release("4.2.1")
-    assert [one.line for one in check_table_formats(parsed()).problems] == [8]
+    assert [one.line for one in check_release(parsed()).problems] == [8]
     spark_release("4.1.4")
-    assert not check_table_formats(parsed()).problems
+    assert not check_release(parsed()).problems
+
+
+def test_changes_of_tables_need_a_newer_pyspark(
+    spark_release: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = FILE.partition("[[sinks]]")[0].partition("[[sources]]")[0]
+    text += """[[sources]]
+name = "rows"
+changes = "t"
+database = "postgresql://127.0.0.1:1/d"
+[[sinks]]
+from = "rows"
+console = true
+"""
+    place = tmp_path / "feed.toml"
+    place.write_text(text)
+    line = text.split("\n").index('changes = "t"') + 1
+    spark_release("4.1.4")
+    [problem] = check_release(parsed(text)).problems
+    assert problem.line == line
+    assert problem.message == (
+        "source rows: changes need PySpark 4.2 or later, as older ones do not say how far a query "
+        "is, and 4.1.4 is installed: pip install 'pyspark>=4.2'"
+    )
+    told = f"feed.toml:{line}: source rows: changes need PySpark 4.2"
+    assert main(["pipeline", "validate", str(place)]) == 0  # it may run elsewhere
+    assert told in capsys.readouterr().err
+    assert main(["pipeline", "validate", "--connect", str(place)]) == 1
+    assert told in capsys.readouterr().err
+    spark_release("4.2.0")
+    assert not check_release(parsed(text)).problems
 
 
 @pytest.mark.parametrize(
@@ -110,7 +143,7 @@ def test_which_pyspark_a_format_needs_is_told_with_the_line(spark_release: Any) 
 )  # fmt: skip
 def test_catalogs_are_declared_once(old: str, new: str, problem: str, spark_release: Any) -> None:
     spark_release("4.1.4")
-    [found] = check_table_formats(parsed(FILE.replace(old, new))).problems
+    [found] = check_release(parsed(FILE.replace(old, new))).problems
     assert f"{found.line}: {found.message}".startswith(problem)
 
 
@@ -172,7 +205,13 @@ def test_folders_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "rows" / "day=1" / "x.parquet").touch()
     [note] = check_folders(parsed(text)).notes
     assert note.startswith("Folder rows has files already, and sink events begins anew")
-    (tmp_path / "checkpoints" / "lake" / "events").mkdir(parents=True)
+    checkpoint = tmp_path / "checkpoints" / "lake"
+    (checkpoint / "events").mkdir(parents=True)
+    assert not check_folders(parsed(text)).notes
+    (checkpoint / "events").rename(checkpoint / "events+others")
+    assert check_folders(parsed(text)).notes
+    shared = {"events+others": KnownQuery(("events", "others"), ("events",))}
+    (checkpoint / QUERIES_FILE).write_text(format_queries(shared))
     assert not check_folders(parsed(text)).notes
     (tmp_path / "rows" / "_spark_metadata").mkdir()
     [problem] = check_folders(parsed(text)).problems
@@ -181,6 +220,6 @@ def test_folders_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_guide_names_the_versions() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "pipelines-reference.md").read_text()
     for kind in FORMATS.values():
         assert f"| {kind.title} | {kind.version} | {', '.join(kind.releases)} |" in guide

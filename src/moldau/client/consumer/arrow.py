@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from moldau.extras import how_to_install
 from moldau.model import TopicPartition
 from moldau.records.reader import RecordColumns
 
@@ -17,7 +18,7 @@ def to_table(polled: Mapping[TopicPartition, RecordColumns]) -> pa.Table:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ImportError("poll_arrow() needs pyarrow: pip install moldau[arrow]") from error
+        raise ImportError(f"poll_arrow() needs pyarrow: {how_to_install('arrow')}") from error
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     schema = pa.schema(

@@ -196,7 +196,7 @@ class AsyncConsumer(ConsumerQueries, AsyncClosing):
         return ConsumerRecords(polled)
 
     async def poll_arrow(self, timeout: float = 1.0, max_records: int | None = None) -> pa.Table:
-        """The same as a table, built without an object per record; needs ``moldau[arrow]``.
+        """The same as a table, built without an object per record; needs the extra ``arrow``.
 
         Whole batches: there may be more rows than ``max_records`` (all that is fetched by default).
         Keys and values are bytes; deserializers and interceptors have no part in it.

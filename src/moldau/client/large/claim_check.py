@@ -1,6 +1,6 @@
 """Large values in shared storage; the record has the address, the size and the digest.
 
-Storage is anything that fsspec knows (``pip install moldau[claim-check]``): a folder, S3, … The
+Storage is anything that fsspec knows (the extra ``claim-check``): a folder, S3, … The
 payload is stored before the record is sent, so whoever sees the record finds the payload, and a
 payload without a record is only waste, which :mod:`moldau.client.large.clean_up` removes.
 """
@@ -18,6 +18,7 @@ from typing import Any, Final
 from moldau.client.errors import ConfigError
 from moldau.client.large.codec import Convert, Header, OnDamage, Part
 from moldau.client.large.damage import Damages
+from moldau.extras import how_to_install
 from moldau.machine import Machine
 from moldau.model import TopicPartition
 from moldau.records.consumer_record import ConsumerRecord
@@ -39,7 +40,7 @@ class Storage:
             from fsspec.core import url_to_fs
         except ImportError:
             raise ConfigError(
-                "claim checks need fsspec: pip install 'moldau[claim-check]'"
+                f"claim checks need fsspec: {how_to_install('claim-check')}"
             ) from None
         self.files, root = url_to_fs(url, **options)
         self.root: str = root.rstrip("/")

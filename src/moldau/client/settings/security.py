@@ -59,7 +59,7 @@ class SecuritySettings(Settings):
     )
     ssl_truststore_certificates = password("The same as PEM text.")
     ssl_truststore_type = optional_string(
-        "The format of the file: PEM, or PKCS12 (which needs moldau[tls]); by default what it "
+        "The format of the file: PEM, or PKCS12 (which needs the extra tls); by default what it "
         "looks like.",
         allowed=OneOf(*_STORES),
     )

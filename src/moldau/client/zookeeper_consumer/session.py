@@ -11,6 +11,7 @@ from moldau.client.zookeeper_consumer.membership import Callbacks, Membership, R
 from moldau.client.zookeeper_consumer.settings import ZooKeeperConsumerSettings
 from moldau.client.zookeeper_consumer.topics import TopicSource
 from moldau.coordination.store import CoordinationStore
+from moldau.extras import how_to_install
 from moldau.machine import Clock, Machine
 
 
@@ -19,7 +20,7 @@ async def open_store(settings: ZooKeeperConsumerSettings) -> CoordinationStore:
         from moldau.coordination.zookeeper import ZooKeeperStore
     except ImportError:
         raise ConfigError(
-            "The ZooKeeper consumer needs kazoo: pip install 'moldau[zookeeper]'"
+            f"The ZooKeeper consumer needs kazoo: {how_to_install('zookeeper')}"
         ) from None
     return await ZooKeeperStore.open(
         settings.zookeeper_connect,

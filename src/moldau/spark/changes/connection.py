@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from moldau.spark.changes.options import ChangesError
+from moldau.extras import how_to_install
+from moldau.spark.addresses import HINT
+from moldau.spark.changes.options import ChangesError, DatabaseAwayError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -29,8 +31,13 @@ def connect(url: str, timeout: float = 10.0) -> Connection[tuple[Any, ...]]:
         import psycopg
     except ImportError:
         raise ChangesError(
-            "option url: PostgreSQL needs psycopg: pip install 'moldau[postgresql]'"
+            f"option url: PostgreSQL needs psycopg: {how_to_install('postgresql')}"
         ) from None
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # What libpq says has the word in it that it cannot read, which may be the password.
+        raise ChangesError(f"option url: libpq cannot read the address: {HINT}") from None
     with telling():
         connection = psycopg.connect(
             url,
@@ -61,7 +68,7 @@ def telling() -> Iterator[None]:
     try:
         yield
     except psycopg.OperationalError as error:
-        raise ChangesError(f"option url: {first_line(error)}") from error
+        raise DatabaseAwayError(f"option url: {first_line(error)}") from error
     except psycopg.Error as error:
         raise ChangesError(f"option dbtable: {first_line(error)}") from error
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from moldau.durations import parse_duration_ms
+from moldau.spark.addresses import HINT, is_unclear
 from moldau.spark.options import OptionError
 
 Mode = Literal["log", "column"]
 
+_RELEASE: Final = (4, 2)
+"""Of PySpark, the first whose data sources are told where a batch begins."""
 _MODES: Final = ("log", "column")
 _KNOWN: Final = {
     "url",
@@ -28,12 +31,21 @@ _KNOWN: Final = {
 }
 _ONLY: Final = {"log": ("slot", "publication"), "column": ("column", "lag")}
 _POSTGRESQL: Final = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_MISWRITTEN: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
+"""What libpq refuses, with the word that it stands in, which may be the password."""
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,54}")
 """As PostgreSQL has them, with room for what makes it unique."""
 
 
+ANEW: Final = "to begin anew, remove the pipeline's checkpoint"
+
+
 class ChangesError(Exception):
     """What keeps changes from being read, in a sentence."""
+
+
+class DatabaseAwayError(ChangesError):
+    """PostgreSQL cannot be reached, or has ended the connection: it may come back."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,17 @@ class ChangesOptions:
     """What names of slots begin with."""
     publication: str = ""
     max_rows: int | None = None
+
+
+def release_problem(installed: str) -> str | None:
+    """Why changes cannot be read with the PySpark that is there."""
+    if not installed or tuple(map(int, installed.split(".")[:2])) >= _RELEASE:
+        return None
+    wanted = ".".join(map(str, _RELEASE))
+    return (
+        f"changes need PySpark {wanted} or later, as older ones do not say how far a query is, and "
+        f"{installed} is installed: pip install 'pyspark>={wanted}'"
+    )
 
 
 def changes_options(given: Mapping[str, str]) -> ChangesOptions:
@@ -100,11 +123,13 @@ def libpq_url(url: str) -> str:
     if not _POSTGRESQL.match(url):
         scheme, _, rest = url.partition("://")
         # Anything else may have a password in it.
-        of = f" is of {scheme}" if rest else " is no address"
+        of = f" is of {scheme}" if rest and scheme.isalnum() else " is no address"
         raise OptionError(
             f"Option url{of}: changes are read from PostgreSQL only, such as "
             "postgresql://user@host/name"
         )
+    if is_unclear(url) or _MISWRITTEN.search(url):
+        raise OptionError(f"Option url cannot be read: {HINT}")
     return _POSTGRESQL.sub("postgresql://", url, count=1)
 
 

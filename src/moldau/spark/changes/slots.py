@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.spark.changes.catalog import TableInfo, quoted
-from moldau.spark.changes.connection import when_free
-from moldau.spark.changes.options import ChangesError
+from moldau.spark.changes.catalog import quoted
+from moldau.spark.changes.connection import first_line, when_free
+from moldau.spark.changes.options import ANEW, ChangesError
 from moldau.spark.changes.pgoutput import commit_lsn, lsn_text
 
 if TYPE_CHECKING:
@@ -36,17 +37,6 @@ class Transaction:
 def flushed(database: Database) -> int:
     """Where the log ends."""
     return _one(database, "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint")
-
-
-def has_publication(database: Database, name: str) -> bool:
-    found = database.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,))
-    return found.fetchone() is not None
-
-
-def create_publication(database: Database, name: str, table: TableInfo) -> None:
-    """Before the slot: decoding looks for it in the catalog as it was then."""
-    root = " WITH (publish_via_partition_root = true)" if table.kind == "p" else ""
-    database.execute(f"CREATE PUBLICATION {quoted(name)} FOR TABLE ONLY {table.sql_name}{root}")
 
 
 def create_slot(database: Database, prefix: str) -> tuple[str, int]:
@@ -77,29 +67,28 @@ def create_slot(database: Database, prefix: str) -> tuple[str, int]:
     return name, begin
 
 
-def check_slot(database: Database, slot: str, start: int) -> None:
-    """Whether it still has what comes after ``start``."""
+def check_slot(database: Database, slot: str, start: int | None = None) -> None:
+    """Whether it still has what comes after ``start``, as far as that is known."""
     found = database.execute(
         "SELECT (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint, wal_status = 'lost' "
         "FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()",
         (slot,),
     ).fetchone()
-    anew = "to begin anew, remove the pipeline's checkpoint"
+    since = "" if start is None else f" since {lsn_text(start)}"
     if found is None:
         raise ChangesError(
-            f"option slot: slot {slot} is not there any more, and changes since {lsn_text(start)} "
-            f"are lost; {anew}"
+            f"option slot: slot {slot} is not there any more, and changes{since} are lost; {ANEW}"
         )
     confirmed, lost = found
     if lost:
         raise ChangesError(
             f"option slot: PostgreSQL has given up slot {slot} (max_slot_wal_keep_size), and "
-            f"changes since {lsn_text(start)} are lost; {anew}"
+            f"changes{since} are lost; {ANEW}, and SELECT pg_drop_replication_slot('{slot}')"
         )
-    if confirmed > start:
+    if start is not None and confirmed > start:
         raise ChangesError(
             f"option slot: slot {slot} is at {lsn_text(confirmed)} and the checkpoint at "
-            f"{lsn_text(start)}: changes between them are lost; {anew}"
+            f"{lsn_text(start)}: changes between them are lost; {ANEW}"
         )
 
 
@@ -123,7 +112,8 @@ def transactions(
     limit = None if most is None else _GROWTH * most
     while True:
         peek = partial(_peek_transactions, database, slot, publication, until, limit)
-        found, seen = when_free(peek)
+        with _decoding(slot):
+            found, seen = when_free(peek)
         inside = [one for one in found if start <= one.commit < until and one.changes]
         enough = most is None or sum(one.changes for one in inside) >= most
         if limit is None or enough or seen < limit:
@@ -141,12 +131,30 @@ def messages(
     peek = sql.SQL(_PEEK).format(*map(sql.Literal, arguments))
     statement = sql.SQL("COPY (SELECT data FROM {}) TO STDOUT (FORMAT BINARY)").format(peek)
     wanted = False
-    for message in when_free(lambda: _begun(_copied(database, statement))):
-        if message[:1] == b"B":
-            wanted = start <= commit_lsn(message) < until
-        # A table is described once only, before its first change.
-        if wanted or message[:1] == b"R":
-            yield message
+    with _decoding(slot):
+        for message in when_free(lambda: _begun(_copied(database, statement))):
+            if message[:1] == b"B":
+                wanted = start <= commit_lsn(message) < until
+            # A table is described once only, before its first change.
+            if wanted or message[:1] == b"R":
+                yield message
+
+
+@contextmanager
+def _decoding(slot: str) -> Iterator[None]:
+    """What a slot cannot be read for, although it is there."""
+    from psycopg.errors import ObjectNotInPrerequisiteState, UndefinedFile, UndefinedObject
+
+    try:
+        yield
+    except UndefinedObject as error:
+        # The catalog is seen as it was at each change, so that a new one does not help.
+        raise ChangesError(
+            f"option publication: {first_line(error)} all the time since slot {slot} was made, "
+            f"and changes are lost; {ANEW}"
+        ) from error
+    except (ObjectNotInPrerequisiteState, UndefinedFile) as error:
+        raise ChangesError(f"option slot: {first_line(error)}; {ANEW}") from error
 
 
 def _begun(rows: Iterator[bytes]) -> Iterator[bytes]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from moldau.spark.changes.options import ChangesError, changes_options
+from moldau.spark.changes.options import ChangesError, changes_options, release_problem
 
 
 class ChangesDataSource(DataSource):
@@ -27,7 +28,8 @@ class ChangesDataSource(DataSource):
         try:
             from moldau.spark.changes.stream import change_stream
         except ImportError:
-            raise ChangesError(
-                "Changes need PySpark 4.2 or later: older ones do not say how far a query is"
-            ) from None
+            problem = release_problem(pyspark.__version__)
+            if problem is None:
+                raise
+            raise ChangesError(f"option dbtable: {problem}") from None
         return change_stream(changes_options(self.options), schema)

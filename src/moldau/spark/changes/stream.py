@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.spark.changes import slots, tables
+from moldau.spark.changes import publication, slots, tables
 from moldau.spark.changes.catalog import TableInfo, key_columns, order_columns, read_table
 from moldau.spark.changes.connection import connect, connected, telling
 from moldau.spark.changes.options import ChangesError, ChangesOptions
@@ -151,12 +151,12 @@ class LogStream(ChangeStream):
     def end_of(self, start: Offset) -> Offset:
         database, options = self._database, self._options
         if "slot" not in start:
-            if not slots.has_publication(database, options.publication):
-                slots.create_publication(database, options.publication, self._table)
+            publication.prepare(database, self._table, options)
             slot, begin = slots.create_slot(database, options.slot)
             return {**start, "slot": slot, "lsn": lsn_text(begin)}
         slot, at = start["slot"], lsn_number(start["lsn"])
         slots.check_slot(database, slot, at)
+        publication.check(database, self._table, options)
         until = slots.flushed(database) if self._target is None else self._target
         if until <= at:
             return start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.spark.changes.catalog import TableColumn, TableInfo, quoted
 from moldau.spark.changes.pgoutput import Row
@@ -55,9 +55,9 @@ def last_place(
     from psycopg import sql
 
     condition = _limits(table, order, start, end)
-    if (kind := _clock(table, order[0])) is not None:
-        present = sql.SQL(" AND {} <= clock_timestamp()::{}")
-        condition = condition + present.format(sql.Identifier(order[0]), sql.SQL(kind))
+    if (now := _clock(table, order[0])) is not None:
+        present = sql.SQL(" AND {} <= {}")
+        condition = condition + present.format(sql.Identifier(order[0]), sql.SQL(now))
     descending = sql.SQL(", ").join(
         sql.SQL("{} DESC").format(sql.Identifier(name)) for name in order
     )
@@ -136,6 +136,14 @@ def _kind(table: TableInfo, name: str) -> Any:
 
 
 def _clock(table: TableInfo, name: str) -> Any:
-    """The type of a column of times, for comparisons with the server's clock."""
+    """What the server's clock says, as a column of times has it.
+
+    Times without a zone are those of the server's zone, as its other sessions have it: ours is UTC.
+    """
     kind = _kind(table, name)
-    return kind if kind == "date" or kind.startswith("timestamp") else None
+    if kind == "date" or (kind.startswith("timestamp") and kind.endswith("without time zone")):
+        return f"(clock_timestamp() AT TIME ZONE ({_ZONE}))::{kind}"
+    return f"clock_timestamp()::{kind}" if kind.startswith("timestamp") else None
+
+
+_ZONE: Final = "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'"

@@ -68,17 +68,38 @@ def converter(kind: pa.DataType) -> Convert:
         except (ValueError, ArithmeticError, KeyError) as error:
             if isinstance(error, DecodeError):
                 raise
-            raise DecodeError(f"{_json(value)[:100]} is no {kind}") from None
+            raise DecodeError(f"{_json(value)[:100]} is no {_spark_name(kind)}") from None
 
     return checked
 
 
+def _spark_name(kind: pa.DataType) -> str:
+    """As schemas have it; Arrow has names of its own."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    try:
+        return from_arrow_type(kind).simpleString()
+    except PySparkException:
+        return str(kind)
+
+
+def _struct(fields: dict[str, Convert]) -> Convert:
+    def convert_all(value: Any) -> dict[str, Any]:
+        given, found = _typed(value, dict), {}
+        for name, convert in fields.items():
+            try:
+                found[name] = convert(given.get(name))
+            except DecodeError as error:
+                raise DecodeError(f"{name}: {error}") from None
+        return found
+
+    return convert_all
+
+
 def _nested(kind: pa.DataType) -> Convert | None:
     if pa.types.is_struct(kind):
-        fields = {field.name: converter(field.type) for field in kind}
-        return lambda value: {
-            name: convert(_typed(value, dict).get(name)) for name, convert in fields.items()
-        }
+        return _struct({field.name: converter(field.type) for field in kind})
     if pa.types.is_map(kind):
         item = converter(kind.item_type)
         return lambda value: [(key, item(one)) for key, one in _typed(value, dict).items()]

@@ -10,6 +10,7 @@ import urllib.request
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from moldau.spark.addresses import HINT, is_unclear
 from moldau.spark.decode.columns import DecodeError
 
 _TIMEOUT: Final = 30
@@ -70,6 +71,8 @@ def _registered(url: str, answer: Any) -> Registered:
 
 def _get(url: str, path: str, timeout: float = _TIMEOUT) -> Any:
     """The answer's JSON; None when there is no such thing."""
+    if is_unclear(url):
+        raise RegistryError(f"The registry's address cannot be read: {HINT}")
     parts = urllib.parse.urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}

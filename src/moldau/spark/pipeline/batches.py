@@ -13,10 +13,10 @@ from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.frames import build_steps
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.progress import Expected
-from moldau.spark.pipeline.sharing import apart, untimed
-from moldau.spark.pipeline.sinks import Batch, write_batch
+from moldau.spark.pipeline.sharing import apart, row_counts, untimed
+from moldau.spark.pipeline.sinks import Batch, wants_empty, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
-from moldau.spark.pipeline.spec import Pipeline, Sink
+from moldau.spark.pipeline.spec import Pipeline, Sink, SqlStep
 from moldau.spark.pipeline.start import KnownQueries
 from moldau.spark.pipeline.step_functions import StepFunctions
 
@@ -46,7 +46,10 @@ class BatchWriter:
         self._known = known
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
+        self._counting = bool(query.plan.judged) or any(step.expect for step in self._steps)
+        """Whether rules are to be counted where sinks read: all of them have to."""
         self._checkpoint = checkpoint
+        self._is_first = True
         self.failed: Sink | None = None
         """The sink that could not be written; None if the batch could not be read, either."""
         self.violation: PipelineFailedError | None = None
@@ -60,7 +63,7 @@ class BatchWriter:
         self._counts.pop(number - _REMEMBERED, None)
         batch = Batch(query_id(spark), number, self._checkpoint)
         with ExitStack() as kept:
-            whole, moment = self._read(frame, kept)
+            whole, moment, empty = self._read(frame, kept)
             rules = Expectations(self._pipeline, moment)
             frames = {**self._still, **self._frontier(whole, rules)}
             build_steps(
@@ -79,7 +82,10 @@ class BatchWriter:
                 raise
             for sink in self._query.sinks:
                 self.failed = sink
+                if sink.input.lower() in empty and not wants_empty(sink, first=self._is_first):
+                    continue
                 write_batch(sink, frames[sink.input.lower()], batch)
+        self._is_first = False
         self._known.went_on(self._query)
         self._counts[number] = rules.counts()
         self.failed = None
@@ -88,13 +94,29 @@ class BatchWriter:
         """How many rows of a batch passed the rules, and how many did not."""
         return self._counts.get(number, {})
 
-    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[DataFrame, Column | None]:
-        """All rows of the batch, now: state is kept for those that are, whoever wants them."""
+    def _read(
+        self, frame: DataFrame, kept: ExitStack
+    ) -> tuple[DataFrame, Column | None, set[str]]:
+        """All rows of the batch, now: state is kept for those that are, whoever wants them.
+
+        Also returns its time, if somebody has to know, and the names of frames without rows.
+        """
         whole = keep(frame, kept)
+        empty = self._empty(row_counts(whole, len(self._query.plan.frontier)))
         if self._query.plan.puts_aside:
-            return untimed(whole)
-        whole.count()
-        return whole, None
+            return *untimed(whole), empty
+        return whole, None, empty
+
+    def _empty(self, counts: list[int]) -> set[str]:
+        if self._counting:
+            return set()
+        names = self._query.plan.frontier
+        empty = {name for name, rows in zip(names, counts, strict=True) if not rows}
+        for step in self._steps:
+            # A function of the user's may make rows of none.
+            if isinstance(step, SqlStep) and empty.intersection(map(str.lower, step.inputs)):
+                empty.add(step.name.lower())
+        return empty
 
     def _frontier(self, whole: DataFrame, rules: Expectations) -> dict[str, DataFrame]:
         plan = self._query.plan

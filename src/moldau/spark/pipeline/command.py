@@ -85,14 +85,13 @@ def _run(
         run = Run(pipeline, spark, _timed(report, timings))
         timings.mark("sources, steps, sinks")
         signals.run = run
-        tell("running")
 
         def stopping() -> None:
             if not pipeline.remote:
                 # Spark complains at length of tasks that are given up.
                 spark.sparkContext.setLogLevel("OFF")
 
-        run.wait(stopping)
+        run.wait(stopping, lambda: tell("running"))
         for _ in () if run.stopped else close_windows(pipeline):
             signals.run = run = Run(pipeline, spark, report, streams_only=True)
             run.wait(stopping)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
@@ -20,6 +21,12 @@ _AFTER: Final = re.compile(
 )
 _JAVA: Final = re.compile(r"An error occurred while calling [^\n]*\n: ([\w.$]+)(?:: ([^\n]*))?")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+: ")
+_GONE: Final = re.compile(
+    r"Python worker (?:exited unexpectedly|failed to connect back)"
+    r"|java\.io\.(?:EOF|IO)Exception\b[^\n]*(?:\n\s+at [^\n]*)*?"
+    r"\n\s+at org\.apache\.spark\.(?:api|sql\.execution)\.python\."
+)
+"""A Python process that Spark has started has ended, and not by an exception."""
 _SOURCES: Final = re.compile(
     r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]"
 )
@@ -59,8 +66,23 @@ def failure(pipeline: Pipeline, part: Part, what: str, error: BaseException) -> 
         return PipelineFailedError(sentence)
     if (found := _SOURCES.search(text)) is not None:
         return PipelineFailedError(_other_sources(pipeline, found[1], found[2]))
+    if any(_GONE.search(one.rpartition(_TRACE)[2]) for one in (text, *_java_causes(error))):
+        line = pipeline.lines.of(part.place)
+        return PipelineFailedError(
+            f"{pipeline.file}:{line}: {what}: a Python process of Spark's has ended in the middle "
+            "of its work: somebody killed it, or it had no memory left",
+            "lost",
+        )
     where, said = place_of(pipeline, part, reason(text))
     return PipelineFailedError(f"{where}: {what}: {said}", kind_of(text))
+
+
+def _java_causes(error: BaseException) -> Iterator[str]:
+    """Stack traces of Java's exceptions behind PySpark's, of which it tells the messages only."""
+    cause = getattr(error, "_cause", None)
+    while cause is not None:
+        yield str(getattr(cause, "_stackTrace", ""))
+        cause = getattr(cause, "_cause", None)
 
 
 def _other_sources(pipeline: Pipeline, before: str, now: str) -> str:

@@ -38,6 +38,18 @@ Made = Callable[[str, DataFrame], DataFrame]
 Read = Callable[[Source, SparkSession], DataFrame]
 
 
+class ReadOnce:
+    """For frames that are built several times: a data source says once what its columns are."""
+
+    def __init__(self) -> None:
+        self._frames: dict[str, DataFrame] = {}
+
+    def __call__(self, source: Source, spark: SparkSession) -> DataFrame:
+        if source.name not in self._frames:
+            self._frames[source.name] = _read(source, spark)
+        return self._frames[source.name]
+
+
 def _as_it_is(_name: str, frame: DataFrame) -> DataFrame:
     return frame
 

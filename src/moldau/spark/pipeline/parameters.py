@@ -10,6 +10,8 @@ from moldau.spark.pipeline.problems import Problems, did_you_mean
 from moldau.toml_places import Path
 
 _REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
+_TOPICS: Final = frozenset(("topic", "topics", "pattern", "topic_from"))
+"""What sources and sinks that need brokers have."""
 Value = str | int | float | bool
 
 
@@ -90,3 +92,26 @@ class _Substitution:
 
 def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_brokers(document: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Topics whose brokers the file does not name are where commands look for them, too."""
+    address = environment.get("MOLDAU_BOOTSTRAP")
+    if not address:
+        return document
+    found = dict(document)
+    for group in ("sources", "sinks"):
+        if isinstance(tables := found.get(group), list):
+            found[group] = [
+                {**table, "bootstrap_servers": address} if _wants_brokers(table) else table
+                for table in tables
+            ]
+    return found
+
+
+def _wants_brokers(table: Any) -> bool:
+    if not isinstance(table, dict) or not _TOPICS.intersection(table):
+        return False
+    options = table.get("options")
+    named = isinstance(options, dict) and "kafka.bootstrap.servers" in options
+    return not named and "bootstrap_servers" not in table

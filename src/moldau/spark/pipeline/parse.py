@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from moldau.spark.pipeline.graph import check_idle, check_sinks, check_watermarks, ordered
 from moldau.spark.pipeline.masters import master_problem
-from moldau.spark.pipeline.parameters import parameters, substitute
+from moldau.spark.pipeline.parameters import parameters, substitute, with_brokers
 from moldau.spark.pipeline.parse_expectations import (
     check_quarantine,
     parse_expectations,
@@ -49,6 +49,7 @@ def parse_pipeline(
     problems = Problems()
     values = parameters(document.get("parameters", {}), given or {}, problems)
     document = substitute(document, values, environment or {}, problems)
+    document = with_brokers(document, environment or {})
     lines = Lines(text)
     pipeline = replace(_Parser(document, file, problems).pipeline(), lines=lines)
     if problems.found:

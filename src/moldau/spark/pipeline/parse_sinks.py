@@ -125,7 +125,7 @@ def _table(table: Table, name: str, mode: OutputMode) -> TableSink:
     return TableSink(
         name,
         table.text("from"),
-        table.text("database"),
+        table.address("database"),
         table.text("table"),
         _keys(table, mode),
         mode,

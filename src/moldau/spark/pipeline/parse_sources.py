@@ -133,7 +133,7 @@ def _table(table: Table, name: str, kind: str) -> TableSource:
     query = f"SELECT * FROM {table.text(kind)}" if kind == "table" else table.text(kind)  # noqa: S608
     return TableSource(
         name,
-        table.text("database"),
+        table.address("database"),
         query,
         table.optional_text("schema"),
         table=table.text(kind) if kind == "table" else None,

@@ -85,8 +85,13 @@ class Flow:
         return {name for name in self.needed(sinks) if name in self.sources}
 
     def stateful(self, sink: Sink) -> frozenset[str]:
-        """The steps on the way to a sink that only a stream can compute."""
-        return frozenset(self._streamed.intersection(self.needed([sink])))
+        """The steps on the way to a sink that remember rows, or may do so.
+
+        Rows that are put aside have the time of the batch, which only the stream knows, and wait
+        for nothing.
+        """
+        found = self._streamed.intersection(self.needed([sink]))
+        return frozenset(name for name in found if not isinstance(self.steps[name], QuarantineStep))
 
     def watermarks(self, sink: Sink) -> frozenset[tuple[Any, ...]]:
         """What holds a sink's rows back. A query has one watermark, the earliest of all."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -20,7 +20,7 @@ from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
-from moldau.spark.pipeline.frames import Made, build_frames
+from moldau.spark.pipeline.frames import Made, ReadOnce, build_frames
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.layout import Query
@@ -37,6 +37,8 @@ from moldau.spark.pipeline.step_functions import StepFunctions
 from moldau.spark.pipeline.watermarks import interval
 
 POLL: Final = 0.2
+_EARLY: Final = ("Initializing", "Getting offsets")
+"""What Spark says of a query that does not know its first batch yet."""
 
 Report = Callable[[Progress], None]
 Frames = Mapping[str, DataFrame]
@@ -58,9 +60,13 @@ class _Running:
     """None for a sink of its own, which Spark hands its rows."""
     seen: str = ""
     """Time of the last report: an idle query reports the number of a batch that is to come."""
+    begun: bool = False
 
     def reports(self) -> list[Progress]:
         """Those that are new, for each sink."""
+        last: Any = self.stream.lastProgress
+        if last is None or last["timestamp"] <= self.seen:
+            return []  # Spark remembers a hundred, and all of them come through a pipe
         found = []
         for report in self.stream.recentProgress:
             progress = progress_of("", _as_dict(report))
@@ -73,6 +79,13 @@ class _Running:
                 found.append(replace(progress, sink=first.name))
                 found += [replace(progress, sink=one.name, expectations={}) for one in others]
         return found
+
+    def has_begun(self) -> bool:
+        """Whether it has settled where it begins: what is written from now on will be read."""
+        if not self.begun:
+            early = str(self.stream.status["message"]).startswith(_EARLY)
+            self.begun = not self.stream.isActive or not early
+        return self.begun
 
     def failure(self, pipeline: Pipeline, error: BaseException) -> PipelineFailedError:
         if self.writer is not None and self.writer.violation is not None:
@@ -108,6 +121,7 @@ class Run:
             raise PipelineFailedError(problem)
         self._functions = StepFunctions(pipeline)
         rules = Expectations(pipeline)
+        self._read = ReadOnce()
         with ExitStack() as kept:
             frames, raw = self._build(rules, lambda name, one: self._kept(name, one, kept))
             rules.verify()
@@ -135,16 +149,24 @@ class Run:
         """Whether it was, before its end."""
         return self._stopping
 
-    def wait(self, stopping: Callable[[], None] | None = None) -> None:
+    def wait(
+        self,
+        stopping: Callable[[], None] | None = None,
+        begun: Callable[[], None] | None = None,
+    ) -> None:
         """Report progress until all queries have ended; ``PipelineFailedError`` if one failed.
 
-        ``stopping`` is called before they are ended because of ``stop``.
+        ``begun`` is called when all have settled where they begin, ``stopping`` before they are
+        ended because of ``stop``.
         """
         try:
             while any(one.stream.isActive for one in self._queries):
+                if begun is not None and all(one.has_begun() for one in self._queries):
+                    begun()
+                    begun = None
                 self._publish()
                 self._clock.look([one.stream for one in self._queries for _ in one.query.sinks])
-                time.sleep(POLL)
+                self._await_end(POLL)
                 if self._stopping:
                     break
                 self._check()
@@ -170,7 +192,9 @@ class Run:
             raw[name] = made(name, frame)
             return raw[name]
 
-        frames = build_frames(self._pipeline, self._spark, rules, self._functions, made=noted)
+        frames = build_frames(
+            self._pipeline, self._spark, rules, self._functions, read=self._read, made=noted
+        )
         return frames, raw
 
     def _kept(self, name: str, frame: DataFrame, kept: ExitStack) -> DataFrame:
@@ -227,6 +251,13 @@ class Run:
             write_progress(directory, self._last)
         if reports and len(self._last) == sum(len(one.query.sinks) for one in self._queries):
             commit_offsets(self._pipeline, self._last)
+
+    def _await_end(self, seconds: Any) -> None:
+        """Until a query ends, but not for longer."""
+        active = next((one.stream for one in self._queries if one.stream.isActive), None)
+        if active is not None:
+            with suppress(StreamingQueryException):  # it is told below
+                active.awaitTermination(seconds)
 
     def _check(self) -> None:
         for one in self._queries:

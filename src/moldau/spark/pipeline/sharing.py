@@ -76,6 +76,14 @@ def apart(whole: DataFrame, count: int) -> list[DataFrame]:
     ]
 
 
+def row_counts(whole: DataFrame, count: int) -> list[int]:
+    """How many rows each of the frames has that were put ``together``; all are computed."""
+    if count == 1:
+        return [whole.count()]
+    branches = (F.count_if(F.col(_BRANCH) == number) for number in range(count))
+    return list(whole.agg(*(one.alias(_name(at)) for at, one in enumerate(branches))).head() or ())
+
+
 def _name(place: int) -> str:
     return f"{_BRANCH}_{place}"
 

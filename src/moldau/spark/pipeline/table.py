@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from moldau.durations import parse_duration_ms
+from moldau.spark.addresses import HINT, is_unclear
 from moldau.spark.pipeline.problems import Problems, did_you_mean
 from moldau.toml_places import Path
 
@@ -136,6 +137,18 @@ class Table:
 
     def table(self, key: str) -> Table:
         return Table(self.values[key], (*self.path, key), f"{key} of {self.what}", self.problems)
+
+    def address(self, key: str) -> str:
+        """Of a database. It is never shown: it may have a password in it."""
+        value = self.values.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str) or not value.strip():
+            self.complain(key, f"{key} of {self.what} must be a text that is not empty")
+            return ""
+        if is_unclear(value):
+            self.complain(key, f"{key} of {self.what} cannot be read: {HINT}")
+        return value
 
     def _wrong(self, key: str, wanted: str) -> None:
         self.complain(key, f"{key} of {self.what} must be {wanted}, not {self.values.get(key)!r}")

@@ -1,4 +1,4 @@
-"""What a pipeline needs around it, looked at before Spark starts: see docs/pipelines.md.
+"""What a pipeline needs around it, looked at before Spark starts: see docs/pipelines-reference.md.
 
 Nothing here imports Spark. ``everything`` runs the others side by side.
 """

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.spark.changes.catalog import (
     LOG_COLUMNS,
     TableInfo,
-    key_columns,
     order_columns,
     quoted,
     read_table,
 )
 from moldau.spark.changes.connection import connected
 from moldau.spark.changes.options import ChangesError, ChangesOptions, changes_options
-from moldau.spark.pipeline.blame import in_keys_of_changes
+from moldau.spark.changes.publication import Complaint, identity_complaints
+from moldau.spark.changes.publication import complaints as publication_complaints
+from moldau.spark.changes.slots import check_slot
+from moldau.spark.pipeline.blame import CHANGES_OPTIONS, in_keys_of_changes
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.problems import did_you_mean
 from moldau.spark.pipeline.spec import ChangesSource, Pipeline
@@ -26,13 +28,8 @@ if TYPE_CHECKING:
     Database = Connection[tuple[Any, ...]]
 
 
-class Complaint(NamedTuple):
-    key: str
-    """Of the file."""
-    message: str
-
-
-_EVERYTHING: Final = ("insert", "update", "delete", "truncate")
+_KEYS: Final = {option: key for key, option in CHANGES_OPTIONS.items()}
+"""Of the file, by options."""
 _COMPARED: Final = ("BOOLEAN", "BINARY")
 """Types of columns that do not grow."""
 
@@ -48,15 +45,17 @@ def check_changes(
             table = read_table(database, options.table)
             complaints = [*_table(table, options)]
             if options.mode == "log":
-                complaints += _log(database, table, options, bool(slots))
+                own = {name for name in slots if name[:-9] == options.slot}
+                complaints += _log(database, table, options, bool(own))
+                complaints += _lost_slots(database, own)
                 found.notes += _unknown_slots(database, source, options, slots)
                 found.notes += _long_values(table)
     except ChangesError as error:
         said, blamed = in_keys_of_changes(str(error))
-        complaints = [Complaint(blamed or "changes", said)]
-    for key, said in complaints:
-        message = f"source {source.name}: {said}"
-        found.problems.append(pipeline.problem(pipeline.declared(source, key, "changes"), message))
+        complaints = [Complaint(CHANGES_OPTIONS[blamed or "changes"], said)]
+    for option, said in complaints:
+        place = pipeline.declared(source, _KEYS[option], "changes")
+        found.problems.append(pipeline.problem(place, f"source {source.name}: {said}"))
     return found
 
 
@@ -70,14 +69,14 @@ def _table(table: TableInfo, options: ChangesOptions) -> Iterator[Complaint]:
             return
     if not table.readable:
         yield Complaint(
-            "changes", f"{table.sql_name} may not be read: GRANT SELECT ON {table.sql_name} TO …"
+            "dbtable", f"{table.sql_name} may not be read: GRANT SELECT ON {table.sql_name} TO …"
         )
     if options.mode == "log":
-        yield from _identity(table, options)
+        yield from identity_complaints(table, options)
         for name in LOG_COLUMNS:
             if name in names:
                 yield Complaint(
-                    "changes", f"{table.sql_name} has a column {name}, as changes have their own"
+                    "dbtable", f"{table.sql_name} has a column {name}, as changes have their own"
                 )
         return
     column = table.column(options.column)
@@ -96,28 +95,6 @@ def _table(table: TableInfo, options: ChangesOptions) -> Iterator[Complaint]:
         )
 
 
-def _identity(table: TableInfo, options: ChangesOptions) -> Iterator[Complaint]:
-    if not table.is_table:
-        yield Complaint(
-            "changes", f"{table.sql_name} is no table: the log has changes of tables only"
-        )
-    elif not table.identity_columns:
-        yield Complaint(
-            "changes",
-            f"{table.sql_name} has no replica identity, and PostgreSQL would refuse updates and "
-            "deletes of what is published: give it a primary key, or ALTER TABLE "
-            f"{table.sql_name} REPLICA IDENTITY FULL",
-        )
-    else:
-        for name in key_columns(table, options):
-            if name not in table.identity_columns:
-                yield Complaint(
-                    "keys",
-                    f"the log does not have column {name} of old rows: ALTER TABLE "
-                    f"{table.sql_name} REPLICA IDENTITY FULL",
-                )
-
-
 def _log(
     database: Database, table: TableInfo, options: ChangesOptions, begun: bool
 ) -> Iterator[Complaint]:
@@ -126,15 +103,15 @@ def _log(
     level, standby, replicates, creates, role, slots, most = found
     if level != "logical":
         yield Complaint(
-            "database",
+            "url",
             f"wal_level of the server is {level}: ALTER SYSTEM SET wal_level = logical, and start "
             'it anew; mode = "column" does without',
         )
     if standby:
-        yield Complaint("database", "the server is a standby, and slots are of the primary")
+        yield Complaint("url", "the server is a standby, and slots are of the primary")
     if not replicates:
         yield Complaint(
-            "database", f"role {role} may not use slots: ALTER ROLE {quoted(role)} REPLICATION"
+            "url", f"role {role} may not use slots: ALTER ROLE {quoted(role)} REPLICATION"
         )
     if not begun and slots >= most:
         yield Complaint(
@@ -142,42 +119,19 @@ def _log(
             f"all {most} slots of the server are taken (max_replication_slots): drop one that "
             "nobody uses",
         )
-    yield from _publication(database, table, options, creates=creates)
+    yield from publication_complaints(database, table, options, begun=begun, creates=creates)
 
 
-def _publication(
-    database: Database, table: TableInfo, options: ChangesOptions, *, creates: bool
-) -> Iterator[Complaint]:
-    name = options.publication
-    found = database.execute(_PUBLICATION, (table.schema, table.name, name)).fetchone()
-    if found is None:
-        if not (creates and table.owned):
-            yield Complaint(
-                "publication",
-                f"there is no publication {name}, and this role may not create it: CREATE "
-                f"PUBLICATION {quoted(name)} FOR TABLE {table.sql_name}",
-            )
-        return
-    *published, has_table, root = found
-    missing = [what for what, has in zip(_EVERYTHING, published, strict=True) if not has]
-    if not has_table and table.kind != "p":
-        yield Complaint(
-            "publication",
-            f"publication {name} does not have the table: ALTER PUBLICATION {quoted(name)} ADD "
-            f"TABLE {table.sql_name}",
-        )
-    if table.kind == "p" and not root:
-        yield Complaint(
-            "publication",
-            f"{table.sql_name} is partitioned: ALTER PUBLICATION {quoted(name)} SET "
-            "(publish_via_partition_root = true)",
-        )
-    if missing and missing != ["truncate"]:
-        yield Complaint(
-            "publication",
-            f"publication {name} leaves out {' and '.join(missing)}: ALTER PUBLICATION "
-            f"{quoted(name)} SET (publish = '{', '.join(_EVERYTHING)}')",
-        )
+def _lost_slots(database: Database, own: Collection[str]) -> Iterator[Complaint]:
+    """One may be of a sink that the file has no more, and be gone for good."""
+    problems = []
+    for name in own:
+        try:
+            check_slot(database, name)
+        except ChangesError as error:
+            problems.append(str(error).removeprefix("option slot: "))
+    if len(problems) == len(own):
+        yield from (Complaint("slot", problem) for problem in problems)
 
 
 def _unknown_slots(
@@ -217,12 +171,6 @@ _SERVER: Final = """
            (SELECT count(*) FROM pg_replication_slots),
            current_setting('max_replication_slots')::int
     FROM pg_roles r WHERE r.rolname = current_user"""
-_PUBLICATION: Final = """
-    SELECT pubinsert, pubupdate, pubdelete, pubtruncate,
-           EXISTS (SELECT 1 FROM pg_publication_tables t
-                   WHERE t.pubname = p.pubname AND t.schemaname = %s AND t.tablename = %s),
-           pubviaroot
-    FROM pg_publication p WHERE pubname = %s"""
 _SLOTS: Final = """
     SELECT slot_name::text, pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
     FROM pg_replication_slots

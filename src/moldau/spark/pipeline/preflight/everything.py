@@ -23,7 +23,7 @@ from moldau.spark.pipeline.preflight.places import (
     check_registry_of,
     check_server,
 )
-from moldau.spark.pipeline.preflight.tables import check_folders, check_table_formats
+from moldau.spark.pipeline.preflight.tables import check_folders, check_release
 from moldau.spark.pipeline.problems import Kind
 from moldau.spark.pipeline.spec import (
     ChangesSource,
@@ -91,7 +91,7 @@ def _checks(
         yield Check("Java", check_java)
         master = partial(check_master, pipeline, patience)
         yield Check("the master", master, ("spark", "master"))
-        yield Check("the table formats", partial(check_table_formats, pipeline))
+        yield Check("the release of PySpark", partial(check_release, pipeline))
         yield Check("the folders", partial(check_folders, pipeline))
     for part in (*pipeline.sources, *pipeline.sinks):
         if isinstance(part, (TableSource, TableSink)):

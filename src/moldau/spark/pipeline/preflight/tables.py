@@ -1,11 +1,12 @@
-"""Folders and tables of sinks: whether the installed Spark can write them, and who did before."""
+"""Whether the installed Spark can read and write what is named; folders, and who wrote them."""
 
 from __future__ import annotations
 
+from moldau.spark.changes.options import release_problem as changes_release_problem
 from moldau.spark.pipeline.checkpoint import folder_of, read_queries
 from moldau.spark.pipeline.paths import checkpoint_directory, local_directory
 from moldau.spark.pipeline.preflight.found import Findings
-from moldau.spark.pipeline.spec import LakeSink, LakeSource, ParquetSink, Pipeline
+from moldau.spark.pipeline.spec import ChangesSource, LakeSink, LakeSource, ParquetSink, Pipeline
 from moldau.spark.pipeline.table_formats import (
     FORMATS,
     catalog_of,
@@ -17,9 +18,17 @@ from moldau.spark.pipeline.table_formats import (
 SPARK_METADATA = "_spark_metadata"
 
 
-def check_table_formats(pipeline: Pipeline) -> Findings:
-    """One complaint for each format: what to install is the same for all its tables."""
+def check_release(pipeline: Pipeline) -> Findings:
+    """What the installed PySpark is too old or too new for.
+
+    One complaint for each format: what to install is the same for all its tables.
+    """
     found = Findings()
+    for source in pipeline.sources:
+        problem = changes_release_problem(pyspark_version())
+        if isinstance(source, ChangesSource) and problem is not None:
+            place = pipeline.declared(source, "changes")
+            found.problems.append(pipeline.problem(place, f"source {source.name}: {problem}"))
     told: set[str] = set()
     for part in lake_parts(pipeline):
         if part.format not in told:
@@ -63,7 +72,11 @@ def _begins_anew(pipeline: Pipeline, sink: ParquetSink) -> bool:
     checkpoint = checkpoint_directory(pipeline)
     if checkpoint is None:
         return False
-    return not (checkpoint / folder_of(read_queries(checkpoint), sink.name)).exists()
+    try:
+        folder = folder_of(read_queries(checkpoint), sink.name)
+    except ValueError:
+        return False  # which is another check's business
+    return not (checkpoint / folder).exists()
 
 
 def _check_warehouses(pipeline: Pipeline) -> Findings:

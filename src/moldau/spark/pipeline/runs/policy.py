@@ -34,6 +34,7 @@ _ELSEWHERE: Final = (
     r"\bConnection (?:refused|reset|timed out)",
     r"\bBrokenPipeError\b",
     r"\bOperationalError\b",  # of databases: away, restarting, locked
+    r"\bDatabaseAwayError\b",  # of sources of changes
 )
 _PASSING: Final = re.compile("|".join((*_CODES, *_SPARK, *_ELSEWHERE)))
 _TRACE: Final = "Traceback (most recent call last):"

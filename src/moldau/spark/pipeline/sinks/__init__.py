@@ -7,4 +7,5 @@ batch, after a crash or a failure at any point; what that leads to is the sink's
 from moldau.spark.pipeline.sinks.batch import Batch as Batch
 from moldau.spark.pipeline.sinks.stream import finish as finish
 from moldau.spark.pipeline.sinks.stream import stream_writer as stream_writer
+from moldau.spark.pipeline.sinks.write import wants_empty as wants_empty
 from moldau.spark.pipeline.sinks.write import write_batch as write_batch

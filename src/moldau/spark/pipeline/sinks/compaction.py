@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moldau.spark.pipeline.sinks.files import LocalFiles
@@ -18,6 +19,11 @@ from moldau.spark.pipeline.sinks.parts import Part, compacted_name, parts
 SMALL: Final = 64 * 1024 * 1024
 MANY: Final = 8
 """So many small files of a folder become one."""
+_KEPT: Final = {"NONE", "STRING", "INT", "DECIMAL", "DATE", "TIME", "TIMESTAMP"}
+"""Types of Parquet that Arrow writes as it has read them."""
+_VARIANT: Final = "(Variant("
+"""It is a type of a group, which Arrow tells in the text of a schema only, and forgets."""
+_ARROW_SCHEMA: Final = b"ARROW:schema"
 
 
 def compact(
@@ -56,12 +62,31 @@ def _without_leftovers(files: LocalFiles, found: list[Part]) -> list[Part]:
 
 def _alike(directory: Path, run: list[Part]) -> Iterator[list[Part]]:
     """Neighbours with the same columns: a file has them for all of its rows."""
-    columns = [pq.read_schema(directory / part.file.name) for part in run]
+    columns = [_columns(directory / part.file.name) for part in run]
     begin = 0
     for index in range(1, len(run) + 1):
-        if index == len(run) or not columns[index].equals(columns[begin]):
-            yield run[begin:index]
+        if index == len(run) or columns[index] is None or columns[index] != columns[begin]:
+            if columns[begin] is not None:
+                yield run[begin:index]
             begin = index
+
+
+def _columns(path: Path) -> tuple[pa.Schema, bool] | None:
+    """And whether times are INT96; None if Arrow would not write the columns as they are."""
+    with pq.ParquetFile(path) as file:
+        columns = [file.schema.column(at) for at in range(len(file.schema))]
+        kinds = {one.logical_type.type for one in columns}
+        old = _has_int96(file)
+        mixed = old and "TIMESTAMP" in kinds
+        if mixed or not kinds <= _KEPT or _VARIANT in str(file.schema):
+            return None
+        return file.schema_arrow, old
+
+
+def _has_int96(file: pq.ParquetFile) -> bool:
+    """Times as Spark has them unless told otherwise."""
+    columns = (file.schema.column(at) for at in range(len(file.schema)))
+    return any(one.physical_type == "INT96" for one in columns)
 
 
 def _runs(found: list[Part], small: int) -> Iterator[list[Part]]:
@@ -83,10 +108,22 @@ def _merge(directory: Path, run: list[Part]) -> None:
     target = directory / compacted_name(run)
     # No reader's pattern takes it for Parquet.
     growing = target.with_name(f"_{target.name}.growing")
-    schema = pq.read_schema(directory / run[0].file.name)
-    with pq.ParquetWriter(growing, schema, compression="zstd") as writer:
+    with _opened(directory, run[0]) as first:
+        schema, metadata = first.schema_arrow, first.metadata.metadata
+        old = _has_int96(first)
+    # Readers see the types that Parquet has, before and after: Arrow's own are not stored.
+    with pq.ParquetWriter(
+        growing,
+        schema,
+        compression="zstd",
+        store_schema=False,
+        use_deprecated_int96_timestamps=old,
+    ) as writer:
+        writer.add_key_value_metadata(
+            {key: value for key, value in (metadata or {}).items() if key != _ARROW_SCHEMA}
+        )
         for part in run:
-            with pq.ParquetFile(directory / part.file.name) as file:
+            with _opened(directory, part) as file:
                 for rows in file.iter_batches():
                     writer.write_batch(rows)
     growing.replace(target)
@@ -94,3 +131,8 @@ def _merge(directory: Path, run: list[Part]) -> None:
         path = directory / part.file.name
         if path != target:
             path.unlink()
+
+
+def _opened(directory: Path, part: Part) -> pq.ParquetFile:
+    """Nanoseconds, as Arrow takes INT96, end in 2262."""
+    return pq.ParquetFile(directory / part.file.name, coerce_int96_timestamp_unit="us")

@@ -35,10 +35,11 @@ class _Batches:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         batch = Batch(query_id(frame.sparkSession), number)
-        if not self._is_first:
+        # Files are written anew, whether they are there or not.
+        if not self._is_first or isinstance(self._sink, ParquetSink):
             write_batch(self._sink, frame, batch)
             return
-        # The sink may have the first batch of a run, and leave it out. Windows and the like have
+        # Others may have the first batch of a run, and leave it out. Windows and the like have
         # their state of it from computing it.
         with ExitStack() as kept:
             keep(frame, kept).count()

@@ -17,6 +17,22 @@ from moldau.spark.pipeline.spec import (
 )
 
 
+def wants_empty(sink: Sink, *, first: bool) -> bool:
+    """Whether something is missing if a batch without rows is not written.
+
+    ``first``: of a run. Tables and folders are made for it.
+    """
+    if sink.output_mode == "complete":
+        return True
+    match sink:
+        case TopicSink():
+            return "exactlyOnce" in sink.options  # each batch is decided
+        case LakeSink(compact=True):
+            return True  # which numbers compaction is due at does not depend on rows
+        case _:
+            return first
+
+
 def write_batch(sink: Sink, frame: DataFrame, batch: Batch | None) -> int | None:
     """All rows of a batch, or of a frame that is no stream (None); how many, if that is known."""
     match sink:

@@ -147,7 +147,8 @@ class _Check:
         resolver = Resolver(self._found.frames)
         frame = resolver.query(tree, {})
         self._unknown(resolver, place, what)
-        return frame
+        # Those after it are not to blame for a name that is mistyped here.
+        return Frame(frame.types, open=True) if resolver.unknown else frame
 
     def _expression(self, place: Path, text: str, frame: Frame, what: str) -> None:
         tree = self._parse(f"SELECT {text}", place, what)
