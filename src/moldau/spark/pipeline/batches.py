@@ -94,9 +94,7 @@ class BatchWriter:
         """How many rows of a batch passed the rules, and how many did not."""
         return self._counts.get(number, {})
 
-    def _read(
-        self, frame: DataFrame, kept: ExitStack
-    ) -> tuple[DataFrame, Column | None, set[str]]:
+    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[DataFrame, Column | None, set[str]]:
         """All rows of the batch, now: state is kept for those that are, whoever wants them.
 
         Also returns its time, if somebody has to know, and the names of frames without rows.
