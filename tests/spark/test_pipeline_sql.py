@@ -154,7 +154,7 @@ def test_steps_after_a_mistake_are_not_blamed_for_it() -> None:
 @pytest.mark.parametrize("sql", UNREAD)
 def test_what_is_no_sql_is_told(sql: str) -> None:
     (problem,) = check(sql).unread
-    assert problem.message.startswith("step checked: this may be no SQL")
+    assert problem.message.startswith("step checked: this is no SQL")
     assert problem.line == 35
 
 
@@ -247,19 +247,18 @@ def test_parameters_that_make_no_sense_are_told() -> None:
         load_pipeline("replay", {"rate": "0"})
 
 
-def test_what_cannot_be_read_is_a_warning_and_spark_decides(
+def test_validate_refuses_and_run_lets_spark_decide_what_cannot_be_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     cli = CommandLine("", capsys)
     (tmp_path / "p.toml").write_text(FILE.replace("SELECT *", "SELCT *"))
-    done = cli("pipeline", "validate", "p.toml")
-    assert "p.toml:30: step known: this may be no SQL" in done.err
-    assert "is fine, but for SQL that only Spark can judge: " in done.out
+    said = cli("pipeline", "validate", "p.toml", code=1).err
+    assert said.startswith("p.toml:30: step known: this is no SQL")
     text = FILE.replace('topic = "visits"', 'topic = "visits"\nbootstrap_servers = "127.0.0.1:1"')
     (tmp_path / "p.toml").write_text(text.replace("SELECT *", "SELCT *"))
     said = cli("pipeline", "run", "p.toml", "--timeout", "0.1", code=3).err
-    assert "this may be no SQL" in said
-    assert "Spark has the last word" in said
+    assert "this is no SQL" in said
+    assert "Spark is asked nevertheless" in said
     (tmp_path / "p.toml").write_text(FILE.replace("value.tags", "value.tgs"))
     for command in ("validate", "run"):
         said = cli("pipeline", command, "p.toml", code=1).err

@@ -78,7 +78,7 @@ def validate(
     from moldau.spark.pipeline.spec import QuarantineStep
 
     pipeline = load(file, parameter)
-    columns, unread = _check_sql(pipeline)
+    columns = _check_sql(pipeline)
     if connect:
         _need_extra(pipeline)
         try:
@@ -94,8 +94,7 @@ def validate(
         _counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
         _counted(len(pipeline.sinks), "sink"),
     )
-    fine = "is fine, but for SQL that only Spark can judge" if unread else "is fine"
-    print_line(f"{pipeline.file}: pipeline {pipeline.name} {fine}: {', '.join(parts)}")
+    print_line(f"{pipeline.file}: pipeline {pipeline.name} is fine: {', '.join(parts)}")
 
 
 @app.command()
@@ -157,7 +156,7 @@ def run(
     _need_extra(pipeline)
     wanted = parse_range(begin, until)
     pipeline = prepare(pipeline, wanted, metrics)
-    columns, _ = _check_sql(pipeline)
+    columns = _check_sql(pipeline, running=True)
     spent.mark("reading the file")
     log: Path | None = None
     found: Findings | None = None
@@ -232,7 +231,7 @@ def samples_command(
 
     pipeline = load(file, parameter)
     _need_extra(pipeline)
-    _check_sql(pipeline)
+    _check_sql(pipeline, running=True)
     from moldau.cli.pipeline_samples import find_cases
     from moldau.cli.pipeline_samples import run as run_samples
 
@@ -273,10 +272,10 @@ def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pip
     return pipeline
 
 
-def _check_sql(pipeline: Pipeline) -> tuple[Columns, int]:
-    """Columns of sources and steps, where all are known; how many pieces of SQL cannot be read.
+def _check_sql(pipeline: Pipeline, *, running: bool = False) -> Columns:
+    """Columns of sources and steps, where all of them are known.
 
-    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it is a warning.
+    What sqlglot cannot read is wrong as a rule, but Spark is the one to say so: it gets its chance.
     """
     from moldau.spark.pipeline.problems import PipelineError
 
@@ -284,13 +283,13 @@ def _check_sql(pipeline: Pipeline) -> tuple[Columns, int]:
         from moldau.spark.pipeline.sql.check import check_sql
     except ModuleNotFoundError as error:
         warn(f"SQL was not checked, which needs {error.name}: {how_to_install('spark')}")
-        return {}, 0
+        return {}
     found = check_sql(pipeline)
+    if found.problems or (found.unread and not running):
+        raise told(PipelineError(pipeline.file, [*found.problems, *found.unread]))
     for one in found.unread:
-        warn(f"{pipeline.file}:{one.line}: {one.message}; Spark has the last word at the start")
-    if found.problems:
-        raise told(PipelineError(pipeline.file, found.problems))
-    return {name: found.columns(name) for name in found.frames}, len(found.unread)
+        warn(f"{pipeline.file}:{one.line}: {one.message} (Spark is asked nevertheless)")
+    return {name: found.columns(name) for name in found.frames}
 
 
 def _preflight(pipeline: Pipeline, patience: float, columns: Columns) -> Findings:

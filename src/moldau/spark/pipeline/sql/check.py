@@ -213,7 +213,7 @@ class _Check:
             first: dict[str, Any] = error.errors[0] if error.errors else {}
             line = self._pipeline.lines.inside(place, first.get("line") or 1)
             near = first.get("highlight") or "its end"
-            self._found.unread.append(Problem(line, f"{what}: this may be no SQL, near {near!r}"))
+            self._found.unread.append(Problem(line, f"{what}: this is no SQL, near {near!r}"))
             return None
         except _UnbalancedError as error:
             line = self._pipeline.lines.inside(place, error.token.line)
@@ -224,7 +224,7 @@ class _Check:
             return None
         except SqlglotError as error:
             self._found.unread.append(
-                self._pipeline.problem(place, f"{what}: this may be no SQL: {str(error)[:200]}")
+                self._pipeline.problem(place, f"{what}: this is no SQL: {str(error)[:200]}")
             )
             return None
         return trees[0] if len(trees) == 1 else None
