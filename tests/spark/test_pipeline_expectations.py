@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -166,6 +167,93 @@ def test_rows_are_dropped_put_aside_and_counted(
         Count("sold", "known country", 3, 2),
         Count("sold", "positive amount", 2, 3),
     ]
+
+
+ONCE = """
+    name = "once"
+    [[sources]]
+    name = "orders"
+    files = "PLACE/orders"
+    format = "json"
+    schema = "id INT, amount INT, timestamp TIMESTAMP"
+    [[steps]]
+    name = "single"
+    deduplicate = { from = "orders", keys = ["id"], watermark = "1d" }
+    expect = [{ name = "positive", check = "amount > 0", on_failure = "quarantine" }]
+    [[sinks]]
+    from = "single"
+    database = "sqlite:///PLACE/d.db"
+    table = "single"
+    [[sinks]]
+    from = "quarantine"
+    database = "sqlite:///PLACE/d.db"
+    table = "aside"
+"""
+
+
+def test_a_step_with_state_keeps_it_once_for_good_rows_and_those_put_aside(
+    spark: SparkSession, tmp_path: Path, checkpoint: str
+) -> None:
+    """Two states might each keep another row of a key: one of them is lost, or both are written."""
+    pipeline = parse_pipeline(dedent(ONCE.replace("PLACE", str(tmp_path))), "p.toml")
+    (tmp_path / "orders").mkdir()
+    given = [
+        {"id": n % 20, "amount": n % 3, "timestamp": "2026-01-01T00:00:00Z"} for n in range(60)
+    ]
+    lines = "".join(f"{json.dumps(one)}\n" for one in given)
+    (tmp_path / "orders" / "1.json").write_text(lines, "utf-8")
+    reports = run_once(pipeline, spark, checkpoint)
+    assert max(one.state_rows for one in reports) == 20
+    assert [one.rows for one in reports if one.batch == 0] == [60, 60]
+    good = rows(tmp_path / "d.db", "SELECT id FROM single")
+    aside = [
+        (json.loads(row)["id"],) for (row,) in rows(tmp_path / "d.db", "SELECT row FROM aside")
+    ]
+    assert aside
+    assert sorted(good + aside) == [(number,) for number in range(20)]
+    counts = ExpectationCounts()
+    for one in reports:
+        counts.add(one)
+    assert counts.totals() == [Count("single", "positive", len(good), len(aside))]
+
+
+def test_rows_put_aside_have_the_time_of_their_batch(
+    spark: SparkSession, tmp_path: Path, checkpoint: str
+) -> None:
+    """As Spark has it in its plan, also when the batch comes again."""
+    pipeline = parse_pipeline(dedent(ONCE.replace("PLACE", str(tmp_path))), "p.toml")
+    (tmp_path / "orders").mkdir()
+    row = {"id": 1, "amount": 0, "timestamp": "2026-01-01T00:00:00Z"}
+    (tmp_path / "orders" / "1.json").write_text(json.dumps(row), "utf-8")
+    run_once(pipeline, spark, checkpoint)
+    planned = (Path(checkpoint) / "single+quarantine" / "offsets" / "0").read_text("utf-8")
+    moment = datetime.fromtimestamp(
+        json.loads(planned.splitlines()[1])["batchTimestampMs"] / 1000, UTC
+    )
+    [(time,)] = rows(tmp_path / "d.db", "SELECT time FROM aside")
+    assert datetime.fromisoformat(time).replace(tzinfo=UTC) == moment
+
+
+def test_rows_are_counted_whoever_reads_them(
+    spark: SparkSession, tmp_path: Path, checkpoint: str
+) -> None:
+    """A console shows a few of them, and SQLite fetches them: Spark observes neither."""
+    text = dedent(ONCE.replace("PLACE", str(tmp_path)))
+    step = 'deduplicate = { from = "orders", keys = ["id"], watermark = "1d" }'
+    text = text.replace(step, 'sql = "SELECT id, amount FROM orders"')
+    text = text.replace('"quarantine" }]', '"warn" }]')
+    text = text[: text.index("[[sinks]]")]
+    text += f'[[sinks]]\nfrom = "orders"\ndatabase = "sqlite:///{tmp_path}/d.db"\ntable = "o"\n'
+    text += '[[sinks]]\nfrom = "single"\nname = "shown"\nconsole = true\nrows = 1\n'
+    for trigger in ("available_now", "batch"):
+        pipeline = parse_pipeline(f"{text}[trigger]\n{trigger} = true\n", "p.toml")
+        (tmp_path / "orders").mkdir(exist_ok=True)
+        lines = "".join(f'{{"id": {n}, "amount": {n % 2}}}\n' for n in range(50))
+        (tmp_path / "orders" / "1.json").write_text(lines, "utf-8")
+        counts = ExpectationCounts()
+        for report in run_once(pipeline, spark, checkpoint):
+            counts.add(report)
+        assert counts.totals() == [Count("single", "positive", 25, 25)]
 
 
 FAILING = """

@@ -212,3 +212,85 @@ def test_steps_that_look_at_more_than_a_row_stay_in_the_stream(
         run(text, spark, tmp_path)
     assert sorted(rows(tmp_path / "d.db", "SELECT key, n FROM counted")) == [("a", 4), ("b", 2)]
     assert sorted(rows(tmp_path / "d.db", "SELECT key, n FROM many")) == [("a", 4), ("b", 2)]
+
+
+FORKED = """
+    name = "forked"
+    [[sources]]
+    name = "s"
+    files = "PLACE/in"
+    format = "json"
+    schema = "n INT"
+    options = { maxFilesPerTrigger = 1 }
+    STEP
+    [[sinks]]
+    from = "s"
+    database = "sqlite:///PLACE/d.db"
+    table = "s"
+    [[sinks]]
+    from = "more"
+    database = "sqlite:///PLACE/d.db"
+    table = "more"
+"""
+
+
+def forked(place: Path, step: str) -> str:
+    (place / "in").mkdir()
+    for number in (1, 2):
+        (place / "in" / f"{number}.json").write_text(f'{{"n": {number}}}\n', "utf-8")
+    return dedent(FORKED).replace("PLACE", str(place)).replace("STEP", f"[[steps]]\n{step}")
+
+
+def test_a_row_knows_its_file_behind_a_fork(spark: SparkSession, tmp_path: Path) -> None:
+    step = 'name = "more"\nsql = "SELECT n, input_file_name() AS file FROM s"'
+    run(forked(tmp_path, step), spark, tmp_path)
+    found = rows(tmp_path / "d.db", "SELECT n, file FROM more ORDER BY n")
+    assert [(n, file.rpartition("/")[2]) for n, file in found] == [(1, "1.json"), (2, "2.json")]
+    assert rows(tmp_path / "d.db", "SELECT n FROM s ORDER BY n") == [(1,), (2,)]
+
+
+def test_a_python_step_stays_what_it_is_for_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Its file is changed while batches are computed, and it is used from the next run on."""
+    code = dedent("""
+        from pathlib import Path
+        from pyspark.sql import functions as F
+
+        def tagged(frame):
+            file = Path(__file__)
+            file.write_text(file.read_text().replace("F.lit(1)", "F.lit(2)"))
+            return frame.withColumn("tag", F.lit(1))
+    """)
+    (tmp_path / "tags.py").write_text(code, "utf-8")
+    text = forked(tmp_path, 'name = "more"\npython = "tags.py:tagged"\nfrom = "s"')
+    pipeline = parse_pipeline(text, str(tmp_path / "p.toml"))
+    run_once(pipeline, spark, str(tmp_path / "checkpoint"))
+    assert rows(tmp_path / "d.db", "SELECT n, tag FROM more ORDER BY n") == [(1, 1), (2, 1)]
+    (tmp_path / "in" / "3.json").write_text('{"n": 3}\n', "utf-8")
+    run_once(pipeline, spark, str(tmp_path / "checkpoint"))
+    assert rows(tmp_path / "d.db", "SELECT tag FROM more WHERE n = 3") == [(2,)]
+
+
+def test_a_sink_comes_back_if_nothing_was_written_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It was taken out, and the query has not gone on since: it has failed."""
+    text = forked(tmp_path, 'name = "more"\nsql = "SELECT n + 0 AS n FROM s"')
+    run(text, spark, tmp_path)
+    (tmp_path / "in" / "3.json").write_text('{"n": 3}\n', "utf-8")
+    without = text[: text.rindex("[[sinks]]")]
+    with closing(sqlite3.connect(tmp_path / "d.db")) as database:
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON s BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        with pytest.raises(PipelineFailedError, match="sink s: "):
+            run(without, spark, tmp_path)
+        database.execute("DROP TRIGGER no")
+    run(text, spark, tmp_path)
+    for table in ("s", "more"):
+        assert sorted(rows(tmp_path / "d.db", f"SELECT n FROM {table}")) == [(1,), (2,), (3,)]
+    run(without, spark, tmp_path)
+    run(text, spark, tmp_path)  # there was nothing to read meanwhile
+    (tmp_path / "in" / "4.json").write_text('{"n": 4}\n', "utf-8")
+    run(without, spark, tmp_path)
+    with pytest.raises(PipelineFailedError, match="sink more was taken out"):
+        run(text, spark, tmp_path)

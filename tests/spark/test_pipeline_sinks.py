@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import duckdb
 import pandas as pd
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.pipelines import run_once
 
+from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.sinks import Batch, parquet, parts, write_batch
 from moldau.spark.pipeline.sinks.batch import SinkError
-from moldau.spark.pipeline.sinks.files import HadoopFiles, LocalFiles, files_of
+from moldau.spark.pipeline.sinks.files import Files, HadoopFiles, LocalFiles, files_of
 from moldau.spark.pipeline.spec import FormatSink, ParquetSink
 
 
@@ -59,6 +64,44 @@ def test_a_batch_that_runs_again_with_fewer_files_leaves_none(
     write_batch(sink, numbers(spark, 0, 10, tasks=1), Batch("again", 0))
     assert readings(tmp_path / "rows") == [list(range(10))] * 3
     assert len(list((tmp_path / "rows").glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("kind", [LocalFiles, HadoopFiles])
+def test_a_batch_without_rows_leaves_no_file(
+    spark: SparkSession, tmp_path: Path, kind: type[Files], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where an attempt before it had some."""
+    if kind is HadoopFiles:
+        monkeypatch.setattr(parquet, "files_of", HadoopFiles)
+    folder = tmp_path / "rows"
+    sink = ParquetSink("files", "in", str(folder))
+    for number, count in enumerate((0, 5, 0, 5)):
+        write_batch(sink, numbers(spark, 0, count), Batch(f"none {kind}", number))
+    write_batch(sink, numbers(spark, 0, 0), Batch(f"none {kind}", 3))
+    # The first of two tasks has none.
+    write_batch(sink, numbers(spark, 0, 5).where("id > 2"), Batch(f"none {kind}", 4))
+    tables = [pq.read_metadata(file).num_rows for file in folder.glob("*.parquet")]
+    assert sum(tables) == 7
+    assert len(tables) == (3 if kind is LocalFiles else 4)
+
+
+def test_what_never_was_written_is_not_compacted(spark: SparkSession, tmp_path: Path) -> None:
+    """There is no table yet, and nothing to make one of."""
+    (tmp_path / "in").mkdir()
+    text = f'''
+        name = "quiet"
+        [[sources]]
+        name = "s"
+        files = "{tmp_path}/in"
+        format = "json"
+        schema = "n INT"
+        [[sinks]]
+        from = "s"
+        delta = "{tmp_path}/table"
+        compact = true
+    '''
+    run_once(parse_pipeline(dedent(text), "p.toml"), spark, str(tmp_path / "checkpoint"))
+    assert not (tmp_path / "table").exists()
 
 
 def test_another_file_system(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,13 +153,13 @@ def test_workers_with_another_folder_of_that_name_are_noticed(
     """What they write is on their machines: the driver finds less than was written."""
     original = parts.adopt
 
-    def adopt(files: LocalFiles, writer: str, number: int, *, again: bool) -> list[str]:
+    def adopt(files: LocalFiles, writer: str, number: int, **more: Any) -> list[str]:
         first = next(one for one in files.staged(writer) if one.name.endswith(".parquet"))
         Path(files.staging.removeprefix("file://"), first.name).unlink()
-        return original(files, writer, number, again=again)
+        return original(files, writer, number, **more)
 
     monkeypatch.setattr(parquet, "adopt", adopt)
-    monkeypatch.setattr(parquet, "_may_miss_files", lambda files, spark: True)
+    monkeypatch.setattr(parquet, "_is_local", lambda files, spark: False)
     sink = ParquetSink("files", "in", str(tmp_path / "rows"))
     with pytest.raises(SinkError, match=r"10 rows were written to .*rows and 5 are there"):
         write_batch(sink, numbers(spark, 0, 10), Batch("apart", 0))

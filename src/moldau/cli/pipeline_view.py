@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from moldau.printable import printable
-from moldau.spark.pipeline.checkpoint import local_directory
 from moldau.spark.pipeline.expectation_counts import Count, ExpectationCounts
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import Progress
+from moldau.spark.pipeline.runs.places import place_of
 from moldau.spark.pipeline.spec import ConsoleSink, Pipeline
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def live_view(pipeline: Pipeline) -> Iterator[View]:
 
 
 def _spark_log(pipeline: Pipeline) -> Path:
-    directory = local_directory(pipeline.checkpoint)
-    if directory is None:
-        return Path(tempfile.mkdtemp(prefix="moldau-pipeline-")) / SPARK_LOG
+    directory = checkpoint_directory(pipeline) or place_of(pipeline)
     directory.mkdir(parents=True, exist_ok=True)
     return directory / SPARK_LOG
 

@@ -24,6 +24,7 @@ class Writer(NamedTuple):
 
     pipeline: str
     group: str
+    """Of a pipeline it does not matter: a backfill has none, nor is it to write letters again."""
     partition: TopicPartition
     topic_id: str
     """A topic that was made anew has other records at the same offsets."""
@@ -34,7 +35,7 @@ class Writer(NamedTuple):
             (source.topic, source.partition) == self.partition
             and failure.topic_id == self.topic_id
             and failure.pipeline == self.pipeline
-            and failure.group == self.group
+            and (bool(self.pipeline) or failure.group == self.group)
         )
 
 

@@ -51,12 +51,20 @@ def test_the_end_is_read_in_growing_steps() -> None:
 def test_letters_of_others_do_not_count() -> None:
     others = [
         ME._replace(pipeline="other"),
-        ME._replace(group="g"),
+        ME._replace(pipeline="", group="g"),
         ME._replace(topic_id="id-2"),
         ME._replace(partition=TopicPartition("events", 2)),
     ]
     topic = [letter(number, one) for number, one in enumerate(others)]
     assert look([*topic, letter(9)], ME, 0).offsets == {9}
+
+
+def test_groups_tell_letters_apart_where_no_pipeline_does() -> None:
+    """A backfill leaves the group of its pipeline alone, and its letters are the pipeline's."""
+    topic = [letter(1, ME._replace(group="g")), letter(2, ME._replace(pipeline="", group="g"))]
+    assert look(topic, ME, 0).offsets == {1}
+    assert look(topic, ME._replace(pipeline=""), 0).offsets == set()
+    assert look(topic, ME._replace(pipeline="", group="g"), 0).offsets == {2}
 
 
 def test_reading_ends_at_an_earlier_batch() -> None:

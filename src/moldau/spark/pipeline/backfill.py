@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.spark.options import read_options
-from moldau.spark.pipeline.checkpoint import local_directory
 from moldau.spark.pipeline.idle import clock_file, write_clock
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.problems import PipelineError, Problem
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
@@ -184,7 +184,7 @@ def _offsets(source: TopicSource, wanted: Range) -> list[Any]:
 
 
 def _range_file(pipeline: Pipeline) -> Path | None:
-    directory = local_directory(pipeline.checkpoint)
+    directory = checkpoint_directory(pipeline)
     return None if directory is None else directory / RANGE_FILE
 
 

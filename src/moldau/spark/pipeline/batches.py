@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError
 from moldau.spark.pipeline.frames import build_steps
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.progress import Expected
-from moldau.spark.pipeline.sharing import apart, row_counts
+from moldau.spark.pipeline.sharing import apart, row_counts, untimed
 from moldau.spark.pipeline.sinks import Batch, wants_empty, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
 from moldau.spark.pipeline.spec import Pipeline, Sink, SqlStep
+from moldau.spark.pipeline.start import KnownQueries
+from moldau.spark.pipeline.step_functions import StepFunctions
 
 _REMEMBERED: Final = 100
 """Batches whose counts wait to be reported."""
@@ -29,14 +31,22 @@ class BatchWriter:
     """
 
     def __init__(
-        self, pipeline: Pipeline, query: Query, frames: Mapping[str, DataFrame], checkpoint: str
+        self,
+        pipeline: Pipeline,
+        query: Query,
+        frames: Mapping[str, DataFrame],
+        functions: StepFunctions,
+        known: KnownQueries,
+        checkpoint: str,
     ) -> None:
         """``frames``: those that are no streams are used as they are."""
         self._pipeline = pipeline
         self._query = query
+        self._functions = functions
+        self._known = known
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
-        self._counting = any(step.expect for step in self._steps)
+        self._counting = bool(query.plan.judged) or any(step.expect for step in self._steps)
         """Whether rules are to be counted where sinks read: all of them have to."""
         self._checkpoint = checkpoint
         self._is_first = True
@@ -50,18 +60,19 @@ class BatchWriter:
     def __call__(self, frame: DataFrame, number: int) -> None:
         self.failed = None
         spark = frame.sparkSession
-        rules = Expectations(self._pipeline)
         self._counts.pop(number - _REMEMBERED, None)
         batch = Batch(query_id(spark), number, self._checkpoint)
         with ExitStack() as kept:
-            read, empty = self._read(frame, kept)
-            frames = {**self._still, **read}
+            whole, moment, empty = self._read(frame, kept)
+            rules = Expectations(self._pipeline, moment)
+            frames = {**self._still, **self._frontier(whole, rules)}
             build_steps(
                 self._pipeline,
                 self._steps,
                 frames,
                 spark,
                 rules,
+                self._functions,
                 lambda name, one: self._shared(name, one, kept),
             )
             try:
@@ -75,6 +86,7 @@ class BatchWriter:
                     continue
                 write_batch(sink, frames[sink.input.lower()], batch)
         self._is_first = False
+        self._known.went_on(self._query)
         self._counts[number] = rules.counts()
         self.failed = None
 
@@ -82,25 +94,38 @@ class BatchWriter:
         """How many rows of a batch passed the rules, and how many did not."""
         return self._counts.get(number, {})
 
-    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[dict[str, DataFrame], set[str]]:
+    def _read(self, frame: DataFrame, kept: ExitStack) -> tuple[DataFrame, Column | None, set[str]]:
         """All rows of the batch, now: state is kept for those that are, whoever wants them.
 
-        Also returns the names of frames, and of steps after them, that have none.
+        Also returns its time, if somebody has to know, and the names of frames without rows.
         """
-        names = self._query.plan.frontier
         whole = keep(frame, kept)
-        counts = row_counts(whole, len(names))
-        found = dict(zip(names, apart(whole, len(names)), strict=True))
-        for name, one in found.items():
-            one.createOrReplaceTempView(name)
+        empty = self._empty(row_counts(whole, len(self._query.plan.frontier)))
+        if self._query.plan.puts_aside:
+            return *untimed(whole), empty
+        return whole, None, empty
+
+    def _empty(self, counts: list[int]) -> set[str]:
         if self._counting:
-            return found, set()
+            return set()
+        names = self._query.plan.frontier
         empty = {name for name, rows in zip(names, counts, strict=True) if not rows}
         for step in self._steps:
             # A function of the user's may make rows of none.
             if isinstance(step, SqlStep) and empty.intersection(map(str.lower, step.inputs)):
                 empty.add(step.name.lower())
-        return found, empty
+        return empty
+
+    def _frontier(self, whole: DataFrame, rules: Expectations) -> dict[str, DataFrame]:
+        plan = self._query.plan
+        found = dict(zip(plan.frontier, apart(whole, len(plan.frontier)), strict=True))
+        for part in self._pipeline.parts:
+            name = part.name.lower()
+            if name in plan.judged:
+                found[name] = rules.apply(part, found[name])
+        for name, one in found.items():
+            one.createOrReplaceTempView(name)
+        return found
 
     def _shared(self, name: str, frame: DataFrame, kept: ExitStack) -> DataFrame:
         return keep(frame, kept) if name in self._query.plan.reused else frame

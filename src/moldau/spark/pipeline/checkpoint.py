@@ -83,12 +83,6 @@ def format_queries(queries: Queries) -> str:
     return json.dumps({folder: asdict(one) for folder, one in queries.items()}, indent=2)
 
 
-def local_directory(checkpoint: str) -> Path | None:
-    """None if it is in a store of which this machine sees no files."""
-    path = checkpoint.removeprefix("file://")
-    return None if "://" in path else Path(path)
-
-
 def read_state(checkpoint: Path, sink: str) -> SinkState:
     directory = checkpoint / folder_of(read_queries(checkpoint), sink)
     planned, done = _last(directory / "offsets"), _last(directory / "commits")

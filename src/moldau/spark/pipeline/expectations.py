@@ -1,17 +1,17 @@
 """Rules for the rows of sources and steps: each row is judged, counted, and goes where it should.
 
-The frame of a source or step is observed (that gives the counts), then rows are left out, or end
-the batch. Rows that are put aside are a frame of their own, which a sink reads as any other.
+The frame of a source or step is judged, then rows are left out, or end the batch. Rows that are put
+aside are a frame of their own, which a sink reads as any other. Streams are observed while they are
+written, which gives the counts. Frames that are no streams are counted before: their readers need
+not read all rows, and of some of Spark's ways to read nothing that was observed is heard.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from threading import Thread
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
 from moldau.spark.pipeline.failures import PipelineFailedError
@@ -21,19 +21,19 @@ from moldau.spark.pipeline.spec import Expectation, Pipeline, Source, Step
 from moldau.spark.pipeline.violations import MARK, SAMPLE, violation
 
 _VERDICTS: Final = "_moldau_verdicts"
-_PATIENCE: Final = 5.0
-"""Seconds for the counts of a frame that was written; one that no sink reads never has any."""
 
 
 class Expectations:
     """The rules of one pipeline while its frames are built; a new one for each time."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, moment: Column | None = None) -> None:
+        """``moment``: the time of the batch; a stream knows it by itself."""
         self._pipeline = pipeline
+        self._moment = F.current_timestamp() if moment is None else moment
         self._aside: list[DataFrame] = []
-        self._observations: dict[str, Observation] = {}
         self._judged: list[tuple[Source | Step, DataFrame]] = []
-        """Frames, no streams, whose rows may end the batch."""
+        """Frames that are no streams."""
+        self._counts: dict[str, Any] = {}
 
     def apply(self, part: Source | Step, frame: DataFrame) -> DataFrame:
         """The rows that those after it see."""
@@ -41,10 +41,12 @@ class Expectations:
         if not rules:
             return frame
         columns = [F.col(f"`{name}`") for name in frame.columns]
-        judged = self._observed(part, frame.select("*", self._verdicts(part, frame)))
+        judged = frame.select("*", self._verdicts(part, frame))
+        if frame.isStreaming:
+            judged = judged.observe(f"{OBSERVED}{part.name}", *_counting(part))
+        else:
+            self._judged.append((part, judged))
         if any(rule.on_failure == "fail" for rule in rules):
-            if not frame.isStreaming:
-                self._judged.append((part, judged))
             judged = judged.filter(_or_fail(part, columns))
         if any(rule.on_failure == "quarantine" for rule in rules):
             self._aside.append(self._put_aside(part, judged, columns))
@@ -61,27 +63,28 @@ class Expectations:
         return rows
 
     def verify(self) -> None:
-        """Look for rows that end the batch before anything is written; not of streams."""
+        """Count rows, and look for those that end the batch; not of streams, which do so later."""
         for part, judged in self._judged:
             columns = [F.col(f"`{name}`") for name in judged.columns if name != _VERDICTS]
+            failing = [rule for rule in part.expect if rule.on_failure == "fail"]
             samples = [
-                F.min(F.when(~_passed(index), _sample(columns)))
-                for index, rule in enumerate(part.expect)
-                if rule.on_failure == "fail"
+                F.min(F.when(~_passed(part.expect.index(rule)), _sample(columns)))
+                for rule in failing
             ]
-            # All rows are looked at: what is observed on the way counts once, and has to be whole.
             with blaming(self._pipeline, part, f"the rules of {part.name}"):
-                found = judged.agg(*samples).head()
-            rules = [rule for rule in part.expect if rule.on_failure == "fail"]
-            for rule, row in zip(rules, found or (), strict=False):
+                found = judged.agg(*_counting(part), *samples).head()
+            assert found is not None
+            counted = len(part.expect) + 1
+            for rule, row in zip(failing, found[counted:], strict=True):
                 if row is not None:
                     raise PipelineFailedError(violation(self._pipeline, part.name, rule.name, row))
+            self._counts[f"{OBSERVED}{part.name}"] = dict(
+                zip(found.__fields__[:counted], found, strict=False)
+            )
 
     def counts(self) -> Expected:
-        """Of frames that are no streams, when they have been written."""
-        return expected(
-            {f"{OBSERVED}{name}": _get(one) for name, one in self._observations.items()}
-        )
+        """Of frames that are no streams, when they have been verified."""
+        return expected(self._counts)
 
     def _verdicts(self, part: Source | Step, frame: DataFrame) -> Column:
         """Of each rule, whether the row passes: NULL is no yes."""
@@ -92,18 +95,6 @@ class Expectations:
                 frame.select(verdict)
             found.append(verdict)
         return F.array(*found).alias(_VERDICTS)
-
-    def _observed(self, part: Source | Step, judged: DataFrame) -> DataFrame:
-        counts = [
-            F.count_if(~_passed(index)).alias(f"{FAILED}{rule.name}")
-            for index, rule in enumerate(part.expect)
-        ]
-        rows = F.count(F.lit(1)).alias("rows")
-        if judged.isStreaming:
-            return judged.observe(f"{OBSERVED}{part.name}", rows, *counts)
-        observation = Observation()
-        self._observations[part.name] = observation
-        return judged.observe(observation, rows, *counts)
 
     def _put_aside(
         self, part: Source | Step, judged: DataFrame, columns: list[Column]
@@ -116,12 +107,23 @@ class Expectations:
             F.when(~_passed(index), F.lit(rule.name)) for index, rule in enumerate(part.expect)
         ]
         return judged.filter(failed).select(
-            F.current_timestamp().alias("time"),
+            self._moment.alias("time"),
             F.lit(self._pipeline.name).alias("pipeline"),
             F.lit(part.name).alias("step"),
             F.array_compact(F.array(*reasons)).alias("reasons"),
             F.to_json(F.struct(*columns)).alias("row"),
         )
+
+
+def _counting(part: Source | Step) -> list[Column]:
+    """All rows, and those that fail each rule."""
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        *(
+            F.count_if(~_passed(index)).alias(f"{FAILED}{rule.name}")
+            for index, rule in enumerate(part.expect)
+        ),
+    ]
 
 
 def _passed(index: int) -> Column:
@@ -148,16 +150,3 @@ def _report(part: Source | Step, rule: Expectation, columns: list[Column]) -> Co
 
 def _sample(columns: list[Column]) -> Column:
     return F.substring(F.to_json(F.struct(*columns)), 1, SAMPLE)
-
-
-def _get(observation: Observation) -> Mapping[str, Any]:
-    """What was observed, without waiting for ever."""
-    found: list[Mapping[str, Any]] = []
-
-    def get() -> None:
-        found.append(observation.get)
-
-    thread = Thread(target=get, name="expectations", daemon=True)
-    thread.start()
-    thread.join(_PATIENCE)
-    return found[0] if found else {}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache, singledispatch
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from functools import singledispatch
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +30,7 @@ from moldau.spark.pipeline.spec import (
     TopicSource,
     WindowStep,
 )
+from moldau.spark.pipeline.step_functions import StepFunctions
 from moldau.spark.pipeline.watermarks import Watermarks, interval
 
 Made = Callable[[str, DataFrame], DataFrame]
@@ -61,6 +58,7 @@ def build_frames(
     pipeline: Pipeline,
     spark: SparkSession,
     expectations: Expectations | None = None,
+    functions: StepFunctions | None = None,
     *,
     read: Read | None = None,
     made: Made = _as_it_is,
@@ -68,11 +66,12 @@ def build_frames(
     """All frames by name in lower case, as SQL compares names; ``read`` gives those of sources."""
     frames: dict[str, DataFrame] = {}
     rules = expectations or Expectations(pipeline)
+    functions = functions or StepFunctions(pipeline)
     for source in pipeline.sources:
         with blaming(pipeline, source, f"source {source.name}"):
             frame = (read or _read)(_signed(source, pipeline), spark)
             _add(source, made(source.name.lower(), frame), frames, rules)
-    build_steps(pipeline, pipeline.steps, frames, spark, rules, made)
+    build_steps(pipeline, pipeline.steps, frames, spark, rules, functions, made)
     return frames
 
 
@@ -82,10 +81,10 @@ def build_steps(
     frames: dict[str, DataFrame],
     spark: SparkSession,
     rules: Expectations,
+    functions: StepFunctions,
     made: Made = _as_it_is,
 ) -> None:
     """Add the frames of these steps to those of their inputs."""
-    folder = Path(pipeline.file).parent
     carried = watermarked(pipeline.steps)
     watermarks = Watermarks(pipeline)
     for step in steps:
@@ -98,7 +97,7 @@ def build_steps(
                 )
             ]
         with blaming(pipeline, step, f"step {step.name}"):
-            frame = _apply(step, inputs, spark, folder, rules, watermarks)
+            frame = _apply(step, inputs, spark, functions, rules, watermarks)
             _add(step, made(step.name.lower(), frame), frames, rules)
 
 
@@ -177,7 +176,7 @@ def _apply(
     step: Step,
     inputs: list[DataFrame],
     spark: SparkSession,
-    folder: Path,
+    functions: StepFunctions,
     expectations: Expectations,
     watermarks: Watermarks,
 ) -> DataFrame:
@@ -185,7 +184,7 @@ def _apply(
         case SqlStep():
             return spark.sql(step.sql)
         case PythonStep():
-            return _call(step, inputs, folder)
+            return _call(step, inputs, functions)
         case WindowStep():
             return _window(step, inputs[0], watermarks)
         case JoinStep():
@@ -196,43 +195,11 @@ def _apply(
             return expectations.quarantine()
 
 
-def _call(step: PythonStep, inputs: list[DataFrame], folder: Path) -> DataFrame:
-    frame = _function(step.function, folder)(*inputs, **step.arguments)
+def _call(step: PythonStep, inputs: list[DataFrame], functions: StepFunctions) -> DataFrame:
+    frame = functions.find(step.function)(*inputs, **step.arguments)
     if not isinstance(frame, DataFrame):
         raise TypeError(f"{step.function} of step {step.name} gave no data frame but {frame!r}")
     return frame
-
-
-def _function(reference: str, folder: Path) -> Callable[..., Any]:
-    """Steps are applied for each batch, but their files are read once, unless they change."""
-    file = folder / reference.rpartition(":")[0]
-    return _found_function(reference, folder, file.stat().st_mtime_ns if file.is_file() else 0)
-
-
-@cache
-def _found_function(reference: str, folder: Path, _changed: int) -> Callable[..., Any]:
-    return find_function(reference, folder)
-
-
-def find_function(reference: str, folder: Path) -> Callable[..., Any]:
-    """``module:function``, or ``file.py:function`` with the file beside the pipeline's."""
-    place, _, name = reference.rpartition(":")
-    if place.endswith(".py"):
-        file = folder / place
-        spec = spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        # Spark's workers get functions of the module by value: they have no such file.
-        sys.modules[spec.name] = module
-        from pyspark import cloudpickle
-
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        spec.loader.exec_module(module)
-    else:
-        module = import_module(place)
-    function: Callable[..., Any] = getattr(module, name)
-    return function
 
 
 def _window(step: WindowStep, frame: DataFrame, watermarks: Watermarks) -> DataFrame:

@@ -15,7 +15,7 @@ from moldau.client.errors import KafkaError
 from moldau.model import OffsetAndMetadata, TopicPartition
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
-from moldau.spark.pipeline.topics import connection_settings, reads_topic
+from moldau.spark.pipeline.topics import connection_settings, is_told_apart, reads_topic
 
 logger: Final = logging.getLogger("moldau.spark")
 
@@ -25,7 +25,10 @@ _PATIENCE: Final = {"request.timeout.ms": 5000, "default.api.timeout.ms": 5000}
 
 
 def commit_offsets(pipeline: Pipeline, last: Mapping[str, Progress]) -> None:
-    """``last``: the last report of each sink; the checkpoint remains the truth."""
+    """``last``: the last report of each sink; the checkpoint remains the truth.
+
+    What has one name in two clusters is left to the data source, which knows its own.
+    """
     slowest = _slowest(last)
     for source in pipeline.sources:
         if not isinstance(source, TopicSource) or _GROUP not in source.options:
@@ -33,7 +36,7 @@ def commit_offsets(pipeline: Pipeline, last: Mapping[str, Progress]) -> None:
         mine = {
             partition: OffsetAndMetadata(offset)
             for partition, offset in slowest.items()
-            if reads_topic(source, partition.topic)
+            if reads_topic(source, partition.topic) and is_told_apart(pipeline, partition.topic)
         }
         if mine:
             _commit(source, mine)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.spark.pipeline.checkpoint import local_directory
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import CLOCK, Progress
 from moldau.spark.pipeline.spec import Pipeline
 
@@ -24,7 +24,7 @@ def clock_file(pipeline: Pipeline) -> Path | None:
     """Where the time is kept; None if windows do not close in silence."""
     if pipeline.trigger.idle is None:
         return None
-    directory = local_directory(pipeline.checkpoint)
+    directory = checkpoint_directory(pipeline)
     if directory is None:
         # It begins anew with each run, which costs a batch.
         directory = Path(tempfile.gettempdir()) / f"moldau-pipeline-{pipeline.name}"

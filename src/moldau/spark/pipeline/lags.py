@@ -11,7 +11,7 @@ from moldau.client.blocking import LoopThread
 from moldau.client.errors import KafkaError
 from moldau.model import TopicPartition
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
-from moldau.spark.pipeline.topics import connection_settings, reads_topic
+from moldau.spark.pipeline.topics import connection_settings, is_told_apart, reads_topic
 
 Offsets = Mapping[TopicPartition, int]
 """The next ones to read."""
@@ -28,7 +28,10 @@ Lags = Mapping[TopicPartition, Lag]
 
 
 def lags_of(pipeline: Pipeline, offsets: Offsets, timeout: float) -> dict[TopicPartition, Lag]:
-    """By partition, where the cluster of the source that reads it answers in time."""
+    """By partition, where the cluster of the source that reads it answers in time.
+
+    Of topics of two clusters that have one name nobody knows.
+    """
     found: dict[TopicPartition, Lag] = {}
     for source in pipeline.sources:
         if not isinstance(source, TopicSource):
@@ -36,7 +39,9 @@ def lags_of(pipeline: Pipeline, offsets: Offsets, timeout: float) -> dict[TopicP
         mine = {
             partition: offset
             for partition, offset in offsets.items()
-            if partition not in found and reads_topic(source, partition.topic)
+            if partition not in found
+            and reads_topic(source, partition.topic)
+            and is_told_apart(pipeline, partition.topic)
         }
         if mine:
             found.update(_ask(source, mine, timeout))

@@ -26,6 +26,8 @@ class Query:
     plan: StreamPlan
     shared: bool = False
     """Whether there are several sinks, or were when it began."""
+    without: KnownQuery | None = None
+    """What is to be known of it when it has gone on without sinks that it had."""
 
     @property
     def title(self) -> str:
@@ -41,7 +43,7 @@ class LayoutError(ValueError):
 def lay_out(
     pipeline: Pipeline, flow: Flow, known: Queries, has_begun: Callable[[str], bool]
 ) -> tuple[list[Query], Queries]:
-    """The queries to run, and what is to be known of them from now on.
+    """The queries to run, and what is to be known of them before they start.
 
     ``has_begun``: whether there is a checkpoint in a folder.
     """
@@ -56,9 +58,6 @@ def lay_out(
             _refuse_returned(folder, one, left)
             if mine:
                 queries.append(_go_on(pipeline, flow, folder, one, mine))
-                names = tuple(sink.name for sink in mine)
-                gone = tuple(name for name in one.sinks if name not in names)
-                remembered[folder] = KnownQuery(names, one.frontier, (*one.left, *gone))
         else:
             left += mine  # it never had a batch
     apart = [sink for sink in left if pipeline.separate or has_begun(sink.name)]
@@ -99,7 +98,10 @@ def _go_on(
             f"{', '.join(known.frontier)}; the file was changed, and now that cannot be. Change it "
             f"back, or {_advice(pipeline)}"
         )
-    return Query(tuple(sinks), folder, mode_of(flow, sinks), plan, shared=True)
+    left = tuple(sink.name for sink in sinks)
+    gone = tuple(name for name in known.sinks if name not in left)
+    without = KnownQuery(left, known.frontier, (*known.left, *gone)) if gone else None
+    return Query(tuple(sinks), folder, mode_of(flow, sinks), plan, shared=True, without=without)
 
 
 def _refuse_returned(folder: str, known: KnownQuery, sinks: Sequence[Sink]) -> None:

@@ -8,6 +8,7 @@ from typing import Final, cast
 from moldau.spark.options import OptionError, write_options
 from moldau.spark.pipeline.blame import SINK_OPTIONS, in_keys
 from moldau.spark.pipeline.parse_sources import DEFAULT_BOOTSTRAP, check_table_name
+from moldau.spark.pipeline.paths import local_directory
 from moldau.spark.pipeline.spec import (
     ConsoleSink,
     FormatSink,
@@ -112,7 +113,7 @@ def _parquet(table: Table, name: str, mode: OutputMode) -> ParquetSink:
     path, compact = table.text("parquet"), table.boolean("compact")
     if mode != "append":
         table.complain("output_mode", "Parquet takes output_mode append: files are not replaced")
-    if compact and "://" in path.removeprefix("file://"):
+    if compact and local_directory(path) is None:
         table.complain(
             "compact", f"compact needs a directory that this machine has, not {path}: leave it out"
         )

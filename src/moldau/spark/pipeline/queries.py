@@ -41,13 +41,22 @@ class StreamPlan:
     """Steps that are computed from a batch, each after its inputs."""
     reused: frozenset[str]
     """Those of them that several steps or sinks read."""
+    puts_aside: bool = False
+    """Whether rows are put aside that are computed so, which have the batch's time."""
+    judged: frozenset[str] = frozenset()
+    """Frames of the frontier whose rules are applied to a batch, since rows of it are put aside."""
 
 
 class Flow:
     """The streams of a pipeline: which frame is made of which."""
 
-    def __init__(self, pipeline: Pipeline, streamed: Collection[str]) -> None:
-        """``streamed``: steps that only a stream can compute, in lower case."""
+    def __init__(
+        self, pipeline: Pipeline, streamed: Collection[str], placed: Collection[str] = ()
+    ) -> None:
+        """``streamed``: steps that only a stream can compute, in lower case.
+
+        ``placed``: sources and steps whose rows must come from where they are read.
+        """
         self.sources = [one.name.lower() for one in pipeline.sources if one.streaming]
         self.inputs: dict[str, tuple[str, ...]] = dict.fromkeys(self.sources, ())
         self.steps: dict[str, Step] = {}
@@ -59,9 +68,11 @@ class Flow:
                 self.inputs[name] = flowing
                 self.steps[name] = step
                 # Rows of two streams are not in one batch for being read at the same time.
-                if name in streamed or len(flowing) > 1:
+                met = len(flowing) > 1 and not isinstance(step, QuarantineStep)
+                if name in streamed or met:
                     self._streamed.add(name)
         self._marked = watermarked(pipeline.steps)
+        self._placed = self._before(name for name in placed if name in self.inputs)
 
     def is_stream(self, sink: Sink) -> bool:
         return sink.input.lower() in self.inputs
@@ -110,11 +121,14 @@ class Flow:
         reads += [one for name in computed for one in self.inputs[name]]
         if self._streamed.intersection(computed) or not {*frontier, *computed}.issuperset(reads):
             raise ValueError(f"the stream cannot end at {', '.join(frontier)}")
+        aside = [name for name in computed if isinstance(self.steps[name], QuarantineStep)]
         return StreamPlan(
             tuple(frontier),
             self._spread(inside, frontier),
             tuple(computed),
             frozenset(name for name in computed if reads.count(name) > 1),
+            bool(aside),
+            frozenset(one for name in aside for one in self.inputs[name] if one in frontier),
         )
 
     def _before(self, names: Iterable[str]) -> list[str]:
@@ -126,8 +140,10 @@ class Flow:
         return [name for name in self.inputs if name in wanted]
 
     def _frontier(self, sinks: Sequence[Sink]) -> tuple[str, ...]:
-        needed = self.needed(sinks)
         ends = {sink.input.lower() for sink in sinks}
+        if len(ends) == 1:
+            return tuple(ends)
+        needed = self.needed(sinks)
         inside = self._before(
             name for name in needed if name in self.sources or name in self._streamed
         )
@@ -139,8 +155,10 @@ class Flow:
         }
         for name in list(outside):
             # The stream goes on as long as nobody else reads what it has come to.
-            (before,) = self.inputs[name]
-            alone = not any(before in self.inputs[one] for one in outside if one != name)
+            before, *others = self.inputs[name]
+            alone = not others and not any(
+                before in self.inputs[one] for one in outside if one != name
+            )
             if before in frontier and before not in ends and alone:
                 frontier = (frontier - {before}) | {name}
                 outside.remove(name)
@@ -159,7 +177,7 @@ class Flow:
         ways = {name: {name} & set(frontier) for name in inside}
         found = set()
         for name in reversed(inside):
-            if len(ways[name]) > 1 and name not in streamed:
+            if len(ways[name]) > 1 and name not in streamed and name not in self._placed:
                 found.add(name)
                 ways[name] = {name}
             for one in self.inputs[name]:

@@ -7,12 +7,12 @@ what it always meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from moldau.spark.pipeline.spec import Pipeline, QuarantineStep, Step
+from moldau.spark.pipeline.spec import Expectation, Pipeline, QuarantineStep, Step
 
 _ROW_WISE: Final = frozenset(
     (
@@ -33,8 +33,16 @@ _ROW_WISE: Final = frozenset(
 )
 _FROM_LEFT: Final = frozenset(("INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"))
 _FROM_RIGHT: Final = frozenset(("INNER", "CROSS", "RIGHT OUTER"))
-_CLOCK: Final = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
-"""A stream has the time of its batch, whenever that runs."""
+_CLOCK: Final = re.compile(
+    r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\b(?![#.])", re.IGNORECASE
+)
+"""A stream has the time of its batch, whenever that runs. SQL may leave the brackets out."""
+_PLACE: Final = re.compile(
+    r"\b(input_file_name|input_file_block_start|input_file_block_length"
+    r"|spark_partition_id|monotonically_increasing_id)\(",
+    re.IGNORECASE,
+)
+"""What is known of a row only where it is read: its file, its task."""
 _ALL_FIELDS: Final = 100_000
 
 
@@ -43,26 +51,52 @@ def streamed_steps(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> set[s
     return {
         step.name.lower()
         for step in pipeline.steps
-        if frames[step.name.lower()].isStreaming and not _is_row_wise(step, frames)
+        if frames[step.name.lower()].isStreaming and not _is_row_wise(step, pipeline, frames)
     }
 
 
-def _is_row_wise(step: Step, frames: Mapping[str, DataFrame]) -> bool:
+def placed_parts(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> set[str]:
+    """The names, in lower case, of sources and steps of streams that ask where rows are read."""
+    ruled = {part.name.lower() for part in pipeline.parts if _have(part.expect, _PLACE)}
+    return ruled | {
+        step.name.lower()
+        for step in pipeline.steps
+        if any(_PLACE.search(_text(node)) for node in _own_nodes(step, frames))
+    }
+
+
+def _is_row_wise(step: Step, pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> bool:
     if isinstance(step, QuarantineStep):
-        return False  # it is made with the frames that were judged
+        # The rules of what it takes rows from are applied to batches, then.
+        rules = [
+            rule for part in pipeline.parts if part.name in step.inputs for rule in part.expect
+        ]
+        flowing = all(frames[name.lower()].isStreaming for name in step.inputs)
+        return flowing and not _have(rules, _CLOCK) and not _have(rules, _PLACE)
+    return all(map(_fits, _own_nodes(step, frames)))
+
+
+def _have(rules: Iterable[Expectation], pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(rule.check) for rule in rules)
+
+
+def _own_nodes(step: Step, frames: Mapping[str, DataFrame]) -> Iterator[Any]:
+    """Of a step's plan down to where its inputs' begin, and to frames that are no streams."""
     inputs = {name.lower(): _plan(frames[name.lower()]) for name in step.inputs}
-    return _all_row_wise(_plan(frames[step.name.lower()]), inputs)
+    left = [_plan(frames[step.name.lower()])]
+    while left:
+        node = left.pop()
+        if node.isStreaming() and not _is_input(node, inputs):
+            yield node
+            left += _children(node)
 
 
 def _plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
-def _all_row_wise(node: Any, inputs: Mapping[str, Any]) -> bool:
-    """Of a plan down to where the inputs' begin, and to frames that are no streams."""
-    if not node.isStreaming() or _is_input(node, inputs):
-        return True
-    return _fits(node) and all(_all_row_wise(child, inputs) for child in _children(node))
+def _text(node: Any) -> str:
+    return str(node.simpleString(_ALL_FIELDS))
 
 
 def _is_input(node: Any, inputs: Mapping[str, Any]) -> bool:
@@ -72,7 +106,8 @@ def _is_input(node: Any, inputs: Mapping[str, Any]) -> bool:
 
 
 def _fits(node: Any) -> bool:
-    if not node.subqueries().isEmpty() or _CLOCK.search(node.simpleString(_ALL_FIELDS)):
+    text = _text(node)
+    if not node.subqueries().isEmpty() or _CLOCK.search(text) or _PLACE.search(text):
         return False
     match node.nodeName():
         case "Join":

@@ -15,23 +15,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark.pipeline.backfill import close_windows
 from moldau.spark.pipeline.batches import BatchWriter
-from moldau.spark.pipeline.checkpoint import local_directory, query_checkpoint, write_progress
+from moldau.spark.pipeline.checkpoint import query_checkpoint, write_progress
 from moldau.spark.pipeline.ending import await_batches
 from moldau.spark.pipeline.expectations import Expectations
 from moldau.spark.pipeline.failures import PipelineFailedError as PipelineFailedError
 from moldau.spark.pipeline.failures import failure
-from moldau.spark.pipeline.frames import ReadOnce, build_frames
+from moldau.spark.pipeline.frames import Made, ReadOnce, build_frames
 from moldau.spark.pipeline.group_offsets import commit_offsets
 from moldau.spark.pipeline.idle import IdleClock
 from moldau.spark.pipeline.layout import Query
 from moldau.spark.pipeline.masters import master_problem
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import Progress, progress_of, written
 from moldau.spark.pipeline.queries import read_twice
-from moldau.spark.pipeline.sharing import computed_once, together
+from moldau.spark.pipeline.sharing import computed_once, timed, together
 from moldau.spark.pipeline.sinks import Batch, finish, stream_writer, write_batch
 from moldau.spark.pipeline.sinks.batch import keep
 from moldau.spark.pipeline.spec import Pipeline, Sink, Trigger
 from moldau.spark.pipeline.start import queries_of
+from moldau.spark.pipeline.step_functions import StepFunctions
 from moldau.spark.pipeline.watermarks import interval
 
 POLL: Final = 0.2
@@ -39,6 +41,8 @@ _EARLY: Final = ("Initializing", "Getting offsets")
 """What Spark says of a query that does not know its first batch yet."""
 
 Report = Callable[[Progress], None]
+Frames = Mapping[str, DataFrame]
+"""By name, in lower case."""
 
 
 def once(pipeline: Pipeline) -> Pipeline:
@@ -115,18 +119,21 @@ class Run:
         self._clock = IdleClock(pipeline)
         if (problem := master_problem(pipeline)) is not None:
             raise PipelineFailedError(problem)
+        self._functions = StepFunctions(pipeline)
         rules = Expectations(pipeline)
         self._read = ReadOnce()
-        frames = build_frames(pipeline, spark, rules, read=self._read)
-        rules.verify()
-        queries = queries_of(pipeline, frames, spark)  # first: it may refuse the checkpoint
-        if not streams_only:
-            still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
-            self._write_still(still, frames, rules)
+        with ExitStack() as kept:
+            frames, raw = self._build(rules, lambda name, one: self._kept(name, one, kept))
+            rules.verify()
+            # First: it may refuse the checkpoint.
+            queries, self._known = queries_of(pipeline, frames, spark)
+            if not streams_only:
+                still = [one for one in pipeline.sinks if not frames[one.input.lower()].isStreaming]
+                self._write_still(still, frames, rules)
         try:
             for query in queries:
                 try:
-                    self._start(query, frames)
+                    self._start(query, frames, raw)
                 except PySparkException as error:
                     raise failure(pipeline, query.sinks[0], query.title, error) from error
         except BaseException:
@@ -177,10 +184,27 @@ class Run:
                     # Of this batch nobody knows: an idle query would have named the next one.
                     finish(sink, Batch(str(one.stream.id), self._last[sink.name].batch))
 
-    def _write_still(
-        self, sinks: list[Sink], frames: Mapping[str, DataFrame], rules: Expectations
-    ) -> None:
+    def _build(self, rules: Expectations, made: Made) -> tuple[Frames, Frames]:
+        """All frames, and what they are before their rules."""
+        raw: dict[str, DataFrame] = {}
+
+        def noted(name: str, frame: DataFrame) -> DataFrame:
+            raw[name] = made(name, frame)
+            return raw[name]
+
+        frames = build_frames(
+            self._pipeline, self._spark, rules, self._functions, read=self._read, made=noted
+        )
+        return frames, raw
+
+    def _kept(self, name: str, frame: DataFrame, kept: ExitStack) -> DataFrame:
+        """Rows of no stream that are judged and then written have to be the same."""
+        ruled = any(part.expect for part in self._pipeline.parts if part.name.lower() == name)
+        return keep(frame, kept) if ruled and not frame.isStreaming else frame
+
+    def _write_still(self, sinks: list[Sink], frames: Frames, rules: Expectations) -> None:
         """What is no stream is written at once."""
+        counts = rules.counts()
         with ExitStack() as kept:
             for name in read_twice(self._pipeline, sinks):
                 keep(frames[name], kept)
@@ -191,24 +215,23 @@ class Run:
                 except PySparkException as error:
                     raise failure(self._pipeline, sink, f"sink {sink.name}", error) from error
                 if rows is not None and self._report is not None:
-                    # The others have been read when the last one is written.
-                    counts = rules.counts() if sink is sinks[-1] else {}
                     self._report(written(sink.name, rows, time.monotonic() - begin, counts))
+                    counts = {}  # told once
 
-    def _start(self, query: Query, frames: Mapping[str, DataFrame]) -> None:
+    def _start(self, query: Query, frames: Frames, raw: Frames) -> None:
         pipeline, plan = self._pipeline, query.plan
         if plan.spread:
-            frames = build_frames(
-                pipeline,
-                self._spark,
-                read=self._read,
-                made=lambda name, frame: computed_once(frame) if name in plan.spread else frame,
+            frames, raw = self._build(
+                Expectations(pipeline),
+                lambda name, frame: computed_once(frame) if name in plan.spread else frame,
             )
         location = query_checkpoint(pipeline.checkpoint, query.folder)
-        stream = together([frames[name] for name in plan.frontier])
+        stream = together([(raw if one in plan.judged else frames)[one] for one in plan.frontier])
+        if plan.puts_aside:
+            stream = timed(stream)
         batches: BatchWriter | None = None
         if query.shared:
-            batches = BatchWriter(pipeline, query, frames, location)
+            batches = BatchWriter(pipeline, query, frames, self._functions, self._known, location)
             writer = stream.writeStream.foreachBatch(batches).outputMode(query.output_mode)
         else:
             writer = stream_writer(query.sinks[0], stream)
@@ -223,7 +246,7 @@ class Run:
             self._clock.saw(progress)
             if self._report is not None:
                 self._report(progress)
-        directory = local_directory(self._pipeline.checkpoint)
+        directory = checkpoint_directory(self._pipeline)
         if reports and directory is not None:
             write_progress(directory, self._last)
         if reports and len(self._last) == sum(len(one.query.sinks) for one in self._queries):

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 
 _TASK: Final = "moldau_task"
 _BRANCH: Final = "moldau_branch"
+_TIME: Final = "moldau_time"
 
 
 def computed_once(frame: DataFrame) -> DataFrame:
@@ -52,6 +53,17 @@ def together(frames: Sequence[DataFrame]) -> DataFrame:
     for part in parts[1:]:
         whole = whole.unionAll(part)
     return whole
+
+
+def timed(stream: DataFrame) -> DataFrame:
+    """With the time of the batch, which nobody but the stream knows if it comes again."""
+    return stream.withColumn(_TIME, F.current_timestamp())
+
+
+def untimed(whole: DataFrame) -> tuple[DataFrame, Column]:
+    """A batch of what was ``timed``, and its time. All rows are read now."""
+    found = whole.agg(F.max(F.unix_micros(_TIME))).head()
+    return whole.drop(_TIME), F.timestamp_micros(F.lit(found[0] if found else None).cast("bigint"))
 
 
 def apart(whole: DataFrame, count: int) -> list[DataFrame]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from moldau.model import TopicPartition
-from moldau.spark.pipeline.checkpoint import SinkState, local_directory, read_state
+from moldau.spark.pipeline.checkpoint import SinkState, read_state
 from moldau.spark.pipeline.lags import Lags, lags_of, total
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.progress import Progress
 from moldau.spark.pipeline.runs.places import place_of
 from moldau.spark.pipeline.runs.record import RunRecord, read_record
@@ -50,8 +51,8 @@ class PipelineStatus:
 def status_of(pipeline: Pipeline, *, timeout: float) -> PipelineStatus:
     """``ValueError`` says why nothing can be told."""
     run = read_record(place_of(pipeline))
-    directory = local_directory(pipeline.checkpoint)
-    if directory is None or pipeline.remote:
+    directory = checkpoint_directory(pipeline)
+    if directory is None:
         if run is None:
             raise ValueError(
                 f"The checkpoint {pipeline.checkpoint} is not on this machine: only local ones are "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.spark.options import KAFKA_PREFIX
-from moldau.spark.pipeline.spec import TopicSource
+from moldau.spark.pipeline.spec import Pipeline, TopicSource
 
 _CONNECTION: Final = frozenset(("bootstrap", "security", "sasl", "ssl", "client"))
 
@@ -26,3 +26,13 @@ def reads_topic(source: TopicSource, topic: str) -> bool:
     if pattern is not None:
         return re.fullmatch(pattern, topic) is not None
     return topic in map(str.strip, source.options.get("subscribe", "").split(","))
+
+
+def is_told_apart(pipeline: Pipeline, topic: str) -> bool:
+    """Whether one cluster only has offsets of this name: Spark does not say whose they are."""
+    readers = [
+        source.options.get(f"{KAFKA_PREFIX}bootstrap.servers")
+        for source in pipeline.sources
+        if isinstance(source, TopicSource) and reads_topic(source, topic)
+    ]
+    return len(set(readers)) < 2

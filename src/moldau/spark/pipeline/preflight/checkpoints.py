@@ -17,11 +17,11 @@ from moldau.spark.pipeline.checkpoint import (
     Offsets,
     Planned,
     folder_of,
-    local_directory,
     planned_offsets,
     read_queries,
     slots_of,
 )
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.preflight.found import Findings, SourceIdentity
 from moldau.spark.pipeline.problems import Problem
 from moldau.spark.pipeline.spec import Pipeline, Sink, TopicSource
@@ -32,7 +32,7 @@ OWNER_FILE: Final = "owner.json"
 
 def read_planned(pipeline: Pipeline) -> Planned:
     """To be read before the clusters are asked: the pipeline may be running and go on meanwhile."""
-    directory = _directory(pipeline)
+    directory = checkpoint_directory(pipeline)
     if directory is None:
         return {}
     return {sink.name: planned_offsets(directory, sink.name) for sink in pipeline.sinks}
@@ -40,7 +40,7 @@ def read_planned(pipeline: Pipeline) -> Planned:
 
 def known_slots(pipeline: Pipeline) -> set[str]:
     """Replication slots of all its queries, whatever folders they are in."""
-    directory = _directory(pipeline)
+    directory = checkpoint_directory(pipeline)
     if directory is None:
         return set()
     return {slot for file in directory.glob("*/offsets/[0-9]*") for slot in slots_of(file)}
@@ -48,7 +48,7 @@ def known_slots(pipeline: Pipeline) -> set[str]:
 
 def check_checkpoints(pipeline: Pipeline, planned: Planned, found: Findings) -> list[Problem]:
     """``found``: what the clusters have answered."""
-    directory = _directory(pipeline)
+    directory = checkpoint_directory(pipeline)
     if directory is None:
         return []
     try:
@@ -72,7 +72,7 @@ def check_checkpoints(pipeline: Pipeline, planned: Planned, found: Findings) -> 
 
 def remember_owner(pipeline: Pipeline, found: Findings) -> None:
     """Write down whose the offsets will be that Spark is about to keep."""
-    directory = _directory(pipeline)
+    directory = checkpoint_directory(pipeline)
     if directory is None or not pipeline.streaming:
         return
     owners = _owners(directory)
@@ -202,11 +202,6 @@ def _declared(sources: Sequence[TopicSource]) -> str:
         else f"topic {source.options['subscribe'].replace(',', ', ')}"
         for source in sources
     )
-
-
-def _directory(pipeline: Pipeline) -> Path | None:
-    """None if this machine sees no files of it: a server's, or those of another store."""
-    return None if pipeline.remote else local_directory(pipeline.checkpoint)
 
 
 def _owners(directory: Path) -> dict[str, Any]:

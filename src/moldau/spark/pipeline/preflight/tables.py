@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moldau.spark.changes.options import release_problem as changes_release_problem
-from moldau.spark.pipeline.checkpoint import folder_of, local_directory, read_queries
+from moldau.spark.pipeline.checkpoint import folder_of, read_queries
+from moldau.spark.pipeline.paths import checkpoint_directory, local_directory
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.spec import ChangesSource, LakeSink, LakeSource, ParquetSink, Pipeline
 from moldau.spark.pipeline.table_formats import (
@@ -68,7 +69,7 @@ def metadata_problem(path: str) -> str:
 
 
 def _begins_anew(pipeline: Pipeline, sink: ParquetSink) -> bool:
-    checkpoint = local_directory(pipeline.checkpoint)
+    checkpoint = checkpoint_directory(pipeline)
     if checkpoint is None:
         return False
     try:

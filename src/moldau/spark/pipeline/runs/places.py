@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from moldau.spark.pipeline.checkpoint import local_directory
+from moldau.spark.pipeline.paths import checkpoint_directory
 from moldau.spark.pipeline.runs.record import RUN_FILE, RunRecord, read_record
 from moldau.spark.pipeline.spec import Pipeline
 
@@ -24,7 +24,7 @@ _DEEPEST: Final = 4
 
 def place_of(pipeline: Pipeline) -> Path:
     """The checkpoint, or a folder among the notes if that is a server's, or in another store."""
-    directory = None if pipeline.remote else local_directory(pipeline.checkpoint)
+    directory = checkpoint_directory(pipeline)
     if directory is not None:
         return directory.absolute()
     return notes() / _digest(f"{pipeline.shown_master} {pipeline.checkpoint}")
@@ -32,7 +32,7 @@ def place_of(pipeline: Pipeline) -> Path:
 
 def shown_checkpoint(pipeline: Pipeline) -> str:
     """As it is found from anywhere."""
-    directory = None if pipeline.remote else local_directory(pipeline.checkpoint)
+    directory = checkpoint_directory(pipeline)
     return pipeline.checkpoint if directory is None else str(directory.absolute())
 
 

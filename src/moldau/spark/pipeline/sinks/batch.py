@@ -48,4 +48,9 @@ def begin(writer: str, number: int) -> bool:
     return known is None or number <= known
 
 
+def has_begun(writer: str) -> bool:
+    """Whether this process has written a batch, or tried to."""
+    return writer in _begun
+
+
 _begun: Final[dict[str, int]] = {}

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from moldau.spark.pipeline.paths import local_directory
 from moldau.spark.pipeline.sinks.batch import SinkError
 
 
@@ -67,6 +68,9 @@ class LocalFiles:
     def has_folder(self, name: str) -> bool:
         return (self.directory / name).is_dir()
 
+    def staged_file(self, name: str) -> Path:
+        return self._beside / name
+
     def publish(self, staged: str, name: str) -> None:
         file, place = self._beside / staged, self.directory / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -112,8 +116,7 @@ class HadoopFiles:
     @property
     def directory(self) -> Path | None:
         """The folder, if it is one of this machine."""
-        uri = self._root.toUri()
-        return Path(str(uri.getPath())) if str(uri.getScheme()) == "file" else None
+        return local_directory(self.place)
 
     def visible(self) -> Iterator[File]:
         return self._files(self._root, self.place)
@@ -154,11 +157,12 @@ class HadoopFiles:
 def files_of(spark: SparkSession, path: str) -> Files:
     """A path without a scheme is where Spark's default file system has it."""
     if is_remote():
-        if "://" in path.removeprefix("file://"):
+        directory = local_directory(path)
+        if directory is None:
             raise SinkError(
                 f"{path}: through a Spark Connect server Parquet goes to folders of the server's "
                 "machine only; tables of delta and iceberg may be anywhere"
             )
-        return LocalFiles(Path(path.removeprefix("file://")).absolute())
+        return LocalFiles(directory.absolute())
     found = HadoopFiles(spark, path)
     return found if found.directory is None else LocalFiles(found.directory)

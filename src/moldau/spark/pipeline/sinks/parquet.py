@@ -33,11 +33,19 @@ def write_batch(sink: ParquetSink, frame: DataFrame, batch: Batch | None) -> int
     if sink.compact and sink.partition_by:
         # One file for each folder and batch.
         frame = frame.repartition(*sink.partition_by)
-    counted = Counted(frame, wanted=batch is None or _may_miss_files(files, spark))
+    counted = Counted(frame, wanted=batch is None or not _is_local(files, spark))
     output = counted.frame.write.mode("overwrite")
     output = output.partitionBy(*sink.partition_by) if sink.partition_by else output
     output.parquet(f"{files.staging}/{staging_of(writer, once.number)}")
-    names = adopt(files, writer, once.number, again=again)
+
+    def has_rows(name: str) -> bool:
+        if batch is None:
+            return True  # it has the columns, for whoever reads a folder without rows
+        if isinstance(files, LocalFiles) and not sink.partition_by:
+            return bool(pq.read_metadata(files.staged_file(name)).num_rows)
+        return counted.rows != 0
+
+    names = adopt(files, writer, once.number, again=again, has_rows=has_rows)
     if isinstance(files, LocalFiles):
         _check(files, names, counted.rows)
         if sink.compact:
@@ -51,10 +59,10 @@ def finish(sink: ParquetSink, batch: Batch) -> None:
         compact(files, batch.writer(sink.name), batch.number)
 
 
-def _may_miss_files(files: Files, spark: SparkSession) -> bool:
-    """Whether workers may have another folder of that name than the driver."""
+def _is_local(files: Files, spark: SparkSession) -> bool:
+    """Whether all files are there to be looked at, and workers have no other folder of the name."""
     local = is_remote() or str(spark.sparkContext.master).startswith("local")
-    return isinstance(files, LocalFiles) and not local
+    return isinstance(files, LocalFiles) and local
 
 
 def _check(files: LocalFiles, names: list[str], rows: int | None) -> None:

@@ -8,7 +8,7 @@ another query's batch 7, of a checkpoint that was begun anew, is beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from moldau.spark.pipeline.sinks.files import File, Files
@@ -47,13 +47,22 @@ def staging_of(writer: str, number: int) -> str:
     return f"{writer}/{number}"
 
 
-def adopt(files: Files, writer: str, number: int, *, again: bool = True) -> list[str]:
+def adopt(
+    files: Files,
+    writer: str,
+    number: int,
+    *,
+    again: bool = True,
+    has_rows: Callable[[str], bool] = lambda _: True,
+) -> list[str]:
     """Make a batch that was written to its staging folder visible; the names of its files.
 
-    ``again``: whether there may be files of an earlier attempt.
+    ``again``: whether there may be files of an earlier attempt. Spark writes a file also if there
+    are no rows: one that ``has_rows`` denies any is left out.
     """
     staging = staging_of(writer, number)
     staged = [one.name for one in files.staged(staging) if one.name.endswith(".parquet")]
+    staged = [name for name in staged if has_rows(name)]
     for part in list(parts(files, writer)) if again else ():
         if not part.compacted and part.first == number:
             files.remove(part.file.name)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from moldau.spark.pipeline.sinks import parquet, topic
-from moldau.spark.pipeline.sinks.batch import Batch, keep, query_id
+from moldau.spark.pipeline.sinks.batch import Batch, has_begun, keep, query_id
 from moldau.spark.pipeline.sinks.write import write_batch
 from moldau.spark.pipeline.spec import ConsoleSink, LakeSink, ParquetSink, Sink, TopicSink
 
@@ -49,6 +49,8 @@ class _Batches:
 
 def finish(sink: Sink, batch: Batch) -> None:
     """A stream has ended; of this batch and later ones nobody knows whether they are written."""
+    if not has_begun(batch.writer(sink.name)):
+        return  # nothing came, and there may be no table yet
     match sink:
         case ParquetSink(compact=True):
             parquet.finish(sink, batch)
