@@ -29,7 +29,7 @@ class Expectations:
     def __init__(self, pipeline: Pipeline, moment: Column | None = None) -> None:
         """``moment``: the time of the batch; a stream knows it by itself."""
         self._pipeline = pipeline
-        self._moment = F.current_timestamp() if moment is None else moment
+        self._moment = moment
         self._aside: list[DataFrame] = []
         self._judged: list[tuple[Source | Step, DataFrame]] = []
         """Frames that are no streams."""
@@ -107,7 +107,7 @@ class Expectations:
             F.when(~_passed(index), F.lit(rule.name)) for index, rule in enumerate(part.expect)
         ]
         return judged.filter(failed).select(
-            self._moment.alias("time"),
+            (F.current_timestamp() if self._moment is None else self._moment).alias("time"),
             F.lit(self._pipeline.name).alias("pipeline"),
             F.lit(part.name).alias("step"),
             F.array_compact(F.array(*reasons)).alias("reasons"),
