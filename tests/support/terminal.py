@@ -58,7 +58,11 @@ class Terminal:
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**env, "TERM": "xterm-256color"},
+            # Tests that run in several processes have a width of their own in the environment.
+            env={
+                **{name: text for name, text in env.items() if name not in ("COLUMNS", "LINES")},
+                "TERM": "xterm-256color",
+            },
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
