@@ -13,30 +13,30 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from bench.figures import Runs
 from bench.pipeline_work import Job, load
 from bench.processes import cpu_seconds, family_cpu_seconds
 from bench.report import Goal, Row, Table, compare
 from bench.session import Session
-from bench.spark import CONNECTOR, MASTER, OURS, THEIRS, Side, jars, new_spark
+from bench.spark import (
+    CONNECTOR,
+    LOAD,
+    MASTER,
+    OURS,
+    THEIRS,
+    WARMING_LOAD,
+    Scale,
+    Side,
+    jars,
+    new_spark,
+)
 from bench.targets import Moldau, brokers
 from bench.warming import warm
 from moldau.spark.pipeline.cores import PARTITIONS, local_partitions
 
-
-class Scale(NamedTuple):
-    records: int
-    warming_records: int
-    rounds: int
-    warming_s: float
-
-
 FULL = Scale(1_000_000, 100_000, 5, 120)
 QUICK = Scale(5000, 1000, 1, 0)
-
-LOAD, WARMING_LOAD = "load", "warming-load"
 
 WORK = {
     "three": ("three sinks", Goal(at_least_ratio=1.5)),

@@ -19,6 +19,7 @@ from moldau.cli.options import (
 )
 from moldau.cli.output import note, print_json, print_json_line, print_table, print_text
 from moldau.cli.session import DEFAULT_TIMEOUT, existing_topic, with_client
+from moldau.cli.wording import counted
 
 if TYPE_CHECKING:
     from moldau.client.client import Client
@@ -193,7 +194,7 @@ def redrive(
                 for letter in found
             ],
         )
-    records = f"{len(found)} record{'' if len(found) == 1 else 's'}"
+    records = counted(len(found), "record")
     if execute:
         note(f"Sent {records} back.")
     else:

@@ -16,6 +16,7 @@ from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
 from moldau.cli.output import note, print_json, print_line, print_table
 from moldau.cli.session import DEFAULT_TIMEOUT
+from moldau.cli.wording import counted
 from moldau.extras import how_to_install
 from moldau.printable import log_to_stderr
 
@@ -204,7 +205,7 @@ def retry(
     outbox = Outbox(database, domain="localhost")
     revived = {one: outbox.revive(_now_ms(), one) for one in (mails or [""])}
     count = sum(revived.values())
-    print_line(f"{count} mail{'' if count == 1 else 's'} will be sent again.")
+    print_line(f"{counted(count, 'mail')} will be sent again.")
     missing = [one for one, found in revived.items() if one and not found]
     if missing:
         raise CommandError(f"No dead letter has an id that begins with {', '.join(missing)}")

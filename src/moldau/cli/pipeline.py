@@ -9,11 +9,20 @@ import typer
 
 from moldau.cli.exit_codes import CommandError, ExitCode, UsageError
 from moldau.cli.options import Json, group_app
-from moldau.cli.output import note, print_json, print_json_line, print_line, print_table, tell, warn
+from moldau.cli.output import (
+    note,
+    print_json,
+    print_json_line,
+    print_line,
+    print_table,
+    tell,
+    warn,
+)
 from moldau.cli.pipeline_files import EXIT_CODES, File, Parameters, given_parameters, load, told
 from moldau.cli.pipeline_pictures import graph, report
 from moldau.cli.pipeline_runs import list_runs, restart, status, stop
 from moldau.cli.pipeline_supervision import Supervisor, supervised
+from moldau.cli.wording import counted
 from moldau.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -90,9 +99,9 @@ def validate(
         for one in check_release(pipeline).problems:
             warn(f"{pipeline.file}:{one.line}: {one.message}")
     parts = (
-        _counted(len(pipeline.sources), "source"),
-        _counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
-        _counted(len(pipeline.sinks), "sink"),
+        counted(len(pipeline.sources), "source"),
+        counted(sum(not isinstance(one, QuarantineStep) for one in pipeline.steps), "step"),
+        counted(len(pipeline.sinks), "sink"),
     )
     print_line(f"{pipeline.file}: pipeline {pipeline.name} is fine: {', '.join(parts)}")
 
@@ -249,10 +258,6 @@ app.command("stop")(stop)
 app.command("restart")(restart)
 app.command("graph")(graph)
 app.command("report")(report)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _adapted(pipeline: Pipeline, master: str | None, metrics: str | None) -> Pipeline:

@@ -177,8 +177,9 @@ def produce(
 
     count = with_client(bootstrap, work, timeout=timeout)
     from moldau.cli.output import note
+    from moldau.cli.wording import counted
 
-    note(f"{count} record{'' if count == 1 else 's'} to {topic!r}.")
+    note(f"{counted(count, 'record')} to {topic!r}.")
 
 
 async def _send_all(
