@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from moldau.testing.cluster import MoldauCluster
 from tests.support.apache_kafka import ApacheKafkaCluster
 
 from bench.targets import KAFKA_FLAGS, SETTINGS, Kafka, Kind, Moldau, Target
+from moldau.testing.cluster import MoldauCluster
 
 BROKERS = (1, 2, 3)
 

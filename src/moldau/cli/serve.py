@@ -29,6 +29,8 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "--host": "host",
         "--data-dir": "data_dir",
         "-d": "data_dir",
+        "--brokers": "brokers",
+        "-n": "brokers",
     },
     "broker": {**_COMMON, "--config": "config", "-c": "config"},
 }
@@ -46,8 +48,8 @@ def serve_quickly(command: str, arguments: list[str]) -> int | None:
     if command == "broker":
         config = single.get("config")
         return broker(Path(config) if config else None, override, log_level or "info")
-    port = single.get("port", "9092")
-    if not port.isdecimal() or int(port) > 65535:
+    port, brokers = single.get("port", "9092"), single.get("brokers", "1")
+    if not port.isdecimal() or int(port) > 65535 or not brokers.isdecimal():
         return None
     return up(
         int(port),
@@ -55,6 +57,7 @@ def serve_quickly(command: str, arguments: list[str]) -> int | None:
         Path(single.get("data_dir", "moldau-data")),
         override,
         log_level or "warning",
+        int(brokers),
     )
 
 
@@ -73,8 +76,20 @@ def _plain_options(flags: Mapping[str, str], arguments: list[str]) -> dict[str, 
     return found
 
 
-def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str) -> int:
-    """A broker without configuration, with a banner."""
+def up(
+    port: int, host: str, data_dir: Path, override: list[str], log_level: str, brokers: int = 1
+) -> int:
+    """A broker without configuration, with a banner; or several, as a cluster."""
+    if brokers != 1:
+        from moldau.cli import local_cluster
+
+        _configure_logging(log_level)
+        return local_cluster.run(brokers, port, host, data_dir, override, log_level)
+    if (data_dir / "brokers").is_dir():
+        raise CommandError(
+            f"{data_dir} holds the data of a cluster. Start it with --brokers, or choose another "
+            "directory with --data-dir."
+        )
     shown_host = f"[{host}]" if ":" in host else host
     settings = {
         "node.id": "1",
@@ -142,8 +157,6 @@ def _configure_logging(level: str) -> None:
 def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
     from moldau import __version__
 
-    option = "" if addresses[0] == DEFAULT_BOOTSTRAP else f" -b {addresses[0]}"
-    program = _program()
     return "\n".join(
         (
             f"Moldau {__version__} is up.",
@@ -151,14 +164,23 @@ def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
             f"  listens on  {', '.join(addresses)}",
             f"  data in     {', '.join(log_dirs)}",
             "",
-            "Try it from another terminal:",
-            "",
-            f"  {program} topic create greetings{option}",
-            f"  echo hello | {program} produce greetings{option}",
-            f"  {program} consume greetings{option}",
+            *example_lines(addresses[0]),
             "",
             "Ctrl-C stops it.",
         )
+    )
+
+
+def example_lines(address: str) -> tuple[str, ...]:
+    """What to try first, with the broker at this address."""
+    option = "" if address == DEFAULT_BOOTSTRAP else f" -b {address}"
+    program = _program()
+    return (
+        "Try it from another terminal:",
+        "",
+        f"  {program} topic create greetings{option}",
+        f"  echo hello | {program} produce greetings{option}",
+        f"  {program} consume greetings{option}",
     )
 
 

@@ -35,12 +35,18 @@ def up(
     ] = Path("moldau-data"),
     override: Overrides = [],  # noqa: B006 - typer copies it
     log_level: LogLevel = "warning",
+    brokers: Annotated[
+        int,
+        typer.Option(
+            "--brokers", "-n", min=1, max=100, help="A cluster of so many, on ports from --port on."
+        ),
+    ] = 1,
 ) -> int:
-    """Start a broker for development: no configuration, ready at once.
+    """Start a broker for development, or a cluster of several: no configuration, ready at once.
 
     It runs until Ctrl-C. Data stays in the data directory and is there again at the next start.
     """
-    return serve.up(port, host, data_dir, override, log_level)
+    return serve.up(port, host, data_dir, override, log_level, brokers)
 
 
 @broker_app.command()
