@@ -21,7 +21,8 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
