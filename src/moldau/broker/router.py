@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
@@ -26,10 +26,12 @@ from moldau.net import Pending, ServerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.api_versions import encode_api_versions_response
 from moldau.wire.errors import DecodeError, TooManyElementsError
-from moldau.wire.headers import RequestHeader, read_request_header
+from moldau.wire.headers import FIRST_PRIVATE_KEY, RequestHeader, read_request_header
 
 Answer: TypeAlias = Sequence[Part] | Pending | None
 Keep: TypeAlias = Callable[[Sequence[Part]], None]
+
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
 class Router:
@@ -43,9 +45,15 @@ class Router:
         self._most_elements = MOST_ELEMENTS
         self._requests = broker.traffic.requests
         self._quotas = broker.client_quotas
+        self._held: list[tuple[ServerConnection, memoryview, Pending]] | None = None
+        """Requests of clients that came while only brokers were let in."""
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         header, position = read_request_header(frame)
+        if header.api_key >= FIRST_PRIVATE_KEY:
+            return self._private(header, connection, frame, position)
+        if self._held is not None and connection.broker_id < 0 and header.api_key != _API_VERSIONS:
+            return self._hold(connection, frame)
         route = self._routes[header.api_key] or self._load(header)
         if not route.oldest <= header.api_version <= route.newest:
             return self._other_version(header)
@@ -56,7 +64,7 @@ class Router:
             body = route.decode(header.api_version, frame, position, self._most_elements)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
-        if self._quotas.is_metering or not route.is_hot:
+        if (self._quotas.is_metering and connection.broker_id < 0) or not route.is_hot:
             return self._execute(self._request(route, header, connection, body, len(frame)))
         request = Request(self._broker, route, header, connection, body)
         try:
@@ -66,6 +74,49 @@ class Router:
             return request.encode(response)
         except Exception as error:
             return request.fail(error)
+
+    # Brokers
+
+    def _private(
+        self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
+    ) -> Answer:
+        """What brokers ask of each other. Nobody else gets to know that there is such a thing."""
+        private = self._broker.private_apis
+        if private is None:
+            raise DecodeError(f"unknown API key {header.api_key}")
+        connection.end_turn()
+        return private.answer(header, connection, frame, position)
+
+    def hold_clients(self) -> None:
+        """From now on only brokers are answered; clients wait."""
+        self._held = []
+
+    def let_clients_in(self) -> None:
+        """Answer those who wait, and whoever comes."""
+        held, self._held = self._held, None
+        for connection, frame, pending in held or ():
+            self._broker.request_memory.count(-len(frame))
+            if pending.abandoned:
+                continue
+            try:
+                answer = self(connection, frame)
+            except Exception as error:
+                connection.refuse(error)
+                continue
+            if isinstance(answer, Pending):
+                pending.take_over(answer)
+            else:
+                pending.complete(answer)
+
+    def _hold(self, connection: ServerConnection, frame: memoryview) -> Pending:
+        """A connection has one of these at most: what comes after it waits behind it."""
+        assert self._held is not None
+        pending = Pending()
+        self._broker.request_memory.count(len(frame))
+        self._held.append((connection, memoryview(bytearray(frame)), pending))
+        return pending
+
+    # Routes
 
     def _load(self, header: RequestHeader) -> Route:
         key = ApiKey(header.api_key)
@@ -116,7 +167,7 @@ class Router:
         body: Any,
         size: int,
     ) -> Request[Any]:
-        if self._quotas.is_metering:
+        if self._quotas.is_metering and connection.broker_id < 0:
             return MeteredRequest(self._broker, route, header, connection, body, size)
         return Request(self._broker, route, header, connection, body)
 

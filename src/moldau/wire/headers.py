@@ -20,6 +20,9 @@ _FIXED: Final = Struct(">hhih")
 _INT32: Final = Struct(">i")
 _KEYS: Final = len(FLEXIBLE_SINCE)
 
+FIRST_PRIVATE_KEY: Final = 10_000
+"""Where the keys begin of what brokers of one cluster ask of each other (``wire/private.py``)."""
+
 
 @dataclass(init=False)
 class RequestHeader:
@@ -48,11 +51,11 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
     Raises :class:`DecodeError` also for an API key that Kafka does not have: its header cannot be
     read. Whether the API and version are served is the caller's question
-    (:func:`moldau.wire.api.is_served`).
+    (:func:`moldau.wire.api.is_served`); so it is with a private key, whose header has no tags.
     """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame, 0)
-        if not 0 <= api_key < _KEYS:
+        if not 0 <= api_key < _KEYS and api_key < FIRST_PRIVATE_KEY:
             raise DecodeError(f"unknown API key {api_key}")
         if length > 0:
             pos = 10 + length
@@ -63,7 +66,7 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         else:
             pos = 10
             client_id = "" if length == 0 else None
-        if version >= FLEXIBLE_SINCE[api_key]:
+        if api_key < _KEYS and version >= FLEXIBLE_SINCE[api_key]:
             # Nearly always an empty section: one zero byte.
             pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)
     except MALFORMED as error:
