@@ -60,7 +60,6 @@ from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.files.partition_metadata import encode_uuid
-from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
@@ -202,8 +201,7 @@ class BrokerServer:
                 broker.groups,
             ),
             _controller_settings(configs, logs, strays),
-            now_ms=machine.clock.now_ms,
-            steady_ms=partial(steady_ms, machine.clock),
+            clock=machine.clock,
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_store,

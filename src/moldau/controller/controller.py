@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -63,6 +64,7 @@ from moldau.coordination.registration import register
 from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine.clock import Clock, steady_ms
 from moldau.model import ElectionType, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -95,8 +97,7 @@ class Controller:
         link: BrokerLink,
         settings: ControllerSettings,
         *,
-        now_ms: Callable[[], int],
-        steady_ms: Callable[[], int],
+        clock: Clock,
         random: Random,
         new_topic_id: Callable[[], UUID],
         on_session_lost: Callable[[], object] | None = None,
@@ -105,8 +106,7 @@ class Controller:
         self._registration = registration
         self._link = link
         self._settings = settings
-        self._now_ms = now_ms
-        self._steady_ms = steady_ms
+        self._clock = clock
         self._random = random
         self._new_topic_id = new_topic_id
         self._on_session_lost = on_session_lost
@@ -161,7 +161,7 @@ class Controller:
 
     async def _register(self) -> None:
         path = paths.broker_id(self._registration.id)
-        data = znodes.encode_broker(self._registration, self._now_ms())
+        data = znodes.encode_broker(self._registration, self._clock.now_ms())
         patience_s = _REGISTRATION_PATIENCE * self._settings.session_timeout_ms / 1000
         try:
             stat = await register(self._store, path, data, patience_s=patience_s)
@@ -205,7 +205,7 @@ class Controller:
         None if somebody was faster, or if nobody knows what became of it.
         """
         store = self._store
-        mine = znodes.encode_controller(self._registration.id, self._now_ms())
+        mine = znodes.encode_controller(self._registration.id, self._clock.now_ms())
         try:
             with suppress(NodeExistsError):
                 await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
@@ -232,7 +232,7 @@ class Controller:
             self._random,
             self._new_topic_id,
             context,
-            self._steady_ms,
+            partial(steady_ms, self._clock),
         )
         self.controller_id = self._registration.id
         deletion = TopicDeletion(active)
@@ -240,7 +240,7 @@ class Controller:
             active,
             TopicAdmin(active, deletion),
             deletion,
-            ConfigAdmin(active, self._now_ms),
+            ConfigAdmin(active, self._clock.now_ms),
             LeaderElections(active),
             Reassignments(active),
             ClientQuotaAdmin(active),

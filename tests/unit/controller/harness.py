@@ -25,6 +25,7 @@ from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
+from moldau.testing.clock import ManualClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,8 +97,10 @@ class Broker:
             self.replicas.pop(key, None)
             if stop.delete:
                 self.deleted.append(key)
-        for state in update.leader_and_isr:
+        for state in update.metadata.partitions:
             key = (state.topic, state.partition)
+            if self.id not in state.replicas:
+                continue
             if key in self.failing or (self.full and key not in self.replicas):
                 errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
             elif (
@@ -120,10 +123,24 @@ class Broker:
                 del self.metadata[key]
 
 
+class ClusterClock(ManualClock):
+    """No two looks at the wall clock find the same time; the other one a test moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wall_ms = super().now_ms()
+
+    def now_ms(self) -> int:
+        self.wall_ms += 1
+        return self.wall_ms
+
+
 class Cluster:
     """Opens brokers with a controller each; is the link between them."""
 
-    def __init__(self, disk: MemoryStorage | None = None) -> None:
+    def __init__(
+        self, disk: MemoryStorage | None = None, clock: ClusterClock | None = None
+    ) -> None:
         self.disk = disk or MemoryStorage()
         self.settings = ControllerSettings()
         self.brokers: dict[int, Broker] = {}
@@ -131,8 +148,7 @@ class Cluster:
         self.sessions: dict[int, EmbeddedSession] = {}
         self.lost: list[int] = []
         self.ids = 0
-        self._now = 1_700_000_000_000
-        self.steady_ms = 0
+        self.clock = clock or ClusterClock()
         self._store: EmbeddedStore | None = None
 
     @property
@@ -141,18 +157,16 @@ class Cluster:
         return self._store
 
     async def open(self) -> None:
-        self._store = await EmbeddedStore.open(self.disk, run_here, self.now_ms)
-
-    def now_ms(self) -> int:
-        self._now += 1
-        return self._now
+        self._store = await EmbeddedStore.open(self.disk, run_here, self.clock.now_ms)
 
     def new_topic_id(self) -> UUID:
         self.ids += 1
         return UUID(int=self.ids)
 
-    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
-        return self.brokers[broker_id].apply(update)
+    async def update(
+        self, broker: BrokerRegistration, update: BrokerUpdate
+    ) -> Sequence[ReplicaError]:
+        return self.brokers[broker.id].apply(update)
 
     async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
         if self._store is None:
@@ -165,8 +179,7 @@ class Cluster:
             BrokerRegistration(broker_id, (endpoint,), rack),
             self,
             self.settings,
-            now_ms=self.now_ms,
-            steady_ms=lambda: self.steady_ms,
+            clock=self.clock,
             random=Random(broker_id),
             new_topic_id=self.new_topic_id,
             on_session_lost=lambda: self.lost.append(broker_id),
@@ -199,6 +212,6 @@ class Cluster:
 
     async def crash(self) -> Cluster:
         """The whole process dies; another one starts on what was on disk."""
-        after = Cluster(MemoryStorage(self.disk.files))
-        after.ids, after._now = self.ids, self._now
+        after = Cluster(MemoryStorage(self.disk.files), self.clock)
+        after.ids = self.ids
         return after
