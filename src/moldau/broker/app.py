@@ -26,7 +26,7 @@ from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.ports import Ports
+from moldau.broker.ports import Coordination, Ports
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
@@ -53,7 +53,6 @@ from moldau.coordination.errors import (
     StoreLockedError,
     StoreUnavailableError,
 )
-from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
@@ -130,6 +129,7 @@ class BrokerServer:
         self._ports = ports
         self._machine = ports.machine
         self._undo = AsyncExitStack()
+        self._router: Router
         self.broker: Broker
         """Its parts, once it has started."""
         self.metrics_url: str | None = None
@@ -156,7 +156,9 @@ class BrokerServer:
         disk, run_in_thread = machine.disk, machine.threads.run
         log_dirs = [disk.absolute(path) for path in config.log_directories]
         with _in_plain_words():
-            store = await self._open_store(log_dirs[0])
+            coordination = await self._open_coordination(log_dirs[0])
+            store = coordination.session()
+            await cluster.prepare(store)
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
@@ -189,30 +191,50 @@ class BrokerServer:
         # For a start that fails before the listeners are closed in their turn.
         self._undo.push_async_callback(broker.listeners.close)
         await broker.listeners.bind()
-        broker.controller = controller = Controller(
+        local_link = LocalLink(
+            configs,
+            broker.client_quotas,
+            broker.replicas,
+            broker.metadata,
+            broker.coordinators,
+            broker.groups,
+        )
+        cluster_parts = None
+        if coordination.is_shared:
+            # Imported where they are wanted: a broker without others does not pay for them.
+            from moldau.broker.cluster_parts import ClusterParts
+
+            with _in_plain_words():
+                cluster_parts = await ClusterParts.make(broker, machine, store, local_link)
+            self._undo.callback(cluster_parts.peers.close)
+        controller = Controller(
             store,
             await self._registration(broker),
-            LocalLink(
-                configs,
-                broker.client_quotas,
-                broker.replicas,
-                broker.metadata,
-                broker.coordinators,
-                broker.groups,
-            ),
+            local_link if cluster_parts is None else cluster_parts.link,
             _controller_settings(configs, logs, strays),
             clock=machine.clock,
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_store,
         )
+        broker.controller = controller
         broker.replicas.on_offline = partial(_report_offline, broker)
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
+        self._undo.push_async_callback(self._close_listeners, broker)
+        if cluster_parts is not None:
+            cluster_parts.join(controller)
+            # The controller reaches this broker by its listener, and clients have to wait until it
+            # has told everything.
+            self._router.hold_clients()
+            broker.listeners.start()
         with _in_plain_words():
             await controller.start()
-        self._undo.push_async_callback(self._close_listeners, broker)
-        broker.listeners.start()
+        if cluster_parts is None:
+            broker.listeners.start()
+        else:
+            await cluster_parts.link.told_everything.wait()
+            self._router.let_clients_in()
         metrics = config.metrics_endpoint
         if metrics is not None:
             self._serve_metrics(metrics, broker, lambda: controller.is_active)
@@ -242,12 +264,10 @@ class BrokerServer:
         """Stop whatever was started, newest first."""
         await self._undo.aclose()
 
-    async def _open_store(self, directory: str) -> CoordinationStore:
-        store = await self._ports.open_coordination(self._machine, directory)
-        self._undo.push_async_callback(store.close)
-        session = store.session()
-        await cluster.prepare(session)
-        return session
+    async def _open_coordination(self, directory: str) -> Coordination:
+        coordination = await self._ports.open_coordination(self._machine, directory)
+        self._undo.push_async_callback(coordination.close)
+        return coordination
 
     def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
         config = self._config
@@ -297,10 +317,11 @@ class BrokerServer:
             group_coordinator_spec(configs, broker.metadata, self._machine)
         )
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
+        self._router = Router(broker)
         broker.listeners = BrokerListeners(
             self._machine,
             configs,
-            Router(broker),
+            self._router,
             broker.client_quotas.connections,
             broker.tasks,
             broker.request_memory,

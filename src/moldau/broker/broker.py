@@ -27,6 +27,7 @@ from moldau.net.memory_pool import MemoryPool
 from moldau.replication import Partition, ReplicaManager
 
 if TYPE_CHECKING:
+    from moldau.broker.peers import Peers
     from moldau.broker.private_apis import PrivateApis
 
 
@@ -52,8 +53,10 @@ class Broker:
     stalls: Stalls = field(init=False)
     controller: ControllerClient = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
+    peers: Peers | None = None
+    """The other brokers of the cluster; None where there cannot be any."""
     private_apis: PrivateApis | None = None
-    """What the other brokers of the cluster may ask; None where there cannot be any."""
+    """What they may ask of this one."""
     listeners: BrokerListeners = field(init=False)
     coordinators: CoordinatorRuntime = field(init=False)
     groups: GroupCoordinator = field(init=False)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Final, NamedTuple, Self
 
+from moldau.broker.private_exchange import ask
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
 from moldau.net.broker_connection import BrokerConnection
 from moldau.request_errors import AuthenticationError
 from moldau.security.scram import MIN_ITERATIONS, Scram
 from moldau.security.scram_server import ScramKeys, ScramServer
-from moldau.wire.private import VERSION, PrivateApi, decode_answer, encode_request
+from moldau.wire.private import PrivateApi
 
 _MECHANISM: Final = "SCRAM-SHA-256"
 _RANDOM_BYTES: Final = 24
@@ -54,14 +55,8 @@ async def authenticate(
     scram = Scram(_MECHANISM, str(claim), secret, _nonce(machine))
     message = scram.respond(b"")
     while message is not None:
-        body = message
-        answer: bytes = await connection.exchange_unadvertised(
-            VERSION,
-            lambda _version, correlation_id, client_id, body=body: [
-                encode_request(PrivateApi.AUTHENTICATE_BROKER, correlation_id, client_id, body)
-            ],
-            lambda _version, frame: decode_answer(frame, bytes),
-            within=within,
+        answer: bytes = await ask(
+            connection, PrivateApi.AUTHENTICATE_BROKER, message, answer=bytes, within=within
         )
         message = scram.respond(answer)
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from moldau.broker.private_exchange import ask
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import KafkaError
 from moldau.machine import Machine
@@ -21,7 +22,7 @@ from moldau.net.address import show
 from moldau.net.broker_connection import BrokerConnection
 from moldau.net.log_limiter import LogLimiter
 from moldau.request_errors import ClientError, ConnectionLostError
-from moldau.wire.private import VERSION, PrivateApi, decode_answer, encode_request
+from moldau.wire.private import PrivateApi
 
 log = logging.getLogger(__name__)
 
@@ -78,14 +79,12 @@ class _Peer:
 class Peers:
     """The other brokers, as one broker reaches them."""
 
-    def __init__(
-        self, machine: Machine, settings: PeerSettings, broker_epoch: Callable[[], int]
-    ) -> None:
-        """``broker_epoch``: of this broker's present life."""
+    def __init__(self, machine: Machine, settings: PeerSettings) -> None:
         self._machine = machine
         self._clock = machine.clock
         self._settings = settings
-        self._broker_epoch = broker_epoch
+        self.broker_epoch: Callable[[], int] = lambda: -1
+        """Of this broker's present life, for the others to know."""
         self._peers: dict[_Life, _Peer] = {}
         self._sweep: Timer | None = None
         self._is_closed = False
@@ -134,14 +133,8 @@ class Peers:
                 if connection is None:
                     connection = await self._connect(life, peer, "requests", deadline)
                 try:
-                    return await connection.exchange_unadvertised(
-                        VERSION,
-                        lambda _version, correlation_id, client_id: [
-                            encode_request(api, correlation_id, client_id, body)
-                        ],
-                        lambda _version, frame: decode_answer(frame, answer),
-                        within=max(deadline - self._clock.monotonic(), 0.0),
-                    )
+                    left = max(deadline - self._clock.monotonic(), 0.0)
+                    return await ask(connection, api, body, answer=answer, within=left)
                 finally:
                     self._keep(life, peer, connection)
             finally:
@@ -211,7 +204,7 @@ class Peers:
             request_timeout=settings.request_timeout,
         )
         try:
-            claim = Claim(settings.cluster_id, settings.node_id, self._broker_epoch(), life.broker)
+            claim = Claim(settings.cluster_id, settings.node_id, self.broker_epoch(), life.broker)
             await authenticate(
                 connection,
                 claim,

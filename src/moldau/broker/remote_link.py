@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from moldau.broker.peers import Peers
@@ -19,12 +20,22 @@ class ClusterLink:
         self._local = local
         self._peers = peers
         self._within = within
+        self.told_everything = asyncio.Event()
+        """Set once this broker has been told all there is."""
+
+    async def apply(self, update: BrokerUpdate) -> Sequence[ReplicaError]:
+        """What the controller has to say to this broker."""
+        itself = BrokerRegistration(self._node_id, (), epoch=update.broker_epoch)
+        failed = await self._local.update(itself, update)
+        if update.metadata.full:
+            self.told_everything.set()
+        return failed
 
     async def update(
         self, broker: BrokerRegistration, update: BrokerUpdate
     ) -> Sequence[ReplicaError]:
         if broker.id == self._node_id:
-            return await self._local.update(broker, update)
+            return await self.apply(update)
         failed: list[ReplicaError] = await self._peers.call(
             broker,
             PrivateApi.BROKER_UPDATE,

@@ -71,6 +71,8 @@ class _Request:
 class EmbeddedStore:
     """Opens the directory; hands out sessions."""
 
+    is_shared = False
+
     def __init__(
         self,
         storage: Storage,

@@ -22,6 +22,7 @@ _KEYS: Final = len(FLEXIBLE_SINCE)
 
 FIRST_PRIVATE_KEY: Final = 10_000
 """Where the keys begin of what brokers of one cluster ask of each other (``wire/private.py``)."""
+END_OF_PRIVATE_KEYS: Final = FIRST_PRIVATE_KEY + 100
 
 
 @dataclass(init=False)
@@ -55,7 +56,8 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame, 0)
-        if not 0 <= api_key < _KEYS and api_key < FIRST_PRIVATE_KEY:
+        is_private = FIRST_PRIVATE_KEY <= api_key < END_OF_PRIVATE_KEYS
+        if not (0 <= api_key < _KEYS or is_private):
             raise DecodeError(f"unknown API key {api_key}")
         if length > 0:
             pos = 10 + length
@@ -66,7 +68,7 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         else:
             pos = 10
             client_id = "" if length == 0 else None
-        if api_key < _KEYS and version >= FLEXIBLE_SINCE[api_key]:
+        if not is_private and version >= FLEXIBLE_SINCE[api_key]:
             # Nearly always an empty section: one zero byte.
             pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)
     except MALFORMED as error:

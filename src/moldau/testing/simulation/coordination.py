@@ -77,6 +77,8 @@ class SimulatedEnsemble:
 class EnsembleClient:
     """A broker's way to the store."""
 
+    is_shared = True
+
     def __init__(self, ensemble: SimulatedEnsemble) -> None:
         self._ensemble = ensemble
         self._sessions: list[RemoteSession] = []
