@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
@@ -22,9 +23,11 @@ from moldau.controller import (
     ReplicaError,
 )
 from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.errors import StoreUnavailableError
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
+from moldau.testing.clock import ManualClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,6 +123,22 @@ class Broker:
                 del self.metadata[key]
 
 
+class TickingClock(ManualClock):
+    """No two moments are the same."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        super().__init__(now_ms)
+        self._ticks = 0
+
+    def now_ms(self) -> int:
+        self._ticks += 1
+        return super().now_ms() + self._ticks
+
+    def set_back(self, ms: int) -> None:
+        """The time of day jumps; nothing else does."""
+        self._ticks -= ms
+
+
 class Cluster:
     """Opens brokers with a controller each; is the link between them."""
 
@@ -129,10 +148,13 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
+        """The last one of each broker."""
         self.lost: list[int] = []
+        self.lives: dict[int, int] = {}
+        """The present one of each broker that is up."""
         self.ids = 0
-        self._now = 1_700_000_000_000
-        self.steady_ms = 0
+        self._next_life = 0
+        self.clock = TickingClock()
         self._store: EmbeddedStore | None = None
 
     @property
@@ -141,11 +163,7 @@ class Cluster:
         return self._store
 
     async def open(self) -> None:
-        self._store = await EmbeddedStore.open(self.disk, run_here, self.now_ms)
-
-    def now_ms(self) -> int:
-        self._now += 1
-        return self._now
+        self._store = await EmbeddedStore.open(self.disk, run_here, self.clock.now_ms)
 
     def new_topic_id(self) -> UUID:
         self.ids += 1
@@ -158,15 +176,19 @@ class Cluster:
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id)
-        session = self.sessions[broker_id] = self.store.session()
+        life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+
+        async def describe() -> BrokerRegistration:
+            return BrokerRegistration(broker_id, (endpoint,), rack)
+
         controller = self.controllers[broker_id] = Controller(
-            session,
-            BrokerRegistration(broker_id, (endpoint,), rack),
+            broker_id,
+            partial(self.session, broker_id, life),
+            describe,
             self,
             self.settings,
-            now_ms=self.now_ms,
-            steady_ms=lambda: self.steady_ms,
+            clock=self.clock,
             random=Random(broker_id),
             new_topic_id=self.new_topic_id,
             on_session_lost=lambda: self.lost.append(broker_id),
@@ -175,14 +197,32 @@ class Cluster:
         await self.settle()
         return controller
 
+    def session(self, broker_id: int, life: int) -> EmbeddedSession:
+        """Returns another session of a broker: a dead one gets none."""
+        if self.lives.get(broker_id) != life:
+            raise StoreUnavailableError(f"broker {broker_id} is dead")
+        session = self.sessions[broker_id] = self.store.session()
+        return session
+
     async def kill(self, broker_id: int) -> None:
         """The broker's session expires, as if its process had died."""
         self.brokers[broker_id].reachable = False
+        await self.expire(broker_id)
+        await self.settle()
+
+    async def expire(self, broker_id: int) -> None:
+        """The same, before any controller has looked."""
+        del self.lives[broker_id]
+        await self.store.expire(self.sessions[broker_id])
+
+    async def lose_session(self, broker_id: int) -> None:
+        """The broker's session expires, and it lives on."""
         await self.store.expire(self.sessions[broker_id])
         await self.settle()
 
     async def stop(self, broker_id: int) -> None:
         self.brokers[broker_id].reachable = False
+        del self.lives[broker_id]
         await self.controllers.pop(broker_id).stop()
         await self.settle()
 
@@ -200,5 +240,5 @@ class Cluster:
     async def crash(self) -> Cluster:
         """The whole process dies; another one starts on what was on disk."""
         after = Cluster(MemoryStorage(self.disk.files))
-        after.ids, after._now = self.ids, self._now
+        after.ids, after.clock = self.ids, self.clock
         return after
