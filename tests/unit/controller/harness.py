@@ -22,7 +22,8 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
@@ -99,8 +100,10 @@ class Broker:
             self.replicas.pop(key, None)
             if stop.delete:
                 self.deleted.append(key)
-        for state in update.leader_and_isr:
+        for state in update.metadata.partitions:
             key = (state.topic, state.partition)
+            if self.id not in state.replicas:
+                continue
             if key in self.failing or (self.full and key not in self.replicas):
                 errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
             elif (
@@ -123,26 +126,24 @@ class Broker:
                 del self.metadata[key]
 
 
-class TickingClock(ManualClock):
-    """No two moments are the same."""
+class ClusterClock(ManualClock):
+    """No two looks at the wall clock find the same time; the other one a test moves."""
 
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        super().__init__(now_ms)
-        self._ticks = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.wall_ms = super().now_ms()
 
     def now_ms(self) -> int:
-        self._ticks += 1
-        return super().now_ms() + self._ticks
-
-    def set_back(self, ms: int) -> None:
-        """The time of day jumps; nothing else does."""
-        self._ticks -= ms
+        self.wall_ms += 1
+        return self.wall_ms
 
 
 class Cluster:
     """Opens brokers with a controller each; is the link between them."""
 
-    def __init__(self, disk: MemoryStorage | None = None) -> None:
+    def __init__(
+        self, disk: MemoryStorage | None = None, clock: ClusterClock | None = None
+    ) -> None:
         self.disk = disk or MemoryStorage()
         self.settings = ControllerSettings()
         self.brokers: dict[int, Broker] = {}
@@ -154,7 +155,7 @@ class Cluster:
         """The present one of each broker that is up."""
         self.ids = 0
         self._next_life = 0
-        self.clock = TickingClock()
+        self.clock = clock or ClusterClock()
         self._store: EmbeddedStore | None = None
 
     @property
@@ -169,8 +170,10 @@ class Cluster:
         self.ids += 1
         return UUID(int=self.ids)
 
-    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
-        return self.brokers[broker_id].apply(update)
+    async def update(
+        self, broker: BrokerRegistration, update: BrokerUpdate
+    ) -> Sequence[ReplicaError]:
+        return self.brokers[broker.id].apply(update)
 
     async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
         if self._store is None:
@@ -239,6 +242,6 @@ class Cluster:
 
     async def crash(self) -> Cluster:
         """The whole process dies; another one starts on what was on disk."""
-        after = Cluster(MemoryStorage(self.disk.files))
-        after.ids, after.clock = self.ids, self.clock
+        after = Cluster(MemoryStorage(self.disk.files), self.clock)
+        after.ids = self.ids
         return after
