@@ -6,6 +6,7 @@ refused by its epoch, so that two controllers can never both be obeyed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from moldau.broker.configs import Configs
 from moldau.broker.group_coordinator import GroupCoordinator
 from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
 from moldau.controller import BrokerUpdate, ControllerFence, MetadataUpdate, ReplicaError
+from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode
 from moldau.log import TopicSettings
@@ -40,8 +42,12 @@ class LocalLink:
         self._replicas = replicas
         self._metadata = metadata
         self._fence = ControllerFence()
+        self.complete = asyncio.Event()
+        """Set once everything that there is has been applied."""
 
-    async def update(self, _broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
+    async def update(
+        self, _broker: BrokerRegistration, update: BrokerUpdate
+    ) -> Sequence[ReplicaError]:
         self._fence.admit(update)
         self._configure(update)
         touched = self._touched(update.metadata)
@@ -51,12 +57,14 @@ class LocalLink:
             # not look for another leader.
             self._metadata.remove_topic(removed.name)
         failed = await self._stop(update)
-        failed += await self._replicas.apply(update.leader_and_isr)
+        failed += await self._replicas.apply(update.metadata.partitions)
         await self._replicas.keep_topic_configs(self._topic_settings(update))
         self._metadata.set_controller(update.controller_id)
         self._describe(update.metadata)
         self._coordinators.leadership_changed(_led_topics(update))
         self._tell_groups(before, self._sizes(touched))
+        if update.metadata.full:
+            self.complete.set()
         return [
             ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
             for topic, partition in failed
@@ -106,7 +114,7 @@ class LocalLink:
 
     def _topic_settings(self, update: BrokerUpdate) -> dict[str, TopicSettings]:
         """Returns what is to be kept with the partitions."""
-        new = {state.topic for state in update.leader_and_isr if state.is_new}
+        new = {state.topic for state in update.metadata.partitions if state.is_new}
         return {
             topic: TopicSettings(version, update.topic_configs[topic], topic in new)
             for topic, version in update.topic_config_versions.items()
@@ -152,5 +160,5 @@ class LocalLink:
 
 def _led_topics(update: BrokerUpdate) -> set[str]:
     """Returns the topics of which this broker may have got or lost a leadership."""
-    led = {state.topic for state in update.leader_and_isr}
+    led = {state.topic for state in update.metadata.partitions}
     return led | {stop.topic for stop in update.stop_replicas}

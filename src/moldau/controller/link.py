@@ -1,15 +1,15 @@
 """What the controller tells brokers, as plain data, and the one method that carries it.
 
 The controller never reaches into a broker. It sends a ``BrokerUpdate``: what to lead and follow,
-what to stop, what the cluster looks like, which settings changed. Today that is a call within the
-process; nothing in the message is tied to it. Lists are flat and their items are shared between
-brokers, so that ten thousand partitions cost one object each.
+what to stop, what the cluster looks like, which settings changed. To its own broker that is a call
+within the process; nothing in the message is tied to it. Lists are flat and their items are shared
+between brokers, so that ten thousand partitions cost one object each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 import msgspec
@@ -19,6 +19,8 @@ from moldau.errors import ErrorCode
 from moldau.model import TopicPartition
 from moldau.quotas.entity import ClientQuota
 
+FORMAT: Final = 1
+"""Of ``BrokerUpdate``: a broker refuses what it would misread."""
 NO_LEADER = -1
 INITIAL_LEADER_EPOCH = 0
 
@@ -86,12 +88,18 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     ``group_configs`` a group id, ``client_metrics_configs`` the name of a subscription;
     ``client_quotas`` are all those of the entities named.
     ``topic_config_versions`` tell how often the settings of each of ``topic_configs`` have changed.
-    ``broker_epoch`` says for which life of the broker the message is meant.
+    ``broker_epoch`` says for which life of the broker the message is meant. What a broker leads and
+    follows it takes from the partitions in ``metadata`` that it is a replica of.
+
+    ``sequence`` counts the messages of one controller to one life of a broker: whoever misses one
+    asks for everything, and is sent ``metadata.full``.
     """
 
     controller_id: int
     controller_epoch: int
     broker_epoch: int
+    sequence: int = 0
+    format: int = FORMAT
     topic_configs: dict[str, dict[str, str]] = {}
     topic_config_versions: dict[str, int] = {}
     broker_configs: dict[str, dict[str, str]] = {}
@@ -99,7 +107,6 @@ class BrokerUpdate(msgspec.Struct, frozen=True):
     client_metrics_configs: dict[str, dict[str, str]] = {}
     client_quotas: Sequence[ClientQuota] = ()
     stop_replicas: Sequence[StopReplica] = ()
-    leader_and_isr: Sequence[LeaderAndIsr] = ()
     metadata: MetadataUpdate = MetadataUpdate()
 
 
@@ -114,10 +121,13 @@ class ReplicaError(msgspec.Struct, frozen=True):
 class BrokerLink(Protocol):
     """The way to the brokers; the broker process supplies it."""
 
-    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
+    async def update(
+        self, broker: BrokerRegistration, update: BrokerUpdate
+    ) -> Sequence[ReplicaError]:
         """Deliver; returns when it is applied, with the replicas that failed.
 
-        An exception means that the broker could not be reached: it will register again and then
-        receive everything.
+        Raises if the broker was not reached or refused it. KafkaError STALE_CONTROLLER_EPOCH tells
+        a controller that it has been replaced; STALE_BROKER_EPOCH, that the broker is not (or not
+        yet) living the life that it is registered with.
         """
         ...

@@ -135,10 +135,9 @@ class Sender:
                 update,
                 broker_epoch=registration.epoch,
                 stop_replicas=stop,
-                leader_and_isr=[s for s in update.metadata.partitions if broker in s.replicas],
             )
             try:
-                errors = await self._link.update(broker, of_broker)
+                errors = await self._link.update(registration, of_broker)
             except Exception:
                 # It will register again and then be told everything.
                 logger.exception("Broker %d did not take an update", broker)

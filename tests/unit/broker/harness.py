@@ -10,10 +10,12 @@ from tests.support.memory_broker import MemoryBroker
 
 from moldau.broker.link import LocalLink
 from moldau.controller import BrokerUpdate, LeaderAndIsr, MetadataUpdate, ReplicaError
+from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
 HERE, ELSEWHERE = 1, 2
 TOPIC_ID = UUID(int=40)
+REGISTRATION = BrokerRegistration(HERE, (Endpoint("PLAINTEXT", "memory", 9092),), None)
 
 
 def led(
@@ -58,11 +60,11 @@ class Link:
             "controller_id": ELSEWHERE,
             "controller_epoch": 5,
             "broker_epoch": 1,
-            "leader_and_isr": states,
             "metadata": MetadataUpdate(partitions=states),
             **fields,
         }
-        return list(await self.link.update(HERE, BrokerUpdate(**settings)))  # type: ignore[arg-type]
+        update = BrokerUpdate(**settings)  # type: ignore[arg-type]
+        return list(await self.link.update(REGISTRATION, update))
 
 
 class Unreachable:

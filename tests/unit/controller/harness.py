@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
@@ -21,10 +22,13 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
+from moldau.coordination.errors import StoreUnavailableError
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
+from moldau.testing.clock import ManualClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,8 +100,10 @@ class Broker:
             self.replicas.pop(key, None)
             if stop.delete:
                 self.deleted.append(key)
-        for state in update.leader_and_isr:
+        for state in update.metadata.partitions:
             key = (state.topic, state.partition)
+            if self.id not in state.replicas:
+                continue
             if key in self.failing or (self.full and key not in self.replicas):
                 errors.append(ReplicaError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
             elif (
@@ -120,19 +126,36 @@ class Broker:
                 del self.metadata[key]
 
 
+class ClusterClock(ManualClock):
+    """No two looks at the wall clock find the same time; the other one a test moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wall_ms = super().now_ms()
+
+    def now_ms(self) -> int:
+        self.wall_ms += 1
+        return self.wall_ms
+
+
 class Cluster:
     """Opens brokers with a controller each; is the link between them."""
 
-    def __init__(self, disk: MemoryStorage | None = None) -> None:
+    def __init__(
+        self, disk: MemoryStorage | None = None, clock: ClusterClock | None = None
+    ) -> None:
         self.disk = disk or MemoryStorage()
         self.settings = ControllerSettings()
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
+        """The last one of each broker."""
         self.lost: list[int] = []
+        self.lives: dict[int, int] = {}
+        """The present one of each broker that is up."""
         self.ids = 0
-        self._now = 1_700_000_000_000
-        self.steady_ms = 0
+        self._next_life = 0
+        self.clock = clock or ClusterClock()
         self._store: EmbeddedStore | None = None
 
     @property
@@ -141,32 +164,34 @@ class Cluster:
         return self._store
 
     async def open(self) -> None:
-        self._store = await EmbeddedStore.open(self.disk, run_here, self.now_ms)
-
-    def now_ms(self) -> int:
-        self._now += 1
-        return self._now
+        self._store = await EmbeddedStore.open(self.disk, run_here, self.clock.now_ms)
 
     def new_topic_id(self) -> UUID:
         self.ids += 1
         return UUID(int=self.ids)
 
-    async def update(self, broker_id: int, update: BrokerUpdate) -> Sequence[ReplicaError]:
-        return self.brokers[broker_id].apply(update)
+    async def update(
+        self, broker: BrokerRegistration, update: BrokerUpdate
+    ) -> Sequence[ReplicaError]:
+        return self.brokers[broker.id].apply(update)
 
     async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id)
-        session = self.sessions[broker_id] = self.store.session()
+        life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+
+        async def describe() -> BrokerRegistration:
+            return BrokerRegistration(broker_id, (endpoint,), rack)
+
         controller = self.controllers[broker_id] = Controller(
-            session,
-            BrokerRegistration(broker_id, (endpoint,), rack),
+            broker_id,
+            partial(self.session, broker_id, life),
+            describe,
             self,
             self.settings,
-            now_ms=self.now_ms,
-            steady_ms=lambda: self.steady_ms,
+            clock=self.clock,
             random=Random(broker_id),
             new_topic_id=self.new_topic_id,
             on_session_lost=lambda: self.lost.append(broker_id),
@@ -175,14 +200,32 @@ class Cluster:
         await self.settle()
         return controller
 
+    def session(self, broker_id: int, life: int) -> EmbeddedSession:
+        """Returns another session of a broker: a dead one gets none."""
+        if self.lives.get(broker_id) != life:
+            raise StoreUnavailableError(f"broker {broker_id} is dead")
+        session = self.sessions[broker_id] = self.store.session()
+        return session
+
     async def kill(self, broker_id: int) -> None:
         """The broker's session expires, as if its process had died."""
         self.brokers[broker_id].reachable = False
+        await self.expire(broker_id)
+        await self.settle()
+
+    async def expire(self, broker_id: int) -> None:
+        """The same, before any controller has looked."""
+        del self.lives[broker_id]
+        await self.store.expire(self.sessions[broker_id])
+
+    async def lose_session(self, broker_id: int) -> None:
+        """The broker's session expires, and it lives on."""
         await self.store.expire(self.sessions[broker_id])
         await self.settle()
 
     async def stop(self, broker_id: int) -> None:
         self.brokers[broker_id].reachable = False
+        del self.lives[broker_id]
         await self.controllers.pop(broker_id).stop()
         await self.settle()
 
@@ -199,6 +242,6 @@ class Cluster:
 
     async def crash(self) -> Cluster:
         """The whole process dies; another one starts on what was on disk."""
-        after = Cluster(MemoryStorage(self.disk.files))
-        after.ids, after._now = self.ids, self._now
+        after = Cluster(MemoryStorage(self.disk.files), self.clock)
+        after.ids = self.ids
         return after

@@ -283,7 +283,7 @@ async def test_what_goes_over_the_quota_is_let_through_once(
     assert grown.error is EXCEEDED
     (other,) = await limited.delete_topics([TopicReference("t0")], mutator=None)
     assert other.error is ErrorCode.NONE
-    cluster.steady_ms += 14_000
+    cluster.clock.advance(14)
     (grown,) = await limited.create_partitions(
         [NewPartitions(topic="t1", count=21)], mutator=MUTATOR
     )
@@ -292,8 +292,8 @@ async def test_what_goes_over_the_quota_is_let_through_once(
 
 async def test_the_time_of_day_does_not_matter(cluster: Cluster, limited: Controller) -> None:
     await limited.create_topics(topics(11), mutator=MUTATOR)
-    cluster._now -= 3_600_000
-    cluster.steady_ms += 1000
+    cluster.clock.wall_ms -= 3_600_000
+    cluster.clock.advance(1)
     late = NewTopic(name="late", num_partitions=1, replication_factor=1)
     (created,) = await limited.create_topics([late], mutator=MUTATOR)
     assert (created.error, created.throttle_ms) == (0, 0)

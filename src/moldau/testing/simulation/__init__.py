@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.broker import SimulatedBroker as SimulatedBroker
+    from moldau.testing.simulation.cluster import NotRightError as NotRightError
+    from moldau.testing.simulation.cluster import SimulatedCluster as SimulatedCluster
     from moldau.testing.simulation.coordination import SimulatedEnsemble as SimulatedEnsemble
     from moldau.testing.simulation.errors import ProcessEnded as ProcessEnded
     from moldau.testing.simulation.errors import SimulationError as SimulationError
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "Node": "node",
+    "NotRightError": "cluster",
     "ProcessEnded": "errors",
     "SimulatedBroker": "broker",
+    "SimulatedCluster": "cluster",
     "SimulatedEnsemble": "coordination",
     "Simulation": "simulation",
     "SimulationError": "errors",
