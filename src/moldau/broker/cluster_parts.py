@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from moldau.broker.broker import Broker
 from moldau.broker.cluster_secret import cluster_secret
@@ -12,7 +13,6 @@ from moldau.broker.peers import Peers, PeerSettings
 from moldau.broker.private_apis import PrivateApis
 from moldau.broker.remote_link import ClusterLink
 from moldau.controller import BrokerLink, Controller
-from moldau.coordination import paths, znodes
 from moldau.coordination.errors import CoordinationError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
@@ -25,7 +25,6 @@ class ClusterParts:
 
     broker: Broker
     machine: Machine
-    store: CoordinationStore
     authentication: PeerAuthentication
     peers: Peers
     link: ClusterLink
@@ -48,7 +47,6 @@ class ClusterParts:
         return cls(
             broker,
             machine,
-            store,
             PeerAuthentication(machine, broker.cluster_id, broker.node_id, secret),
             peers,
             ClusterLink(
@@ -64,7 +62,7 @@ class ClusterParts:
         broker.controller = ForwardingController(
             controller,
             self.peers,
-            self._locate,
+            partial(self._locate, controller),
             self.machine,
             within=broker.config.request_timeout_ms / 1000,
         )
@@ -77,12 +75,13 @@ class ClusterParts:
             self.machine.clock,
         )
 
-    async def _locate(self, broker_id: int, fresh: bool) -> BrokerRegistration | None:
+    async def _locate(
+        self, controller: Controller, broker_id: int, fresh: bool
+    ) -> BrokerRegistration | None:
         known = None if fresh else self.broker.metadata.brokers.get(broker_id)
         if known is not None:
             return known
         try:
-            (found,) = await self.store.get_many([paths.broker_id(broker_id)])
+            return await controller.registration_of(broker_id)
         except CoordinationError:
             return None
-        return None if found is None else znodes.decode_broker(broker_id, found[0], found[1].czxid)

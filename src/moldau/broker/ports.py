@@ -15,11 +15,6 @@ from moldau.machine import Machine
 class Coordination(Protocol):
     """A way to the coordination store."""
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other brokers reach the same store: only then can there be any."""
-        ...
-
     def session(self) -> CoordinationStore:
         """Returns a new session."""
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from moldau.broker.peers import Peers
@@ -20,16 +19,11 @@ class ClusterLink:
         self._local = local
         self._peers = peers
         self._within = within
-        self.told_everything = asyncio.Event()
-        """Set once this broker has been told all there is."""
 
     async def apply(self, update: BrokerUpdate) -> Sequence[ReplicaError]:
         """What the controller has to say to this broker."""
         itself = BrokerRegistration(self._node_id, (), epoch=update.broker_epoch)
-        failed = await self._local.update(itself, update)
-        if update.metadata.full:
-            self.told_everything.set()
-        return failed
+        return await self._local.update(itself, update)
 
     async def update(
         self, broker: BrokerRegistration, update: BrokerUpdate

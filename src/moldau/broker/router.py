@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from moldau.broker.answer_cache import AnswerCache
 from moldau.broker.apis import APIS
@@ -31,8 +31,6 @@ from moldau.wire.headers import FIRST_PRIVATE_KEY, RequestHeader, read_request_h
 Answer: TypeAlias = Sequence[Part] | Pending | None
 Keep: TypeAlias = Callable[[Sequence[Part]], None]
 
-_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-
 
 class Router:
     """The handler of every connection of one broker."""
@@ -45,15 +43,11 @@ class Router:
         self._most_elements = MOST_ELEMENTS
         self._requests = broker.traffic.requests
         self._quotas = broker.client_quotas
-        self._held: list[tuple[ServerConnection, memoryview, Pending]] | None = None
-        """Requests of clients that came while only brokers were let in."""
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         header, position = read_request_header(frame)
         if header.api_key >= FIRST_PRIVATE_KEY:
             return self._private(header, connection, frame, position)
-        if self._held is not None and connection.broker_id < 0 and header.api_key != _API_VERSIONS:
-            return self._hold(connection, frame)
         route = self._routes[header.api_key] or self._load(header)
         if not route.oldest <= header.api_version <= route.newest:
             return self._other_version(header)
@@ -75,8 +69,6 @@ class Router:
         except Exception as error:
             return request.fail(error)
 
-    # Brokers
-
     def _private(
         self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
     ) -> Answer:
@@ -86,37 +78,6 @@ class Router:
             raise DecodeError(f"unknown API key {header.api_key}")
         connection.end_turn()
         return private.answer(header, connection, frame, position)
-
-    def hold_clients(self) -> None:
-        """From now on only brokers are answered; clients wait."""
-        self._held = []
-
-    def let_clients_in(self) -> None:
-        """Answer those who wait, and whoever comes."""
-        held, self._held = self._held, None
-        for connection, frame, pending in held or ():
-            self._broker.request_memory.count(-len(frame))
-            if pending.abandoned:
-                continue
-            try:
-                answer = self(connection, frame)
-            except Exception as error:
-                connection.refuse(error)
-                continue
-            if isinstance(answer, Pending):
-                pending.take_over(answer)
-            else:
-                pending.complete(answer)
-
-    def _hold(self, connection: ServerConnection, frame: memoryview) -> Pending:
-        """A connection has one of these at most: what comes after it waits behind it."""
-        assert self._held is not None
-        pending = Pending()
-        self._broker.request_memory.count(len(frame))
-        self._held.append((connection, memoryview(bytearray(frame)), pending))
-        return pending
-
-    # Routes
 
     def _load(self, header: RequestHeader) -> Route:
         key = ApiKey(header.api_key)
