@@ -230,8 +230,9 @@ MINUTES ?= 10
 FIRST ?= $(shell date +%s)
 
 .PHONY: simulate
-simulate: install $(VENV)/.compiled ## Lives of a broker in virtual time, seed after seed (MINUTES=10, or LIVES=1000; FIRST=seed)
+simulate: install $(VENV)/.compiled ## Lives of a broker, then of clusters, in virtual time, seed after seed (MINUTES=10 for each, or LIVES=1000; FIRST=seed)
 	@$(BIN)/python -m moldau.testing.simulation --first $(FIRST) $(if $(LIVES),--lives $(LIVES),--minutes $(MINUTES)) $(ARGS)
+	@$(BIN)/python -m moldau.testing.simulation --cluster --first $(FIRST) $(if $(LIVES),--lives $(LIVES),--minutes $(MINUTES)) $(ARGS)
 
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages
