@@ -44,6 +44,7 @@ class SimulatedBroker:
         """Begin a new life; returns when clients may come, raises what keeps them out."""
         machine = self.node.boot()
         node = self.node
+        self.server = None
         try:
             server = BrokerServer(
                 BrokerConfig.load(self._settings), Ports(machine, self._open_coordination)
