@@ -56,6 +56,8 @@ class LocalLink:
             # Before their replicas stop: who waits for them is told that they are gone, and does
             # not look for another leader.
             self._metadata.remove_topic(removed.name)
+        if update.metadata.brokers is not None:
+            self._metadata.set_brokers(update.metadata.brokers)  # leaders, for who has to follow
         failed = await self._stop(update)
         failed += await self._replicas.apply(update.metadata.partitions)
         await self._replicas.keep_topic_configs(self._topic_settings(update))
@@ -134,8 +136,6 @@ class LocalLink:
 
     def _describe(self, update: MetadataUpdate) -> None:
         metadata = self._metadata
-        if update.brokers is not None:
-            metadata.set_brokers(update.brokers)
         for removed in update.removed_topics:
             metadata.remove_topic(removed.name)
             self._configs.forget_topic(removed.name)

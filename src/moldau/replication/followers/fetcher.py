@@ -125,7 +125,7 @@ class ReplicaFetcher:
 
     def _ask(self, followed: FollowedPartition) -> None:
         self._session.want(
-            followed.key, followed.next_fetch(self._ports.settings().partition_max_bytes)
+            followed.key, followed.next_fetch(self._ports.settings.partition_max_bytes)
         )
         self._news.set()
 
@@ -146,7 +146,7 @@ class ReplicaFetcher:
             self._disconnect()
 
     async def _fetch(self) -> None:
-        settings = self._ports.settings()
+        settings = self._ports.settings
         connection = self._connection
         if connection is None or connection.closed:
             connection = self._connection = await self._ports.connect(self._leader_id)
@@ -179,7 +179,7 @@ class ReplicaFetcher:
         if error.code is not self._problem:
             self._problem = error.code
             log.warning("cannot fetch from broker %d: %s", self._leader_id, error)
-        pause = min(FIRST_PAUSE_S * 2 ** min(self._failures, 16), self._ports.settings().backoff_s)
+        pause = min(FIRST_PAUSE_S * 2 ** min(self._failures, 16), self._ports.settings.backoff_s)
         self._failures += 1
         over = asyncio.Event()
         timer = self._ports.clock.call_later(pause, over.set)
@@ -226,7 +226,7 @@ class ReplicaFetcher:
         """Obey one answer; returns what is not done at once."""
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             questions = LeaderQuestions(
-                connection, self._ports.node_id, self._ports.settings().timeout_s
+                connection, self._ports.node_id, self._ports.settings.timeout_s
             )
             return self._begin(followed, self._work.find_place(followed, questions))
         error = error_of(fetched.error_code)
@@ -317,7 +317,7 @@ class ReplicaFetcher:
             self._pauses.pop(key, None)
             self._ask(followed)
 
-        pause = followed.put_off(ports.clock, ports.settings().backoff_s, again)
+        pause = followed.put_off(ports.clock, ports.settings.backoff_s, again)
         self._pauses[key] = ports.clock.monotonic() + pause
 
 

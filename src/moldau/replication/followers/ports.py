@@ -57,5 +57,5 @@ class FollowerPorts:
     logs: FollowerLogs
     connect: Callable[[int], Awaitable[BrokerConnection]]
     """Opens a connection to the broker of that id, for whoever asks alone; raises KafkaError."""
-    settings: Callable[[], FetcherSettings]
+    settings: FetcherSettings
     fetchers_per_leader: Callable[[], int]
