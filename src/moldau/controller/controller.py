@@ -46,8 +46,9 @@ from moldau.controller.requests import (
     TopicReference,
     TopicResult,
 )
+from moldau.controller.sender import Answer, Delivery, SenderPorts
 from moldau.controller.settings import ControllerSettings
-from moldau.controller.topic_admin import TopicAdmin
+from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination import cluster, paths, znodes
 from moldau.coordination.errors import (
@@ -73,6 +74,12 @@ T = TypeVar("T")
 
 _REGISTRATION_PATIENCE: Final = 1.5
 """Session timeouts for which a broker waits for what its earlier life has registered to go."""
+
+
+_APPLIED_WITHIN_S: Final = 1.0
+"""For how long a request that was decided waits for brokers to apply it. A broker that is slower
+than that hears of it later.
+"""
 
 
 class _Office(NamedTuple):
@@ -122,12 +129,14 @@ class Controller:
     async def start(self) -> None:
         """Register the broker and stand for election; returns when there is a controller.
 
-        If this broker wins, it has told all brokers (itself first of all) everything by then.
+        If this broker wins, it has told itself everything by then.
         """
         await cluster.prepare(self._store)
         self._store.on_expired(self._session_lost)
         await self._register()
         await self._queue.submit(self._stand)
+        if self._office is not None:
+            await self._office.active.sender.flush([self._registration.id]).wait()
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
@@ -137,8 +146,14 @@ class Controller:
         await self._store.close()
 
     async def settled(self) -> None:
-        """Wait until everything that was noticed so far has been dealt with."""
-        await self._queue.drain()
+        """Wait until everything that was noticed so far has been dealt with, and brokers that can
+        be reached know of it.
+        """
+        while True:
+            await self._queue.drain()
+            if self._office is None or not self._office.active.sender.is_busy:
+                return
+            await self._office.active.sender.drain()
 
     @property
     def is_active(self) -> bool:
@@ -227,7 +242,12 @@ class Controller:
         active = ActiveController(
             self._registration.id,
             self._store,
-            self._link,
+            SenderPorts(
+                self._link,
+                self._clock,
+                lambda answer: self._answered(active, answer),
+                lambda: self._deposed(active),
+            ),
             self._settings,
             self._random,
             self._new_topic_id,
@@ -268,6 +288,7 @@ class Controller:
     def _retire(self) -> None:
         if self._office is not None:
             logger.info("Controller %d retires from epoch %d", self._registration.id, self.epoch)
+            self._office.active.sender.close()
             self._office = None
 
     # Watches
@@ -290,6 +311,29 @@ class Controller:
                 await self._office.deletion.markers_changed(self._deletions_changed)
 
         self._queue.post(lambda: self._in_office(react))
+
+    # What brokers say
+
+    def _answered(self, active: ActiveController, answer: Answer) -> None:
+        """A broker could not serve replicas, or has stopped some."""
+
+        async def react() -> None:
+            office = self._office
+            if office is not None and office.active is active:
+                await office.deletion.answered(answer)
+                await active.replicas_failed(answer)
+
+        self._queue.post(lambda: self._in_office(react))
+
+    def _deposed(self, active: ActiveController) -> None:
+        """A broker obeys a later controller: this one has not heard of it yet."""
+
+        async def give_up() -> None:
+            if self._office is not None and self._office.active is active:
+                self._retire()
+                await self._stand()
+
+        self._queue.post(give_up)
 
     def _session_lost(self) -> None:
         """No longer in charge from this moment, whatever is still queued."""
@@ -332,6 +376,24 @@ class Controller:
             logger.exception("Controller %d failed at a request", self._registration.id)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
+    async def _announced(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+        """Do it in office, in turn; returns when brokers that answer soon have applied it."""
+
+        async def tell(office: _Office) -> tuple[T, Delivery]:
+            return await duty(office), office.active.sender.flush()
+
+        result, delivery = await self._request(tell)
+        await delivery.wait(_APPLIED_WITHIN_S)
+        return result
+
+    async def _answers_heeded(self) -> None:
+        """Returns when what brokers have answered so far has been dealt with, and announced."""
+
+        async def nothing(_office: _Office) -> None: ...
+
+        with suppress(KafkaError):  # what was decided is written: the next controller goes on
+            await self._announced(nothing)
+
     async def create_topics(
         self,
         topics: Sequence[NewTopic],
@@ -340,11 +402,24 @@ class Controller:
         mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns one result per name, in order."""
-        return await self._request(
-            lambda office: office.topics.create_topics(
+        offices: list[_Office] = []
+
+        async def create(office: _Office) -> Creation:
+            offices.append(office)
+            return await office.topics.create_topics(
                 topics, validate_only=validate_only, mutator=mutator
             )
-        )
+
+        creation = await self._request(create)
+        try:
+            await creation.delivery.wait(_APPLIED_WITHIN_S)
+            if not creation.has_failed:
+                return creation.decided
+            results = await self._announced(lambda office: office.topics.confirm(creation))
+        finally:
+            offices[0].topics.release(creation)
+        await self._answers_heeded()
+        return results
 
     async def auto_create(
         self, names: Sequence[str], *, mutator: Mutator | None = None
@@ -360,25 +435,30 @@ class Controller:
         validate_only: bool = False,
         mutator: Mutator | None = None,
     ) -> list[TopicResult]:
-        return await self._request(
+        growth = await self._announced(
             lambda office: office.topics.create_partitions(
                 topics, validate_only=validate_only, mutator=mutator
             )
         )
+        if growth.has_failed:
+            await self._answers_heeded()
+        return growth.results
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
     ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
-        return await self._request(
+        results = await self._announced(
             lambda office: office.deletion.delete_topics(topics, mutator=mutator)
         )
+        await self._answers_heeded()
+        return results
 
     async def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> list[ConfigResult]:
         """Returns one result per alteration, in order."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.configs.alter(alterations, validate_only=validate_only)
         )
 
@@ -386,7 +466,7 @@ class Controller:
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> list[PartitionResult]:
         """Returns one result per partition, in order; None asks for every partition."""
-        return await self._request(lambda office: office.elections.elect(kind, partitions))
+        return await self._announced(lambda office: office.elections.elect(kind, partitions))
 
     async def alter_reassignments(
         self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
@@ -414,7 +494,7 @@ class Controller:
         self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
     ) -> list[ClientQuotaResult]:
         """Returns one result per entity."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.client_quotas.alter(alterations, validate_only=validate_only)
         )
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
 
+import msgspec
 from tests.support.memory_storage import MemoryStorage
 
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -106,7 +107,7 @@ class Broker:
             elif (
                 key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch
             ):
-                self.replicas[key] = state
+                self.replicas[key] = msgspec.structs.replace(state, is_new=False)
         self._learn(update)
         return errors
 
@@ -117,7 +118,8 @@ class Broker:
         if metadata.brokers is not None:
             self.brokers = sorted(one.id for one in metadata.brokers)
         for state in metadata.partitions:
-            self.metadata[state.topic, state.partition] = state
+            known = msgspec.structs.replace(state, is_new=False)
+            self.metadata[state.topic, state.partition] = known
         for removed in metadata.removed_topics:
             for key in [key for key in self.metadata if key[0] == removed.name]:
                 del self.metadata[key]
