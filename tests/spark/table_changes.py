@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,21 +19,6 @@ from moldau.spark.changes.connection import connect
 from moldau.spark.changes.options import changes_options
 from moldau.spark.changes.stream import ChangeStream, change_stream
 
-FILE = """\
-name = "feed"
-[[sources]]
-name = "rows"
-changes = 'TABLE'
-database = "DATABASE"
-#source
-[[sinks]]
-from = "rows"
-name = "out"
-topic = "TOPIC"
-bootstrap_servers = "SERVER"
-key = "CAST(id AS STRING)"
-value = "to_json(struct(*))"
-"""
 EVERYTHING = ReadAllAvailable()
 Database = psycopg.Connection[Any]
 
@@ -52,6 +38,42 @@ def url(server: Postgres) -> str:
 def database(url: str) -> Iterator[Database]:
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
         yield connection
+
+
+def to_topic(
+    database: str, topic: str = "t", server: str = "h:1", *, table: str = "t", source: str = ""
+) -> str:
+    """A pipeline of a table's changes. ``source``: more keys of its source, from line 6 on."""
+    return f"""\
+{_feed(database, table, source)}
+topic = "{topic}"
+bootstrap_servers = "{server}"
+key = "CAST(id AS STRING)"
+value = "to_json(struct(*))"
+"""
+
+
+def to_folder(database: str, place: Path, *, table: str = "t", source: str = "") -> str:
+    """The same into Parquet files; with its checkpoint in the place, too."""
+    return f"""\
+{_feed(database, table, source)}
+parquet = "{place}/out"
+[spark]
+checkpoint = "{place}/c"
+"""
+
+
+def _feed(database: str, table: str, source: str) -> str:
+    return f"""\
+name = "feed"
+[[sources]]
+name = "rows"
+changes = '{table}'
+database = "{database}"
+{source}
+[[sinks]]
+from = "rows"
+name = "out\""""
 
 
 def stream_of(spark: SparkSession, url: str, table: str, **options: str) -> ChangeStream:

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.table_changes import (
     EVERYTHING,
-    FILE,
     Database,
     database,
     following,
@@ -18,6 +17,8 @@ from tests.spark.table_changes import (
     rows_until,
     server,
     stream_of,
+    to_folder,
+    to_topic,
     url,
 )
 from tests.support.postgres import Postgres
@@ -40,12 +41,6 @@ PLAIN = "CREATE TABLE t (id INT PRIMARY KEY, n INT)"
 
 def operations(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(row["_op"], row["id"], row["n"]) for row in rows]
-
-
-def to_parquet(url: str, place: Path, source: str = "") -> Any:
-    text = FILE.replace("TABLE", "t").replace("DATABASE", url).replace("#source", source)
-    text = text.partition("topic =")[0] + f'parquet = "{place}/out"\n'
-    return parse_pipeline(text + f'[spark]\ncheckpoint = "{place}/c"', "feed.toml")
 
 
 def test_a_slot_moves_only_behind_batches_that_are_done(
@@ -119,7 +114,8 @@ def test_a_slot_that_was_given_up_is_told(spark: SparkSession, tmp_path: Path) -
         offsets = tmp_path / "c" / "out" / "offsets"
         offsets.mkdir(parents=True)
         (offsets / "0").write_text(f'v1\n{{}}\n{{"table": "x", "slot": "{slot}", "lsn": "0/1"}}')
-        [problem] = preflight(to_parquet(address, tmp_path), 20.0).problems
+        pipeline = parse_pipeline(to_folder(address, tmp_path), "feed.toml")
+        [problem] = preflight(pipeline, 20.0).problems
         assert f"has given up slot {slot}" in problem.message
 
 
@@ -163,7 +159,8 @@ def test_a_table_that_is_not_published_is_told(
     assert database.execute(slots).fetchone() == (0,)
     # One with the slot's name is the pipeline's own, of a table that it read before.
     database.execute("CREATE PUBLICATION moldau_rows FOR TABLE other")
-    assert preflight(to_parquet(url, tmp_path), 20.0).problems == []
+    pipeline = parse_pipeline(to_folder(url, tmp_path), "feed.toml")
+    assert preflight(pipeline, 20.0).problems == []
     stream = stream_of(spark, url, "t", slot="moldau_rows", poll="1ms")
     start = following(stream, stream.initialOffset())
     database.execute("INSERT INTO t VALUES (1, 1)")
@@ -322,8 +319,7 @@ def test_no_part_of_a_password_is_told(
 ) -> None:
     """The last one is as it should be: nobody answers."""
     address = f"postgresql+psycopg://u:{secret}@127.0.0.1:1/d"
-    text = FILE.replace("changes =", f"{source} =").replace("TABLE", "t")
-    text = text.replace("DATABASE", address).partition("topic =")[0] + f'parquet = "{tmp_path}"'
+    text = to_folder(address, tmp_path).replace("changes =", f"{source} =")
     notes: list[str] = []
     try:
         found = preflight(parse_pipeline(text, "feed.toml"), 5.0)
@@ -350,7 +346,7 @@ def test_no_part_of_a_registrys_password_is_told(address: str) -> None:
 
 
 def test_a_list_of_addresses_is_not_shown() -> None:
-    text = FILE.replace("changes = 'TABLE'", "table = 't'")
+    text = to_topic("DATABASE").replace("changes =", "table =")
     text = text.replace('"DATABASE"', '["postgresql://u:qqzz@h/d"]')
     with pytest.raises(PipelineError) as told:
         parse_pipeline(text, "feed.toml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,13 +26,14 @@ from tests.spark.processes import of_session
 from tests.spark.records import consume, wait_for_markers
 from tests.spark.table_changes import (
     EVERYTHING,
-    FILE,
     Database,
     database,
     following,
     read,
     server,
     stream_of,
+    to_folder,
+    to_topic,
     url,
 )
 from tests.support.postgres import Postgres
@@ -39,6 +41,7 @@ from tests.support.target import Target
 from tests.support.waiting import eventually
 
 from moldau.spark.changes.options import ChangesError, changes_options
+from moldau.spark.changes.slots import is_made_for
 from moldau.spark.options import OptionError
 from moldau.spark.pipeline.blame import place_of
 from moldau.spark.pipeline.draw.model import drawing_of
@@ -74,8 +77,7 @@ def test_a_topic_gets_what_is_there_and_all_that_changes(
     topic = topics()
     database.execute('CREATE TABLE "Odd Table" (id INT PRIMARY KEY, "The Name" TEXT)')
     database.execute("INSERT INTO \"Odd Table\" VALUES (1, 'a'), (2, 'b')")
-    text = FILE.replace("TABLE", '"Odd Table"').replace("DATABASE", url)
-    text = text.replace("TOPIC", topic).replace("SERVER", moldau.bootstrap)
+    text = to_topic(url, topic, moldau.bootstrap, table='"Odd Table"')
     pipeline = parse_pipeline(text, "feed.toml")
     assert preflight(pipeline, 20.0).problems == []
     run_once(pipeline, spark, checkpoint)
@@ -131,8 +133,7 @@ def test_every_change_is_written_once_over_a_kill_and_a_restart_of_the_server(
 ) -> None:
     topic = kafka_topic()
     table = Changing(url)
-    text = FILE.replace("TABLE", "t").replace("DATABASE", url).replace("TOPIC", topic)
-    text = text.replace("SERVER", kafka.bootstrap).replace("#source", "max_rows_per_trigger = 20")
+    text = to_topic(url, topic, kafka.bootstrap, source="max_rows_per_trigger = 20")
     text = text.replace("[[sinks]]", "[[sinks]]\nexactly_once = true")
     (tmp_path / "feed.toml").write_text(text + SMALL + RESTART)
     query = tmp_path / "checkpoints" / "feed" / "out"
@@ -470,9 +471,7 @@ def test_what_a_table_lacks_is_told_before_spark_starts(
     url: str, database: Database, tmp_path: Path, create: str, source: str, line: int, message: str
 ) -> None:
     database.execute(create.encode())
-    text = FILE.replace("TABLE", "public.t").replace("DATABASE", url).replace("#source", source)
-    text = text.replace('topic = "TOPIC"\nbootstrap_servers = "SERVER"', f'parquet = "{tmp_path}"')
-    text = text.partition("key =")[0]
+    text = to_folder(url, tmp_path, table="public.t", source=source)
     found = preflight(parse_pipeline(text, "feed.toml"), 20.0)
     assert [(one.line, message in one.message) for one in found.problems] == [(line, True)], found
 
@@ -483,9 +482,7 @@ def test_what_a_server_lacks_is_told_before_spark_starts(tmp_path: Path) -> None
         with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as database:
             database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
             database.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader")
-        text = FILE.replace("TABLE", "t").replace("DATABASE", url.replace("//", "//reader:x@", 1))
-        text = text.replace("//reader:x@postgres@", "//reader@")
-        text = text.partition("topic =")[0] + f'parquet = "{tmp_path}"'
+        text = to_folder(re.sub("//.*@", "//reader@", url), tmp_path)
         found = preflight(parse_pipeline(text, "feed.toml"), 20.0)
     told = " ".join(one.message for one in found.problems)
     assert "wal_level of the server is replica" in told
@@ -501,14 +498,25 @@ def test_slots_that_nobody_knows_are_told(
     stream = stream_of(spark, url, "t", slot="moldau_rows")
     slot = following(stream, stream.initialOffset())["slot"]
     stream.stop()
-    text = FILE.replace("TABLE", "t").replace("DATABASE", url).partition("topic =")[0]
-    text += f'parquet = "{tmp_path}/out"\n[spark]\ncheckpoint = "{tmp_path}/c"'
-    pipeline = parse_pipeline(text, "feed.toml")
+    pipeline = parse_pipeline(to_folder(url, tmp_path), "feed.toml")
     assert any(slot in note for note in preflight(pipeline, 20.0).notes)
     offsets = tmp_path / "c" / "out" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text(f'v1\n{{}}\n{{"table": "x", "slot": "{slot}", "lsn": "0/1"}}')
     assert not any(slot in note for note in preflight(pipeline, 20.0).notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("moldau_rows_0123abcd", True),
+        ("moldau_rows_more_0123abcd", False),  # of a source rows_more
+        ("moldauxrows_0123abcd", False),
+        ("moldau_rows_somebody", False),
+    ],
+)
+def test_slots_are_known_by_their_names(name: str, own: bool) -> None:
+    assert is_made_for("moldau_rows", name) is own
 
 
 @pytest.mark.parametrize(
@@ -525,32 +533,29 @@ def test_slots_that_nobody_knows_are_told(
     ],
 )
 def test_mistakes_are_told_with_their_lines(source: str, line: int, message: str) -> None:
-    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://h/d")
     with pytest.raises(PipelineError) as caught:
-        parse_pipeline(text.replace("#source", source), "feed.toml")
+        parse_pipeline(to_topic("postgresql://h/d", source=source), "feed.toml")
     [problem] = caught.value.problems
     assert message.lower() in problem.message.lower(), problem
     assert problem.line == line
 
 
 def test_other_databases_and_batches_are_refused() -> None:
-    text = FILE.replace("TABLE", "t").replace("DATABASE", "mysql://h/d")
     with pytest.raises(PipelineError) as caught:
-        parse_pipeline(text + "[trigger]\nbatch = true", "feed.toml")
+        parse_pipeline(to_topic("mysql://h/d") + "[trigger]\nbatch = true", "feed.toml")
     assert [one.line for one in caught.value.problems] == [4, 5]
     assert "read from PostgreSQL only" in str(caught.value)
 
 
 def test_it_is_drawn_without_its_address() -> None:
-    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://u:secret@h/d")
-    drawn = str(drawing_of(parse_pipeline(text, "feed.toml"), {}))
+    pipeline = parse_pipeline(to_topic("postgresql://u:secret@h/d"), "feed.toml")
+    drawn = str(drawing_of(pipeline, {}))
     assert "changes of t (postgresql)" in drawn
     assert "secret" not in drawn
 
 
 def test_a_failure_names_the_key_of_the_source() -> None:
-    text = FILE.replace("TABLE", "t").replace("DATABASE", "postgresql://h/d")
-    pipeline = parse_pipeline(text, "feed.toml")
+    pipeline = parse_pipeline(to_topic("postgresql://h/d"), "feed.toml")
     said = "option url: connection refused"
     assert place_of(pipeline, pipeline.sinks[0], said) == (
         "feed.toml:5",

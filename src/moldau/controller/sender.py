@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from random import Random
 from typing import Final, NamedTuple, TypedDict, Unpack
 
 from moldau.controller.context import ControllerContext
@@ -27,6 +28,7 @@ from moldau.coordination.event_queue import EventQueue
 from moldau.coordination.latch import Latch
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine.backoff import Backoff
 from moldau.machine.clock import Clock, Timer
 from moldau.quotas.entity import ClientQuota
 
@@ -35,8 +37,9 @@ logger = logging.getLogger(__name__)
 NO_BROKER: Final = -1
 """The epoch in a message that is not for one broker yet."""
 
-FIRST_BACK_OFF_S: Final = 0.05
-LAST_BACK_OFF_S: Final = 1.0
+FIRST_RETRY_S: Final = 0.05
+LONGEST_RETRY_S: Final = 1.0
+"""A broker that is back should not wait long; one that is gone is deregistered soon."""
 
 
 class Settings(TypedDict, total=False):
@@ -94,6 +97,7 @@ class SenderPorts(NamedTuple):
 
     link: BrokerLink
     clock: Clock
+    random: Random
     on_answer: Callable[[Answer], None]
     on_deposed: Callable[[], None]
     """A broker obeys a later controller."""
@@ -109,7 +113,8 @@ class Courier:
         self._queue = EventQueue(f"outbox of broker {outbox.broker.id}")
         self._deliveries: list[tuple[int, Delivery]] = []
         self._retry: Timer | None = None
-        self._failures = 0
+        self._backoff = Backoff(ports.clock, ports.random, FIRST_RETRY_S, LONGEST_RETRY_S)
+        self._answers = True
 
     @property
     def is_busy(self) -> bool:
@@ -122,7 +127,7 @@ class Courier:
         """The delivery ends when all that was put into the outbox so far is applied; at once, if
         the broker does not answer these days.
         """
-        if self._failures == 0 and not self.outbox.is_applied:
+        if self._answers and not self.outbox.is_applied:
             delivery.expect(self.outbox.broker.id)
             self._deliveries.append((self.outbox.added, delivery))
 
@@ -147,7 +152,8 @@ class Courier:
                 outbox.was_lost()
                 self._failed(error)
                 return
-            self._failures = 0
+            self._answers = True
+            self._backoff.reset()
             stops = outbox.was_applied()
             if errors or stops:
                 failed = {(one.topic, one.partition): one.error for one in errors}
@@ -162,13 +168,13 @@ class Courier:
         if isinstance(error, KafkaError) and error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
             logger.info("Broker %d obeys a later controller", broker)
             self._ports.on_deposed()
-        if self._failures == 0:
+        if self._answers:
             logger.warning(
                 "Broker %d did not take an update, it will be told again: %s", broker, error
             )
-        delay = min(FIRST_BACK_OFF_S * 2**self._failures, LAST_BACK_OFF_S)
-        self._failures += 1
+        self._answers = False
         self._end_deliveries()
+        delay = self._backoff.next_delay()
         self._retry = self._ports.clock.call_later(delay, self._try_again)
 
     def _try_again(self) -> None:

@@ -207,17 +207,13 @@ class TopicDeletion:
         topics: dict[str, Topic] = {}
         for stop in answer.stops:
             topic = context.topics.get(stop.topic)
-            key = (stop.topic, stop.partition, answer.broker.id)
-            if (
-                not stop.delete
-                or topic is None
-                or topic.topic_id != stop.topic_id
-                or context.replica_states.state(key) is not ReplicaState.DELETION_STARTED
-            ):
+            if not stop.delete or topic is None or topic.topic_id != stop.topic_id:
                 continue
             topics[topic.name] = topic
-            bad = (stop.topic, stop.partition) in answer.errors
-            (failed if bad else succeeded).append(key)
+            key = (stop.topic, stop.partition, answer.broker.id)
+            if context.replica_states.state(key) is ReplicaState.DELETION_STARTED:
+                bad = (stop.topic, stop.partition) in answer.errors
+                (failed if bad else succeeded).append(key)
         context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
         context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)
         await self._forget_deleted(topics.values())

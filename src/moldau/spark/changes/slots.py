@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _CREATION: Final = "60s"
 """A slot begins when all transactions that are open have ended."""
 _GROWTH: Final = 4
+_DIGITS: Final = 8
+"""At the end of a slot's name."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,16 @@ def flushed(database: Database) -> int:
     return _one(database, "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint")
 
 
+def is_made_for(prefix: str, name: str) -> bool:
+    """Whether a name is one that ``create_slot`` gives."""
+    return re.fullmatch(f"{re.escape(prefix)}_[0-9a-f]{{{_DIGITS}}}", name) is not None
+
+
 def create_slot(database: Database, prefix: str) -> tuple[str, int]:
     """Its name and where it begins. Every stream has its own: none moves that of another."""
     from psycopg.errors import QueryCanceled
 
-    name = f"{prefix}_{uuid.uuid4().hex[:8]}"
+    name = f"{prefix}_{uuid.uuid4().hex[:_DIGITS]}"
     database.execute(f"SET statement_timeout = '{_CREATION}'")
     try:
         begin = _one(

@@ -16,7 +16,7 @@ from moldau.spark.pipeline.progress import Expected
 from moldau.spark.pipeline.sharing import apart, row_counts, untimed
 from moldau.spark.pipeline.sinks import Batch, wants_empty, write_batch
 from moldau.spark.pipeline.sinks.batch import keep, query_id
-from moldau.spark.pipeline.spec import Pipeline, Sink, SqlStep
+from moldau.spark.pipeline.spec import Pipeline, PythonStep, Sink
 from moldau.spark.pipeline.start import KnownQueries
 from moldau.spark.pipeline.step_functions import StepFunctions
 
@@ -46,8 +46,6 @@ class BatchWriter:
         self._known = known
         self._still = {name: one for name, one in frames.items() if not one.isStreaming}
         self._steps = [one for one in pipeline.steps if one.name.lower() in query.plan.computed]
-        self._counting = bool(query.plan.judged) or any(step.expect for step in self._steps)
-        """Whether rules are to be counted where sinks read: all of them have to."""
         self._checkpoint = checkpoint
         self._is_first = True
         self.failed: Sink | None = None
@@ -106,13 +104,12 @@ class BatchWriter:
         return whole, None, empty
 
     def _empty(self, counts: list[int]) -> set[str]:
-        if self._counting:
-            return set()
         names = self._query.plan.frontier
         empty = {name for name, rows in zip(names, counts, strict=True) if not rows}
         for step in self._steps:
+            flowing = set(map(str.lower, step.inputs)) - self._still.keys()
             # A function of the user's may make rows of none.
-            if isinstance(step, SqlStep) and empty.intersection(map(str.lower, step.inputs)):
+            if flowing <= empty and not isinstance(step, PythonStep):
                 empty.add(step.name.lower())
         return empty
 

@@ -16,7 +16,7 @@ from moldau.spark.changes.connection import connected
 from moldau.spark.changes.options import ChangesError, ChangesOptions, changes_options
 from moldau.spark.changes.publication import Complaint, identity_complaints
 from moldau.spark.changes.publication import complaints as publication_complaints
-from moldau.spark.changes.slots import check_slot
+from moldau.spark.changes.slots import check_slot, is_made_for
 from moldau.spark.pipeline.blame import CHANGES_OPTIONS, in_keys_of_changes
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.problems import did_you_mean
@@ -45,7 +45,7 @@ def check_changes(
             table = read_table(database, options.table)
             complaints = [*_table(table, options)]
             if options.mode == "log":
-                own = {name for name in slots if name[:-9] == options.slot}
+                own = {name for name in slots if is_made_for(options.slot, name)}
                 complaints += _log(database, table, options, bool(own))
                 complaints += _lost_slots(database, own)
                 found.notes += _unknown_slots(database, source, options, slots)
@@ -138,8 +138,8 @@ def _unknown_slots(
     database: Database, source: ChangesSource, options: ChangesOptions, known: Collection[str]
 ) -> Iterator[str]:
     """Left behind by a checkpoint that was removed, they keep the log until the disk is full."""
-    for name, size in database.execute(_SLOTS, (f"{options.slot}\\_________",)).fetchall():
-        if name not in known:
+    for name, size in database.execute(_SLOTS).fetchall():
+        if is_made_for(options.slot, name) and name not in known:
             yield (
                 f"Slot {name} is not of this checkpoint and keeps {size} of PostgreSQL's log: if "
                 f"no other pipeline has a source {source.name}, SELECT "
@@ -174,5 +174,4 @@ _SERVER: Final = """
 _SLOTS: Final = """
     SELECT slot_name::text, pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
     FROM pg_replication_slots
-    WHERE slot_name LIKE %s AND database = current_database() AND NOT active
-      AND NOT pg_is_in_recovery()"""
+    WHERE database = current_database() AND NOT active AND NOT pg_is_in_recovery()"""

@@ -20,7 +20,8 @@ from moldau.spark.pipeline.spec import (
 def wants_empty(sink: Sink, *, first: bool) -> bool:
     """Whether something is missing if a batch without rows is not written.
 
-    ``first``: of a run. Tables and folders are made for it.
+    ``first``: of a run. Tables are made for it, and what an earlier attempt has left of the batch
+    is removed.
     """
     if sink.output_mode == "complete":
         return True
