@@ -63,6 +63,7 @@ from moldau.coordination.errors import (
 from moldau.coordination.event_queue import EventQueue, QueueClosedError
 from moldau.coordination.membership import Describe, Membership, OpenSession
 from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
+from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.backoff import Backoff
 from moldau.machine.clock import Clock, Timer, steady_ms
@@ -185,6 +186,11 @@ class Controller:
     def context(self) -> ControllerContext | None:
         """What is known while in charge, to be read only."""
         return self._office.active.context if self._office is not None else None
+
+    async def registration_of(self, broker: int) -> BrokerRegistration | None:
+        """Returns where another broker is, as the store has it now; raises CoordinationError."""
+        (found,) = await self._store.get_many([paths.broker_id(broker)])
+        return None if found is None else znodes.decode_broker(broker, found[0], found[1].czxid)
 
     @property
     def _store(self) -> CoordinationStore:
