@@ -6,6 +6,7 @@ refused by its epoch, so that two controllers can never both be obeyed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
@@ -41,6 +42,8 @@ class LocalLink:
         self._replicas = replicas
         self._metadata = metadata
         self._fence = ControllerFence()
+        self.complete = asyncio.Event()
+        """Set once everything that there is has been applied."""
 
     async def update(
         self, _broker: BrokerRegistration, update: BrokerUpdate
@@ -60,6 +63,8 @@ class LocalLink:
         self._describe(update.metadata)
         self._coordinators.leadership_changed(_led_topics(update))
         self._tell_groups(before, self._sizes(touched))
+        if update.metadata.full:
+            self.complete.set()
         return [
             ReplicaError(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
             for topic, partition in failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
@@ -21,7 +22,9 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
+from moldau.coordination.errors import StoreUnavailableError
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
@@ -146,8 +149,12 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
+        """The last one of each broker."""
         self.lost: list[int] = []
+        self.lives: dict[int, int] = {}
+        """The present one of each broker that is up."""
         self.ids = 0
+        self._next_life = 0
         self.clock = clock or ClusterClock()
         self._store: EmbeddedStore | None = None
 
@@ -172,11 +179,16 @@ class Cluster:
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id)
-        session = self.sessions[broker_id] = self.store.session()
+        life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+
+        async def describe() -> BrokerRegistration:
+            return BrokerRegistration(broker_id, (endpoint,), rack)
+
         controller = self.controllers[broker_id] = Controller(
-            session,
-            BrokerRegistration(broker_id, (endpoint,), rack),
+            broker_id,
+            partial(self.session, broker_id, life),
+            describe,
             self,
             self.settings,
             clock=self.clock,
@@ -188,14 +200,32 @@ class Cluster:
         await self.settle()
         return controller
 
+    def session(self, broker_id: int, life: int) -> EmbeddedSession:
+        """Returns another session of a broker: a dead one gets none."""
+        if self.lives.get(broker_id) != life:
+            raise StoreUnavailableError(f"broker {broker_id} is dead")
+        session = self.sessions[broker_id] = self.store.session()
+        return session
+
     async def kill(self, broker_id: int) -> None:
         """The broker's session expires, as if its process had died."""
         self.brokers[broker_id].reachable = False
+        await self.expire(broker_id)
+        await self.settle()
+
+    async def expire(self, broker_id: int) -> None:
+        """The same, before any controller has looked."""
+        del self.lives[broker_id]
+        await self.store.expire(self.sessions[broker_id])
+
+    async def lose_session(self, broker_id: int) -> None:
+        """The broker's session expires, and it lives on."""
         await self.store.expire(self.sessions[broker_id])
         await self.settle()
 
     async def stop(self, broker_id: int) -> None:
         self.brokers[broker_id].reachable = False
+        del self.lives[broker_id]
         await self.controllers.pop(broker_id).stop()
         await self.settle()
 

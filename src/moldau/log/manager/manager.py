@@ -401,14 +401,20 @@ class LogManager:
         if not await self._checkpointer.write_recovery_points():
             raise StorageError("the recovery points could not be written down")
 
-    async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
+    async def truncate_to(
+        self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Truncate, durably, and write down the lower recovery point; returns whether there was
-        anything to truncate. Nothing may be appended to the log meanwhile.
+        anything to truncate. Nothing may be appended to the log meanwhile. ``is_wanted`` is asked
+        right before.
         """
-        return await self._truncation.to(log, offset)
+        return await self._truncation.to(log, offset, is_wanted)
 
-    async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
-        await self._truncation.fully(log, offset)
+    async def truncate_fully_and_start_at(
+        self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """As ``truncate_to``: drop everything, and begin again at ``offset``."""
+        return await self._truncation.fully(log, offset, is_wanted)
 
     def use_high_watermarks(
         self,
@@ -427,6 +433,10 @@ class LogManager:
         is offline then.
         """
         await self._checkpointer.write_log_start_offsets()
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write down what is committed. One that fell, with its log, must not be read again."""
+        await self._checkpointer.write_high_watermarks()
 
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""

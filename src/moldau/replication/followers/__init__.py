@@ -1,0 +1,1 @@
+"""Following: what a replica does while another broker leads its partition."""
