@@ -74,7 +74,7 @@ class ClusterNemesis(Nemesis):
     # Brokers -------------------------------------------------------------------------------------
 
     async def _start_broker(self, broker: SimulatedBroker) -> bool:
-        """Who waits may be called off: a start that has begun goes on, and none begins beside it."""
+        """Who waits may be called off: a start goes on, and no other is begun beside it."""
         starting = self._starting.get(broker)
         if starting is None or starting.done():
             starting = asyncio.ensure_future(super()._start_broker(broker))
