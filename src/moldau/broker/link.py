@@ -233,19 +233,8 @@ class LocalLink:
 
     def _describe(self, update: MetadataUpdate) -> None:
         metadata = self._metadata
-<<<<<<< HEAD
-        for removed in update.removed_topics:
-            metadata.remove_topic(removed.name)
-            self._configs.forget_topic(removed.name)
-        if update.full:
-            present = {state.topic for state in update.partitions}
-            for name in [name for name in metadata.topics if name not in present]:
-=======
-        if update.brokers is not None:
-            metadata.set_brokers(update.brokers)
         if update.full_ends:
             for name in [name for name in metadata.topics if name not in self._named]:
->>>>>>> main
                 metadata.remove_topic(name)
             self._configs.forget_topics_except(self._named)
         for state in update.partitions:
