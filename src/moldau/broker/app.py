@@ -219,13 +219,23 @@ class BrokerServer:
             broker.metadata,
             broker.coordinators,
             broker.groups,
+            lambda: controller.broker_epoch,
         )
+        self._undo.push_async_callback(link.close)
         shares_store = not store.can_lose_changes
+        cluster_parts = None
+        if shares_store:
+            # Imported where they are wanted: a broker without others does not pay for them.
+            from moldau.broker.cluster_parts import ClusterParts
+
+            with _in_plain_words():
+                cluster_parts = await ClusterParts.make(broker, machine, store, link)
+            self._undo.callback(cluster_parts.peers.close)
         broker.controller = controller = Controller(
             config.node_id,
             coordination.session,
             partial(self._registration, broker),
-            link,
+            link if cluster_parts is None else cluster_parts.link,
             _controller_settings(configs, logs, strays),
             clock=machine.clock,
             random=machine.random,
@@ -237,7 +247,8 @@ class BrokerServer:
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
         entrance = Entrance(self._router)
-        if shares_store:
+        if cluster_parts is not None:
+            cluster_parts.join(controller)
             broker.listeners.start_between_brokers(entrance)
         await store.close()
         with _in_plain_words():

@@ -7,15 +7,11 @@ turns to another broker, or comes again.
 
 from __future__ import annotations
 
-from typing import Final
-
 from moldau.broker.router import Answer, Router
 from moldau.net import ServerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ProtocolError
-
-FIRST_PRIVATE_KEY: Final = 10_000
-"""APIs from here on are for brokers, and the router knows whom it may answer them."""
+from moldau.wire.headers import FIRST_PRIVATE_KEY
 
 
 class NotOpenError(ProtocolError):
@@ -35,6 +31,7 @@ class Entrance:
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         if not self._is_open:
             key = int.from_bytes(frame[:2], "big", signed=True)
-            if key != ApiKey.API_VERSIONS and key < FIRST_PRIVATE_KEY:
+            is_for_brokers = key >= FIRST_PRIVATE_KEY or connection.broker_id >= 0
+            if key != ApiKey.API_VERSIONS and not is_for_brokers:
                 raise NotOpenError("this broker is starting, and does not serve clients yet")
         return self._router(connection, frame)

@@ -19,7 +19,12 @@ from typing import Final
 import msgspec
 
 from moldau.coordination import cluster, paths, znodes
-from moldau.coordination.errors import CoordinationError, NodeExistsError, SessionExpiredError
+from moldau.coordination.errors import (
+    CoordinationError,
+    NodeExistsError,
+    SessionExpiredError,
+    StoreUnavailableError,
+)
 from moldau.coordination.registration import register
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
@@ -95,7 +100,9 @@ class Membership:
             self._rejoining.cancel()
             await asyncio.wait([self._rejoining])
         if self._session is not None:
-            await self._session.store.close()
+            # A store that cannot be written misses the broker when it can, or when it starts.
+            with suppress(StoreUnavailableError):
+                await self._session.store.close()
 
     async def _join(self) -> None:
         store = self._open_session()

@@ -106,6 +106,10 @@ class _ClusterIdJson(msgspec.Struct):
     id: str
 
 
+class _SecretJson(msgspec.Struct):
+    secret: str
+
+
 class _ProducerIdJson(msgspec.Struct):
     broker: int
     block_start: str
@@ -269,6 +273,14 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 def decode_cluster_id(data: bytes) -> str:
     return _decode(data, _ClusterIdJson, "/cluster/id").id
+
+
+def encode_secret(secret: str) -> bytes:
+    return _encode({"version": 1, "secret": secret})
+
+
+def decode_secret(data: bytes) -> str:
+    return _decode(data, _SecretJson, "/cluster/secret").secret
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:

@@ -116,6 +116,8 @@ def _check_listeners(config: BrokerConfig) -> None:
     protocol_option = BrokerOptions.security_inter_broker_protocol
     if config.inter_broker_listener_name is not None and config.is_set(protocol_option):
         raise ConfigError(f"Set {name_option.name} or {protocol_option.name}, not both")
+    if config.cluster_secret is not None and config.cluster_secret_file is not None:
+        raise ConfigError("Set cluster.secret or cluster.secret.file, not both")
     advertised = [endpoint.name for endpoint in config.advertised_endpoints]
     if config.inter_broker_listener not in advertised:
         raise ConfigError(

@@ -40,6 +40,8 @@ class SimulatedEnsemble:
         self._recorder = simulation.recorder
         self._sessions: list[RemoteSession] = []
         self._names = 0
+        self._isolated: dict[str, float] = {}
+        """Until when which nodes do not reach the store."""
 
     # Lives ---------------------------------------------------------------------------------------
 
@@ -105,6 +107,21 @@ class SimulatedEnsemble:
         self._recorder.record(self.node.name, "disconnects", f"for {seconds:.3f} s")
         for session in self.sessions:
             session.lose_connection(seconds)
+
+    def isolate(self, client: str, seconds: float) -> None:
+        """Nothing gets through between a node and the store for so many seconds."""
+        self._recorder.record(client, "cut off", "from", self.node.name, f"for {seconds:.3f} s")
+        self._isolated[client] = self._loop.time() + seconds
+        for session in self.sessions:
+            if session.client == client:
+                session.lose_connection(seconds)
+
+    def heal(self) -> None:
+        """Everybody reaches the store."""
+        self._isolated.clear()
+
+    def is_reached_by(self, client: str) -> bool:
+        return self._loop.time() >= self._isolated.get(client, 0.0)
 
     async def expire_sessions(self) -> None:
         """End all sessions, as after a long silence."""

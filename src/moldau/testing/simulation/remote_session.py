@@ -37,6 +37,7 @@ from moldau.coordination.store import (
 )
 from moldau.coordination.tree import check_path
 from moldau.testing.simulation.loop import SimulatedHandle, SimulatedLoop
+from moldau.testing.simulation.process import PROCESS
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.coordination import SimulatedEnsemble
@@ -127,6 +128,9 @@ class RemoteSession(SingleChanges):
         self._session_id = session_id
         self._password = password
         self._timeout = ensemble.session_timeout
+        process = PROCESS.get()
+        self.client = "" if process is None else process.name.partition("#")[0]
+        """The node of the process."""
         self._loop = loop
         self._context = copy_context()
         """Of the process: what comes for it waits while it is paused, and is gone when it is."""
@@ -313,7 +317,8 @@ class RemoteSession(SingleChanges):
         if self._rearming is not None and not self._rearming.done():
             return
         self._is_broken = False
-        self._to_store.send(self._begin, connection, not self._is_known)
+        if self._ensemble.is_reached_by(self.client):
+            self._to_store.send(self._begin, connection, not self._is_known)
         self._loop.call_later(
             CONNECT_AGAIN + 3 * self._ensemble.slowest,
             self._connect,
