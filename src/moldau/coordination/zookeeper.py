@@ -44,6 +44,8 @@ from moldau.coordination.store import (
 from moldau.coordination.tree import check_path
 
 logger = logging.getLogger(__name__)
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)  # it tells of every try; what matters is told here
 
 SESSION_TIMEOUT_MS = CoordinationOptions.zookeeper_session_timeout_ms.default
 """The default of Kafka's ``zookeeper.session.timeout.ms``."""
@@ -69,6 +71,7 @@ class ZooKeeperStore(SingleChanges):
             timeout=session_timeout_ms / 1000,
             handler=LoopHandler(self._loop, session_timeout_ms / 1000 / TRIES_IN_A_SESSION),
             connection_retry=dict(RECONNECT),
+            logger=_kazoo_logger,
             auth_data=[("digest", credentials)] if credentials else None,
             default_acl=CREATOR_ALL_ACL if own_acl else None,
         )
@@ -306,6 +309,8 @@ class ZooKeeperStore(SingleChanges):
             if self._rearming is not None:
                 self._rearming.cancel()
         elif state == KazooState.CONNECTED:
+            if self._session_id:
+                logger.info("There is a connection to ZooKeeper again")
             self._session_id = self._client.client_id[0]
             self._rearming = self._loop.create_task(self._rearm())
         else:
