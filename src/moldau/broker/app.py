@@ -220,7 +220,9 @@ class BrokerServer:
             broker.metadata,
             broker.coordinators,
             broker.groups,
+            lambda: controller.broker_epoch,
         )
+        self._undo.push_async_callback(link.close)
         shares_store = not store.can_lose_changes
         cluster_parts = None
         if shares_store:

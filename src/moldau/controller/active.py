@@ -18,7 +18,7 @@ from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
 from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import elect_offline, without_replicas
-from moldau.controller.link import BrokerLink, LeaderAndIsr
+from moldau.controller.link import LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
 from moldau.controller.mutation_quota import MutationQuota
 from moldau.controller.requests import (
@@ -27,7 +27,7 @@ from moldau.controller.requests import (
     Mutator,
     ProducerIdBlock,
 )
-from moldau.controller.sender import Delivery, Sender
+from moldau.controller.sender import Answer, Sender, SenderPorts
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths, znodes
@@ -57,7 +57,7 @@ class ActiveController:
         self,
         controller_id: int,
         store: CoordinationStore,
-        link: BrokerLink,
+        ports: SenderPorts,
         settings: ControllerSettings,
         random: Random,
         new_topic_id: Callable[[], UUID],
@@ -70,7 +70,9 @@ class ActiveController:
         self.settings = settings
         self.random = random
         self.new_topic_id = new_topic_id
-        self.sender = Sender(controller_id, link, context)
+        self.sender = Sender(controller_id, context, ports)
+        self.unconfirmed: set[str] = set()
+        """Topics that are being made: who asked for them deals with what fails of them."""
         self._steady_ms = steady_ms
         self._mutations = ClientQuotaManager(
             CONTROLLER_MUTATION_RATE, TokenBucket, settings.mutation_window
@@ -112,7 +114,7 @@ class ActiveController:
             len(context.partition_states),
         )
         self.take_changed()
-        await self.settle(await self.sender.send_everything(context.brokers))
+        self.sender.start()
 
     def _lost_since(
         self, written: Mapping[tuple[str, int], int]
@@ -171,7 +173,7 @@ class ActiveController:
         get one.
         """
         await self.elect(self._leaderless(topic))
-        await self.settle(await self.sender.send(self.take_changed()))
+        self.sender.send(self.take_changed())
 
     # Brokers
 
@@ -198,11 +200,7 @@ class ActiveController:
             # What could not be written is due again when the brokers change next.
             context.brokers = before
             raise
-        new = (*came, *restarted)
-        to_new = await self.sender.send_everything(new)
-        others = [broker for broker in now if broker not in new]
-        to_others = await self.sender.send(self.take_changed(), brokers=True, to=others)
-        await self.settle(to_new, to_others)
+        self.sender.send(self.take_changed(), brokers=True)
 
     async def _replace_leaders(
         self, came: Collection[int], gone: Collection[int], restarted: Collection[int]
@@ -238,15 +236,29 @@ class ActiveController:
             target,
         )
 
-    async def settle(self, *deliveries: Delivery) -> None:
+    async def replicas_failed(self, answer: Answer) -> None:
         """Take replicas offline that a live broker could not bring up."""
-        for delivery in deliveries:
-            for broker, failed in delivery.failed.items():
-                known = self.context.offline_dirs.get(broker, ())
-                new = [replica for replica in failed if replica not in known]
-                if new:
-                    logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
-                    await self.offline_replicas(broker, new)
+        broker = answer.broker
+        registration = self.context.brokers.get(broker.id)
+        if registration is None or registration.epoch != broker.epoch:
+            return
+        stopped = {(stop.topic, stop.partition) for stop in answer.stops}
+        failed = [
+            replica
+            for replica, error in answer.errors.items()
+            if error is ErrorCode.KAFKA_STORAGE_ERROR
+            and replica not in stopped
+            and replica[0] not in self.unconfirmed
+        ]
+        await self.replicas_lost_disk(broker.id, failed)
+
+    async def replicas_lost_disk(self, broker: int, replicas: Iterable[tuple[str, int]]) -> None:
+        """A live broker cannot serve these replicas, and may have said so before."""
+        known = self.context.offline_dirs.get(broker, ())
+        new = [replica for replica in replicas if replica not in known]
+        if new:
+            logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
+            await self.offline_replicas(broker, new)
 
     async def offline_replicas(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
         """A broker lost the disk under these replicas: others lead, or nobody does."""
@@ -265,7 +277,7 @@ class ActiveController:
         await self._replicas_lost(states, (broker,), ())
         latest = (self.state(state.topic, state.partition) for state in states)
         self.take_changed()
-        await self.settle(await self.sender.send([state for state in latest if state is not None]))
+        self.sender.send([state for state in latest if state is not None])
 
     # Leaders
 
@@ -398,7 +410,7 @@ class ActiveController:
                 decided.append(answer)
             results.append(_altered(answer))
         done = await self.update(decided)
-        await self.settle(await self.sender.send(self.take_changed()))
+        self.sender.send(self.take_changed())
         if len(done) < len(decided):
             written = {(state.topic, state.partition) for state in done}
             missed = {(state.topic, state.partition) for state in decided} - written

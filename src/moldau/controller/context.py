@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import msgspec
+
 from moldau.controller.assignment import Assignment
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.states import (
@@ -99,7 +101,10 @@ class ControllerContext:
                 yield from topic.partitions.values()
 
     def put(self, states: Iterable[LeaderAndIsr]) -> None:
+        """What is new is so only for brokers that hear of it now."""
         for state in states:
+            if state.is_new:
+                state = msgspec.structs.replace(state, is_new=False)
             self.topics[state.topic].partitions[state.partition] = state
 
     # Brokers and replicas

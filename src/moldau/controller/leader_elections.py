@@ -69,5 +69,5 @@ class LeaderElections:
         elected = {state.topic_partition for state in await active.update(list(states))}
         self._context.partition_states.move(elected, PartitionState.ONLINE)
         if elected:
-            await active.settle(await active.sender.send(active.take_changed()))
+            active.sender.send(active.take_changed())
         return elected

@@ -71,13 +71,15 @@ class RemovedTopic(msgspec.Struct, frozen=True, gc=False):
 class MetadataUpdate(msgspec.Struct, frozen=True):
     """What every broker should know. ``brokers`` is None if it did not change.
 
-    With ``full``, this is all there is: topics not named here do not exist.
+    With ``full`` begins all there is, with ``full_ends`` it ends: topics not named in between do
+    not exist, and replicas that are assigned elsewhere are not this broker's.
     """
 
     brokers: tuple[BrokerRegistration, ...] | None = None
     partitions: Sequence[LeaderAndIsr] = ()
     removed_topics: Sequence[RemovedTopic] = ()
     full: bool = False
+    full_ends: bool = False
 
 
 class BrokerUpdate(msgspec.Struct, frozen=True):

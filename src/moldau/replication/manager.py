@@ -14,14 +14,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, Partition
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,13 @@ class NoFollowing:
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
 
 
+class LocalReplica(NamedTuple):
+    """Which topic a replica is of, and the last leadership that it knows of."""
+
+    topic_id: UUID
+    leader_epoch: int = UNDEFINED_EPOCH
+
+
 class ReplicaManager:
     """All local replicas, by topic and partition."""
 
@@ -80,6 +88,15 @@ class ReplicaManager:
     def offline_count(self) -> int:
         """How many replicas should be here but cannot be served."""
         return len(self._offline)
+
+    def describe(self, topic_partition: TopicPartition) -> LocalReplica | None:
+        """Returns whose replica this broker has, served or not; None if it has none."""
+        topic, index = topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        if partition is not None:
+            return LocalReplica(partition.topic_id, partition.leader_epoch)
+        topic_id = self._logs.topic_id(topic_partition)
+        return None if topic_id is None else LocalReplica(topic_id)
 
     def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
         """A log directory failed: its replicas are not served until it is back at a restart."""
