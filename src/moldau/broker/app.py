@@ -29,7 +29,7 @@ from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.ports import Coordination, Ports
+from moldau.broker.ports import Coordination, Ports, coordination_of
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
@@ -53,6 +53,7 @@ from moldau.controller.loading import load_broker_configs, load_topic_configs, l
 from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
+    EnsembleError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -90,7 +91,7 @@ def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
 
 async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
     stop = asyncio.Event()
-    ports = Ports(real_machine())
+    ports = Ports(real_machine(), coordination_of(config))
     ports.machine.signals.on_stop(stop.set)
     server = BrokerServer(config, ports)
     server.on_all_offline = stop.set
@@ -409,6 +410,8 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
+    except EnsembleError as error:
+        raise StorageError(str(error)) from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "
