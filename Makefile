@@ -177,7 +177,7 @@ check: install ## Formatting, lint, types, layers, known vulnerabilities of what
 	@$(BIN)/python tools/audit.py
 
 # What a release is installed with: every extra that users have, each file by its hash, for all platforms.
-RELEASED_EXTRAS := arrow claim-check mailalert postgresql spark tls zookeeper
+RELEASED_EXTRAS := arrow claim-check mailalert postgresql spark tls
 
 .PHONY: constraints
 constraints: install ## Write constraints.txt anew: the newest versions of all dependencies, with hashes
@@ -208,7 +208,7 @@ kafka-suite: install $(VENV)/.compiled kafka-suite-jars ## Apache Kafka's own in
 .PHONY: soak
 soak: test-tools ## The long runs: fuzzing, every crash round, all of Kafka's tests that can run, more examples of every property
 	@$(MAKE) fuzz ARGS=
-	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/kafka_suite tests/spark $(ARGS)
+	@MOLDAU_SOAK=1 $(BIN)/pytest tests/cluster tests/kafka_suite tests/spark tests/unit/replication $(ARGS)
 
 # There is no wheel of atheris for every machine that Moldau is for: only who fuzzes needs one.
 FUZZ_TOOLS = $(shell sed -n 's/^fuzz = \["\(.*\)"\].*/\1/p' pyproject.toml)
@@ -230,8 +230,9 @@ MINUTES ?= 10
 FIRST ?= $(shell date +%s)
 
 .PHONY: simulate
-simulate: install $(VENV)/.compiled ## Lives of a broker in virtual time, seed after seed (MINUTES=10, or LIVES=1000; FIRST=seed)
+simulate: install $(VENV)/.compiled ## Lives of a broker, then of clusters, in virtual time, seed after seed (MINUTES=10 for each, or LIVES=1000; FIRST=seed)
 	@$(BIN)/python -m moldau.testing.simulation --first $(FIRST) $(if $(LIVES),--lives $(LIVES),--minutes $(MINUTES)) $(ARGS)
+	@$(BIN)/python -m moldau.testing.simulation --cluster --first $(FIRST) $(if $(LIVES),--lives $(LIVES),--minutes $(MINUTES)) $(ARGS)
 
 .PHONY: docs
 docs: test-tools ## Run the compatibility tests and write the generated pages

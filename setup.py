@@ -68,6 +68,7 @@ COMPILED_MODULES = [
     "src/moldau/records/varint.py",
     "src/moldau/records/walk.py",
     "src/moldau/records/zstd_frames.py",
+    "src/moldau/replication/isr.py",
     "src/moldau/replication/parked.py",
     "src/moldau/replication/partition.py",
     "src/moldau/wire/fetch_layout.py",

@@ -130,7 +130,7 @@ def check_files(files: dict[str, bytes]) -> None:
     assert again.tree.zxid == loaded.tree.zxid
     assert not again.torn_bytes
     again.tree.restart(NOW_MS)
-    assert not again.tree.has_ephemerals
+    assert not again.tree.has_sessions
 
 
 # Groups

@@ -13,6 +13,8 @@ from moldau.testing.simulation.lives.plan import Plan, Role
 class Circumstances:
     name: str
     adjust: Callable[[Plan], Plan]
+    cluster: bool = False
+    """Whether three brokers live, or one."""
 
 
 def _flushing(plan: Plan, messages: int) -> dict[str, Any]:

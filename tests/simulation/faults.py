@@ -59,7 +59,7 @@ from moldau.records.batch import BatchHeader
 from moldau.replication.partition import Partition
 from moldau.testing.simulation.checker import offsets, ownership, records, topics
 from moldau.testing.simulation.checker.check import UNEXPECTED
-from moldau.testing.simulation.lives.one_broker import STUCK
+from moldau.testing.simulation.lives.life import STUCK
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

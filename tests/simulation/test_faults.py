@@ -16,7 +16,7 @@ from tests.simulation.living import live
 
 from moldau.records.native import is_compiled
 from moldau.source import VARIABLE
-from moldau.testing.simulation.lives.one_broker import STUCK
+from moldau.testing.simulation.lives.life import STUCK
 
 
 @pytest.mark.skipif(not is_compiled(), reason="the faults are planted in this process")

@@ -145,8 +145,11 @@ class MemoryBroker(BrokerParts):
     async def stop(self) -> None:
         await self.server.stop()
 
-    async def connect(self) -> WireClient:
+    async def connect(self, *, broker_id: int = -1) -> WireClient:
+        """``broker_id``: of the broker that the peer has shown to be."""
         transport = self.network.acceptors[PORT].connect()
+        connection: Any = transport.receiver
+        connection.broker_id = broker_id
         writer: Any = MemoryWriter(transport)
         return WireClient(transport.stream, writer)
 

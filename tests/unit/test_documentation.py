@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.testing.simulation.checker import check, offsets, ownership, records, topics
-from moldau.testing.simulation.lives import one_broker
+from moldau.testing.simulation.checker import check, offsets, ownership, records, replicas, topics
+from moldau.testing.simulation.lives import life
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -88,10 +88,10 @@ def test_modules_that_decisions_name_exist() -> None:
 
 INVARIANTS = {
     value
-    for module in (check, offsets, ownership, records, topics)
+    for module in (check, offsets, ownership, records, replicas, topics)
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str)
-} | {one_broker.STUCK}
+} | {life.STUCK}
 
 
 def test_the_promise_names_every_invariant_that_the_simulation_checks_and_no_other() -> None:

@@ -2,6 +2,8 @@
 
 A directory that Apache Kafka wrote becomes topics of this cluster, once, when the store does not
 know its cluster yet (ADR 6). Afterwards the store is the truth, except for what it lost (ADR 18).
+A store that brokers share is the truth from the beginning: none of them may say what topics there
+are by what it happens to have on its disks. What it has of others stays as it is.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from moldau.broker.configs import Configs
 from moldau.broker.group_coordinator import OFFSETS_TOPIC, offsets_topic_configs
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
-from moldau.controller.adoption import FoundPartition, plan_adoption, write_batches
+from moldau.controller.adoption import KEEP_EVERYTHING, FoundPartition, plan_adoption, write_batches
 from moldau.controller.kraft_image import MetadataImage
 from moldau.controller.loading import load_stored
 from moldau.controller.stray_topics import Comparison, FoundOnDisk, KeptConfig, compare
@@ -35,15 +38,16 @@ async def take_stock(
     machine: Machine,
     log_dirs: Sequence[str],
     logs: LogManager,
-    config: BrokerConfig,
+    configs: Configs,
     *,
     is_new: bool,
 ) -> dict[str, str]:
     """Bring the store up to what is in the directories; returns names that must not be used for
     new topics, and why.
     """
-    configs = await logs.topic_configs.read()
-    if is_new and not configs:
+    config = configs.broker
+    kept_configs = await logs.topic_configs.read()
+    if is_new and not kept_configs and store.can_lose_changes:
         return await _adopt_directories(store, machine, log_dirs, logs, config)
     stored = await load_stored(store)
     stored.is_new = is_new
@@ -51,7 +55,7 @@ async def take_stock(
         stored,
         FoundOnDisk(
             partitions=[_found(partition) for partition in logs.logs.values()],
-            configs={topic: KeptConfig(*kept) for topic, kept in configs.items()},
+            configs={topic: KeptConfig(*kept) for topic, kept in kept_configs.items()},
             deleted=logs.deleted,
             next_producer_id=_next_producer_id(logs.logs.values()),
             unopened={*logs.offline, *logs.left_alone},
@@ -62,6 +66,8 @@ async def take_stock(
         known_configs={OFFSETS_TOPIC: offsets_topic_configs(config)},
     )
     _report(comparison)
+    # Until there is a topic of that name again, with settings of its own.
+    configs.update({topic: dict(KEEP_EVERYTHING) for topic in comparison.unknown}, {})
     for partition, reason in comparison.left_alone.items():
         logs.leave_alone(TopicPartition(*partition), reason)
     await write_batches(store, comparison.batches)

@@ -1,9 +1,10 @@
 """A broker process: its parts made, wired, started in order, and stopped in the reverse one.
 
 Start: open the store → open the logs, in threads → take over what another broker left in the
-directories → bind the ports, so that the real ones can be advertised → join the cluster: the
-controller pushes leaders and metadata → let clients in. Nobody is let in before everything that was
-acknowledged can be read.
+directories → bind the ports, so that the real ones can be advertised → let other brokers in, if
+there may be any → join the cluster: the controller, here or on another broker, pushes leaders and
+metadata → let clients in. None of them is let in before everything that was acknowledged can be
+read.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from typing import Any
 
 from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
+from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
 from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.ports import Ports
+from moldau.broker.ports import Coordination, Ports, coordination_of
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
@@ -50,10 +53,10 @@ from moldau.controller.loading import load_broker_configs, load_topic_configs, l
 from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
+    EnsembleError,
     StoreLockedError,
     StoreUnavailableError,
 )
-from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
@@ -88,12 +91,13 @@ def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
 
 async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
     stop = asyncio.Event()
-    ports = Ports(real_machine())
+    ports = Ports(real_machine(), coordination_of(config))
     ports.machine.signals.on_stop(stop.set)
     server = BrokerServer(config, ports)
     server.on_all_offline = stop.set
     try:
-        await server.start()
+        if not await _unless(stop, server.start()):
+            return 0
         on_ready(server.addresses)
         broker = server.broker
         settling_in = broker.clock.call_later(
@@ -110,6 +114,22 @@ async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) ->
     if server.all_offline:
         raise StorageError("stopped, because all log directories have failed")
     return 0
+
+
+async def _unless(stop: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
+    """Returns whether a start was completed before somebody asked to stop: it may have to wait, for
+    the store or for a controller.
+    """
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        starting.result()
+        return True
+    starting.cancel()
+    await asyncio.wait([starting])
+    return False
 
 
 async def _settle_in(broker: Broker) -> None:
@@ -132,6 +152,7 @@ class BrokerServer:
         self._undo = AsyncExitStack()
         self.broker: Broker
         """Its parts, once it has started."""
+        self._router: Router
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -156,7 +177,10 @@ class BrokerServer:
         disk, run_in_thread = machine.disk, machine.threads.run
         log_dirs = [disk.absolute(path) for path in config.log_directories]
         with _in_plain_words():
-            store = await self._open_store(log_dirs[0])
+            coordination = await self._open_store(log_dirs[0])
+            # For the start only; the broker will be registered in another session.
+            store = coordination.session()
+            await cluster.prepare(store)
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
@@ -168,7 +192,7 @@ class BrokerServer:
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
         with _in_plain_words():
-            strays = await take_stock(store, machine, log_dirs, logs, config, is_new=is_new)
+            strays = await take_stock(store, machine, log_dirs, logs, configs, is_new=is_new)
             known_id = await run_in_thread(known_cluster_id, disk, logs.online_dirs)
             cluster_id = await cluster.ensure_cluster_id(
                 store, known_id or encode_uuid(machine.new_uuid())
@@ -189,29 +213,51 @@ class BrokerServer:
         # For a start that fails before the listeners are closed in their turn.
         self._undo.push_async_callback(broker.listeners.close)
         await broker.listeners.bind()
+        link = LocalLink(
+            configs,
+            broker.client_quotas,
+            broker.replicas,
+            broker.metadata,
+            broker.coordinators,
+            broker.groups,
+            lambda: controller.broker_epoch,
+        )
+        self._undo.push_async_callback(link.close)
+        shares_store = not store.can_lose_changes
+        cluster_parts = None
+        if shares_store:
+            # Imported where they are wanted: a broker without others does not pay for them.
+            from moldau.broker.cluster_parts import ClusterParts
+
+            with _in_plain_words():
+                cluster_parts = await ClusterParts.make(broker, machine, store, link)
+            self._undo.push_async_callback(cluster_parts.close)
         broker.controller = controller = Controller(
-            store,
-            await self._registration(broker),
-            LocalLink(
-                configs,
-                broker.client_quotas,
-                broker.replicas,
-                broker.metadata,
-                broker.coordinators,
-                broker.groups,
-            ),
+            config.node_id,
+            coordination.session,
+            partial(self._registration, broker),
+            link if cluster_parts is None else cluster_parts.link,
             _controller_settings(configs, logs, strays),
             clock=machine.clock,
             random=machine.random,
             new_topic_id=machine.new_uuid,
-            on_session_lost=_report_lost_store,
+            on_session_lost=_report_lost_session if shares_store else _report_lost_store,
         )
         broker.replicas.on_offline = partial(_report_offline, broker)
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
+        self._undo.push_async_callback(self._close_listeners, broker)
+        entrance = Entrance(self._router)
+        if cluster_parts is not None:
+            cluster_parts.join(controller)
+            broker.listeners.start_between_brokers(entrance)
+        await store.close()
         with _in_plain_words():
             await controller.start()
-        self._undo.push_async_callback(self._close_listeners, broker)
+        if not link.complete.is_set():
+            log.info("waiting for the controller to tell this broker everything")
+            await link.complete.wait()
+        entrance.open()
         broker.listeners.start()
         metrics = config.metrics_endpoint
         if metrics is not None:
@@ -242,12 +288,10 @@ class BrokerServer:
         """Stop whatever was started, newest first."""
         await self._undo.aclose()
 
-    async def _open_store(self, directory: str) -> CoordinationStore:
-        store = await self._ports.open_coordination(self._machine, directory)
-        self._undo.push_async_callback(store.close)
-        session = store.session()
-        await cluster.prepare(session)
-        return session
+    async def _open_store(self, directory: str) -> Coordination:
+        coordination = await self._ports.open_coordination(self._machine, directory)
+        self._undo.push_async_callback(coordination.close)
+        return coordination
 
     def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
         config = self._config
@@ -297,10 +341,11 @@ class BrokerServer:
             group_coordinator_spec(configs, broker.metadata, self._machine)
         )
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
+        self._router = Router(broker)
         broker.listeners = BrokerListeners(
             self._machine,
             configs,
-            Router(broker),
+            self._router,
             broker.client_quotas.connections,
             broker.tasks,
             broker.request_memory,
@@ -365,6 +410,8 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
+    except EnsembleError as error:
+        raise StorageError(str(error)) from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "
@@ -378,6 +425,13 @@ def _report_lost_store() -> None:
     log.error(
         "the coordination store cannot be written: topics and settings cannot be changed until the "
         "disk is repaired and the broker restarted; reading and appending go on"
+    )
+
+
+def _report_lost_session() -> None:
+    log.warning(
+        "the session on the coordination store is over: other brokers may lead what this one led; "
+        "it joins the cluster again as soon as it can, and reading and appending go on"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
@@ -24,6 +25,10 @@ from moldau.machine.clock import Clock
 from moldau.machine.threads import RunInThread
 from moldau.net.memory_pool import MemoryPool
 from moldau.replication import Partition, ReplicaManager
+
+if TYPE_CHECKING:
+    from moldau.broker.peers import Peers
+    from moldau.broker.private_apis import PrivateApis
 
 
 @dataclass(slots=True)
@@ -48,6 +53,10 @@ class Broker:
     stalls: Stalls = field(init=False)
     controller: ControllerClient = field(init=False)
     """Joins last: it needs the ports, and those need everything else."""
+    peers: Peers | None = None
+    """The other brokers of the cluster; None where there cannot be any."""
+    private_apis: PrivateApis | None = None
+    """What they may ask of this one."""
     listeners: BrokerListeners = field(init=False)
     coordinators: CoordinatorRuntime = field(init=False)
     groups: GroupCoordinator = field(init=False)

@@ -74,6 +74,8 @@ class BrokerListeners:
         self._listeners: list[Listener] = []
         self._retired: set[asyncio.Task[None]] = set()
         self._is_serving = False
+        self._between_brokers: Listener | None = None
+        """One that is open before the others are."""
         self._prepared: tuple[Endpoint, ...] = ()
         self.changing: Final = asyncio.Lock()
         """Held by whoever decides on other settings of this broker until they are in force."""
@@ -90,11 +92,23 @@ class BrokerListeners:
         await self._open(self._configs.broker.endpoints)
         self._configs.on_broker_change.append(self.reconfigure)
 
+    def start_between_brokers(self, entrance: Handler) -> None:
+        """Let those in through the listener of brokers whom the entrance lets in."""
+        name = self._configs.broker.inter_broker_listener
+        listener = next((one for one in self if one.name == name), None)
+        if listener is not None:
+            self._between_brokers = listener
+            listener.hand_over(entrance)
+            self._start(listener)
+
     def start(self) -> None:
         """Let clients in."""
         self._is_serving = True
         for listener in self:
-            self._start(listener)
+            if listener is self._between_brokers:
+                listener.hand_over(self._handler)
+            else:
+                self._start(listener)
 
     def close(self) -> asyncio.Future[list[None]]:
         """Let nobody in; answer what is under way."""

@@ -82,6 +82,13 @@ class Request(Generic[B]):
         user = self.connection.principal.name
         return Mutator(user=user, client_id=self.client_id, strict=strict)
 
+    def check_replica(self, replica_id: int) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED if who asks as a replica is not that broker: others
+        would move the high watermark, or see above it.
+        """
+        if replica_id >= 0 and replica_id != self.connection.broker_id:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
     def handle(self) -> Any:
         """Returns what the handler returns."""
         return self.route.handle(self)

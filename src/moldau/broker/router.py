@@ -26,7 +26,7 @@ from moldau.net import Pending, ServerConnection
 from moldau.wire.api import ApiKey
 from moldau.wire.api_versions import encode_api_versions_response
 from moldau.wire.errors import DecodeError, TooManyElementsError
-from moldau.wire.headers import RequestHeader, read_request_header
+from moldau.wire.headers import FIRST_PRIVATE_KEY, RequestHeader, read_request_header
 
 Answer: TypeAlias = Sequence[Part] | Pending | None
 Keep: TypeAlias = Callable[[Sequence[Part]], None]
@@ -46,6 +46,8 @@ class Router:
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Answer:
         header, position = read_request_header(frame)
+        if header.api_key >= FIRST_PRIVATE_KEY:
+            return self._private(header, connection, frame, position)
         route = self._routes[header.api_key] or self._load(header)
         if not route.oldest <= header.api_version <= route.newest:
             return self._other_version(header)
@@ -56,7 +58,7 @@ class Router:
             body = route.decode(header.api_version, frame, position, self._most_elements)
         except TooManyElementsError:
             return self._execute_large(route, header, connection, frame, position)
-        if self._quotas.is_metering or not route.is_hot:
+        if (self._quotas.is_metering and connection.broker_id < 0) or not route.is_hot:
             return self._execute(self._request(route, header, connection, body, len(frame)))
         request = Request(self._broker, route, header, connection, body)
         try:
@@ -66,6 +68,16 @@ class Router:
             return request.encode(response)
         except Exception as error:
             return request.fail(error)
+
+    def _private(
+        self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
+    ) -> Answer:
+        """What brokers ask of each other. Nobody else gets to know that there is such a thing."""
+        private = self._broker.private_apis
+        if private is None:
+            raise DecodeError(f"unknown API key {header.api_key}")
+        connection.end_turn()
+        return private.answer(header, connection, frame, position)
 
     def _load(self, header: RequestHeader) -> Route:
         key = ApiKey(header.api_key)
@@ -116,7 +128,7 @@ class Router:
         body: Any,
         size: int,
     ) -> Request[Any]:
-        if self._quotas.is_metering:
+        if self._quotas.is_metering and connection.broker_id < 0:
             return MeteredRequest(self._broker, route, header, connection, body, size)
         return Request(self._broker, route, header, connection, body)
 

@@ -1,10 +1,12 @@
-"""The controller's life on one broker: register, stand for election, serve while in charge.
+"""The controller's life on one broker: join the cluster, stand for election, serve while in charge.
 
 Every broker runs one. The first to create the ephemeral node /controller is in charge; the others
 watch that node and stand again when it goes. All that a controller does runs on one queue, in
 order: watch callbacks only post to it. Losing the session ends the office at once; so does finding,
-on any write, that the controller epoch has moved on. A write of which nobody knows whether it was
-made ends the office too: the next one, this broker's own perhaps, reads what there is.
+on any write or in any answer, that the controller epoch has moved on. A write of which nobody knows
+whether it was made ends the office too: the next one, this broker's own perhaps, reads what there
+is. None of this ends the broker's part in the cluster: it joins again (``membership``) and stands
+again, and what fails otherwise is tried again after a while.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ from functools import partial
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
-
-import msgspec
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController, ControllerMovedError
@@ -46,10 +46,11 @@ from moldau.controller.requests import (
     TopicReference,
     TopicResult,
 )
+from moldau.controller.sender import Answer, Delivery, SenderPorts
 from moldau.controller.settings import ControllerSettings
-from moldau.controller.topic_admin import TopicAdmin
+from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
-from moldau.coordination import cluster, paths, znodes
+from moldau.coordination import paths, znodes
 from moldau.coordination.errors import (
     BadVersionError,
     ConnectionLostError,
@@ -60,19 +61,24 @@ from moldau.coordination.errors import (
     StoreUnavailableError,
 )
 from moldau.coordination.event_queue import EventQueue, QueueClosedError
-from moldau.coordination.registration import register
+from moldau.coordination.membership import Describe, Membership, OpenSession
 from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
-from moldau.machine.clock import Clock, steady_ms
+from moldau.machine.backoff import Backoff
+from moldau.machine.clock import Clock, Timer, steady_ms
 from moldau.model import ElectionType, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_REGISTRATION_PATIENCE: Final = 1.5
-"""Session timeouts for which a broker waits for what its earlier life has registered to go."""
+_OVER = (ControllerMovedError, ConnectionLostError, SessionExpiredError)
+"""What ends an office: somebody else has it, or nobody knows what became of a write."""
+_APPLIED_WITHIN_S: Final = 1.0
+"""For how long a request that was decided waits for brokers to apply it. A broker that is slower
+than that hears of it later.
+"""
 
 
 class _Office(NamedTuple):
@@ -88,12 +94,15 @@ class _Office(NamedTuple):
 
 
 class Controller:
-    """``store`` is this broker's own session; ``stop`` ends it."""
+    """``open_session`` opens this broker's sessions on the store, one after the other; ``stop``
+    ends the last. ``describe`` says where the broker is found, each time that it registers.
+    """
 
     def __init__(
         self,
-        store: CoordinationStore,
-        registration: BrokerRegistration,
+        broker_id: int,
+        open_session: OpenSession,
+        describe: Describe,
         link: BrokerLink,
         settings: ControllerSettings,
         *,
@@ -102,18 +111,28 @@ class Controller:
         new_topic_id: Callable[[], UUID],
         on_session_lost: Callable[[], object] | None = None,
     ) -> None:
-        self._store = store
-        self._registration = registration
+        self._id = broker_id
         self._link = link
         self._settings = settings
         self._clock = clock
         self._random = random
         self._new_topic_id = new_topic_id
         self._on_session_lost = on_session_lost
-        self._queue = EventQueue(f"controller {registration.id}")
+        self._membership = Membership(
+            open_session,
+            describe,
+            settings.session_timeout_ms,
+            clock,
+            random,
+            on_left=self._session_lost,
+            on_joined=self._stand_again,
+        )
+        self._queue = EventQueue(f"controller {broker_id}")
         self._office: _Office | None = None
-        self._lost = False
-        self._barred = False
+        self._backoff = Backoff(clock, random)
+        self._rest: Timer | None = None
+        """Until it is over this broker does not try to be in charge: others may fare better."""
+        self._closed = False
         self.controller_id = -1
         """The broker in charge, as last seen."""
 
@@ -122,23 +141,32 @@ class Controller:
     async def start(self) -> None:
         """Register the broker and stand for election; returns when there is a controller.
 
-        If this broker wins, it has told all brokers (itself first of all) everything by then.
+        If this broker wins, it has told itself everything by then.
         """
-        await cluster.prepare(self._store)
-        self._store.on_expired(self._session_lost)
-        await self._register()
-        await self._queue.submit(self._stand)
+        await self._membership.join()
+        with suppress(SessionExpiredError):  # it joins again, and stands again
+            await self._queue.submit(self._contend)
+        if self._office is not None:
+            await self._office.active.sender.flush([self._id]).wait()
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
-        self._lost = True
+        self._closed = True
+        if self._rest is not None:
+            self._rest.cancel()
+        await self._membership.leave()
         await self._queue.close()
         self._retire()
-        await self._store.close()
 
     async def settled(self) -> None:
-        """Wait until everything that was noticed so far has been dealt with."""
-        await self._queue.drain()
+        """Wait until everything that was noticed so far has been dealt with, and brokers that can
+        be reached know of it.
+        """
+        while True:
+            await self._queue.drain()
+            if self._office is None or not self._office.active.sender.is_busy:
+                return
+            await self._office.active.sender.drain()
 
     @property
     def is_active(self) -> bool:
@@ -151,32 +179,37 @@ class Controller:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this life of the broker, once registered."""
-        return self._registration.epoch
+        """As this broker last registered; -1 before it did."""
+        return self._membership.broker_epoch
 
     @property
     def context(self) -> ControllerContext | None:
         """What is known while in charge, to be read only."""
         return self._office.active.context if self._office is not None else None
 
-    async def _register(self) -> None:
-        path = paths.broker_id(self._registration.id)
-        data = znodes.encode_broker(self._registration, self._clock.now_ms())
-        patience_s = _REGISTRATION_PATIENCE * self._settings.session_timeout_ms / 1000
-        try:
-            stat = await register(self._store, path, data, patience_s=patience_s)
-        except NodeExistsError as error:
-            raise KafkaError(
-                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                f"Another broker with id {self._registration.id} is running in this cluster.",
-            ) from error
-        self._registration = msgspec.structs.replace(self._registration, epoch=stat.czxid)
+    async def registration_of(self, broker: int) -> BrokerRegistration | None:
+        """Returns where another broker is, as the store has it now; raises CoordinationError."""
+        (found,) = await self._store.get_many([paths.broker_id(broker)])
+        return None if found is None else znodes.decode_broker(broker, found[0], found[1].czxid)
+
+    @property
+    def _store(self) -> CoordinationStore:
+        return self._membership.store
 
     # Election
 
     async def _stand(self) -> None:
-        """See who is in charge; if nobody is, try to be."""
-        while not self._lost:
+        """See who is in charge; if nobody is, try to be. If that fails, try again later."""
+        try:
+            await self._contend()
+        except SessionExpiredError:
+            pass  # whoever joins again stands again
+        except Exception as error:
+            logger.error("Controller %d cannot take part in elections now: %s", self._id, error)
+            self._take_a_rest()
+
+    async def _contend(self) -> None:
+        while not self._closed:
             stat = await self._store.exists(paths.CONTROLLER, self._controller_changed)
             if stat is not None:
                 owns = stat.ephemeral_owner == self._store.session_id
@@ -192,12 +225,12 @@ class Controller:
                     self._retire()
                 return
             self._retire()
-            context = None if self._barred else await self._win()
-            if context is not None:
-                await self._take_office(context)
-            elif self._barred:
+            if self._rest is not None:
                 self.controller_id = -1
                 return
+            context = await self._win()
+            if context is not None:
+                await self._take_office(context)
 
     async def _win(self) -> ControllerContext | None:
         """Create /controller and raise the epoch, both or neither.
@@ -205,7 +238,7 @@ class Controller:
         None if somebody was faster, or if nobody knows what became of it.
         """
         store = self._store
-        mine = znodes.encode_controller(self._registration.id, self._clock.now_ms())
+        mine = znodes.encode_controller(self._id, self._clock.now_ms())
         try:
             with suppress(NodeExistsError):
                 await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
@@ -225,16 +258,22 @@ class Controller:
 
     async def _take_office(self, context: ControllerContext) -> None:
         active = ActiveController(
-            self._registration.id,
+            self._id,
             self._store,
-            self._link,
+            SenderPorts(
+                self._link,
+                self._clock,
+                self._random,
+                lambda answer: self._answered(active, answer),
+                lambda: self._deposed(active),
+            ),
             self._settings,
             self._random,
             self._new_topic_id,
             context,
             partial(steady_ms, self._clock),
         )
-        self.controller_id = self._registration.id
+        self.controller_id = self._id
         deletion = TopicDeletion(active)
         office = self._office = _Office(
             active,
@@ -248,15 +287,17 @@ class Controller:
         try:
             await active.take_over(self._brokers_changed, self._deletions_changed)
             await office.deletion.resume()
-        except (ControllerMovedError, ConnectionLostError):
+        except _OVER as error:
+            logger.info("Controller %d could not take over: %s", self._id, error)
             self._retire()
         except Exception:
-            # Somebody else may fare better; this broker does not try again before it restarts.
-            self._barred = True
             self._retire()
+            self._take_a_rest()
             with suppress(CoordinationError):
                 await self._store.multi([writes.fence(context), Delete(paths.CONTROLLER)])
             raise
+        else:
+            self._backoff.reset()
 
     async def _resign(self) -> None:
         """Give back the node of an office that this broker does not hold: it was lost, or won,
@@ -267,8 +308,28 @@ class Controller:
 
     def _retire(self) -> None:
         if self._office is not None:
-            logger.info("Controller %d retires from epoch %d", self._registration.id, self.epoch)
+            logger.info("Controller %d retires from epoch %d", self._id, self.epoch)
+            self._office.active.sender.close()
             self._office = None
+            self.controller_id = -1
+
+    def _take_a_rest(self) -> None:
+        """Try nothing for a while, then stand again."""
+        if self._rest is None and not self._closed:
+            self._rest = self._clock.call_later(self._backoff.next_delay(), self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._queue.post(self._stand)
+
+    def saw_epoch(self, epoch: int) -> None:
+        """Somebody knows of a controller with this epoch: if it is a later one, this one is
+        deposed.
+        """
+        if self._office is not None and epoch > self.epoch:
+            logger.info("Controller %d learns of controller epoch %d", self._id, epoch)
+            self._retire()
+            self._queue.post(self._stand)
 
     # Watches
 
@@ -276,34 +337,77 @@ class Controller:
         self._queue.post(self._stand)
 
     def _brokers_changed(self, _event: WatchEvent) -> None:
-        async def react() -> None:
-            if self._office is not None:
-                await self._office.active.brokers_changed(self._brokers_changed)
-            if self._office is not None:
-                await self._office.deletion.resume()
+        async def react(office: _Office) -> None:
+            await office.active.brokers_changed(self._brokers_changed)
+            await office.deletion.resume()
 
-        self._queue.post(lambda: self._in_office(react))
+        self._post_duty(react)
 
     def _deletions_changed(self, _event: WatchEvent) -> None:
-        async def react() -> None:
-            if self._office is not None:
-                await self._office.deletion.markers_changed(self._deletions_changed)
+        self._post_duty(lambda office: office.deletion.markers_changed(self._deletions_changed))
 
-        self._queue.post(lambda: self._in_office(react))
+    def _post_duty(self, duty: Callable[[_Office], Awaitable[object]]) -> None:
+        """What has to be done, whoever else comes or goes: if it fails, it is tried again."""
+
+        async def attempt() -> None:
+            office = self._office
+            if office is None:
+                return
+            try:
+                await self._in_office(duty)
+            except _OVER:
+                return
+            except Exception as error:
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                self._clock.call_later(self._backoff.next_delay(), again)
+            else:
+                self._backoff.reset()
+
+        def again() -> None:
+            self._queue.post(attempt)
+
+        self._queue.post(attempt)
+
+    # What brokers say
+
+    def _answered(self, active: ActiveController, answer: Answer) -> None:
+        """A broker could not serve replicas, or has stopped some."""
+
+        async def react(office: _Office) -> None:
+            if office.active is active:
+                await office.deletion.answered(answer)
+                await active.replicas_failed(answer)
+
+        self._post_duty(react)
+
+    def _deposed(self, active: ActiveController) -> None:
+        """A broker obeys a later controller: this one has not heard of it yet."""
+
+        async def give_up() -> None:
+            if self._office is not None and self._office.active is active:
+                self._retire()
+                await self._stand()
+
+        self._queue.post(give_up)
 
     def _session_lost(self) -> None:
         """No longer in charge from this moment, whatever is still queued."""
-        self._lost = True
         self._retire()
         self.controller_id = -1
         if self._on_session_lost is not None:
             self._on_session_lost()
 
-    async def _in_office(self, duty: Callable[[], Awaitable[T]]) -> T:
+    def _stand_again(self) -> None:
+        """The broker has joined again."""
+        self._queue.post(self._stand)
+
+    async def _in_office(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+        if self._office is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            return await duty()
-        except (ControllerMovedError, ConnectionLostError) as error:
-            logger.info("Controller %d gives up: %s", self._registration.id, error)
+            return await duty(self._office)
+        except _OVER as error:
+            logger.info("Controller %d gives up: %s", self._id, error)
             self._retire()
             self._queue.post(self._stand)
             raise
@@ -312,14 +416,8 @@ class Controller:
 
     async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
         """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""
-
-        async def in_charge() -> T:
-            if self._office is None:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            return await duty(self._office)
-
         try:
-            return await self._queue.submit(lambda: self._in_office(in_charge))
+            return await self._queue.submit(lambda: self._in_office(duty))
         except KafkaError:
             raise
         except (ControllerMovedError, SessionExpiredError, QueueClosedError) as error:
@@ -329,8 +427,26 @@ class Controller:
         except StoreUnavailableError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except Exception as error:
-            logger.exception("Controller %d failed at a request", self._registration.id)
+            logger.exception("Controller %d failed at a request", self._id)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+
+    async def _announced(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+        """Do it in office, in turn; returns when brokers that answer soon have applied it."""
+
+        async def tell(office: _Office) -> tuple[T, Delivery]:
+            return await duty(office), office.active.sender.flush()
+
+        result, delivery = await self._request(tell)
+        await delivery.wait(_APPLIED_WITHIN_S)
+        return result
+
+    async def _answers_heeded(self) -> None:
+        """Returns when what brokers have answered so far has been dealt with, and announced."""
+
+        async def nothing(_office: _Office) -> None: ...
+
+        with suppress(KafkaError):  # what was decided is written: the next controller goes on
+            await self._announced(nothing)
 
     async def create_topics(
         self,
@@ -340,11 +456,24 @@ class Controller:
         mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns one result per name, in order."""
-        return await self._request(
-            lambda office: office.topics.create_topics(
+        offices: list[_Office] = []
+
+        async def create(office: _Office) -> Creation:
+            offices.append(office)
+            return await office.topics.create_topics(
                 topics, validate_only=validate_only, mutator=mutator
             )
-        )
+
+        creation = await self._request(create)
+        try:
+            await creation.delivery.wait(_APPLIED_WITHIN_S)
+            if not creation.has_failed:
+                return creation.decided
+            results = await self._announced(lambda office: office.topics.confirm(creation))
+        finally:
+            offices[0].topics.release(creation)
+        await self._answers_heeded()
+        return results
 
     async def auto_create(
         self, names: Sequence[str], *, mutator: Mutator | None = None
@@ -360,25 +489,30 @@ class Controller:
         validate_only: bool = False,
         mutator: Mutator | None = None,
     ) -> list[TopicResult]:
-        return await self._request(
+        growth = await self._announced(
             lambda office: office.topics.create_partitions(
                 topics, validate_only=validate_only, mutator=mutator
             )
         )
+        if growth.has_failed:
+            await self._answers_heeded()
+        return growth.results
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
     ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
-        return await self._request(
+        results = await self._announced(
             lambda office: office.deletion.delete_topics(topics, mutator=mutator)
         )
+        await self._answers_heeded()
+        return results
 
     async def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> list[ConfigResult]:
         """Returns one result per alteration, in order."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.configs.alter(alterations, validate_only=validate_only)
         )
 
@@ -386,7 +520,7 @@ class Controller:
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> list[PartitionResult]:
         """Returns one result per partition, in order; None asks for every partition."""
-        return await self._request(lambda office: office.elections.elect(kind, partitions))
+        return await self._announced(lambda office: office.elections.elect(kind, partitions))
 
     async def alter_reassignments(
         self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
@@ -414,7 +548,7 @@ class Controller:
         self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
     ) -> list[ClientQuotaResult]:
         """Returns one result per entity."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.client_quotas.alter(alterations, validate_only=validate_only)
         )
 

@@ -130,6 +130,8 @@ class Comparison:
     """Topics that are left alone, and why their names are reserved."""
     left_alone: dict[tuple[str, int], str] = field(default_factory=dict)
     """Partitions that must not be served, renamed or deleted, and why."""
+    unknown: list[str] = field(default_factory=list)
+    """Topics that a store which loses nothing does not know: theirs are nobody's any more."""
 
 
 def compare(
@@ -215,6 +217,8 @@ class _Comparing:
 
     def _report(self, topic: StoredTopic | None, there: Sequence[FoundPartition]) -> None:
         if topic is None or not self._is_same(topic, there):
+            if topic is None:
+                self._result.unknown.append(there[0].topic)
             self._result.news.append(
                 f"{_directories(there)} {'is' if len(there) == 1 else 'are'} of no topic that the "
                 "store knows"

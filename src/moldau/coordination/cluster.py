@@ -1,4 +1,4 @@
-"""First things in a new store: the paths that always exist, and the cluster's id."""
+"""First things in a new store: the paths that always exist, the cluster's id and its secret."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ async def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
         with suppress(NodeExistsError, ConnectionLostError):
             await store.create(paths.CLUSTER_ID, znodes.encode_cluster_id(proposed))
     return existing
+
+
+async def ensure_secret(store: CoordinationStore, proposed: str) -> str:
+    """What the brokers know each other by where nothing else is configured; the first one that
+    needs it makes it. Whoever reads the store is trusted. Needs ``prepare``.
+    """
+    while True:
+        (found,) = await store.get_many([paths.CLUSTER_SECRET])
+        if found is not None:
+            return znodes.decode_secret(found[0])
+        with suppress(NodeExistsError, ConnectionLostError):
+            await store.create(paths.CLUSTER_SECRET, znodes.encode_secret(proposed))

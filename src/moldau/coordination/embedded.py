@@ -6,6 +6,9 @@ as one frame and synced once (in a thread: the loop is never blocked), and only 
 watch events delivered. A read therefore never shows what a crash could still take back.
 If the journal refuses a group (disk full, no descriptor left), the tree takes it back and the
 callers are told.
+
+For a broker that has the store in its own process, sessions end with the process. A store that is
+served to others ``keeps_sessions``: those are in the journal, and go on after a restart.
 """
 
 from __future__ import annotations
@@ -14,25 +17,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from moldau.coordination import journal, loading
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import (
-    CoordinationError,
     SessionExpiredError,
     StoreUnavailableError,
 )
-from moldau.coordination.single_changes import SingleChanges
+from moldau.coordination.sessions import Session
 from moldau.coordination.storage import Storage
-from moldau.coordination.store import (
-    Check,
-    Delete,
-    Op,
-    OpResult,
-    Stat,
-    Watch,
-)
-from moldau.coordination.tree import Committed, Tree, Txn, check_path
+from moldau.coordination.store import Delete, Op, OpResult
+from moldau.coordination.tree import Committed, Tree, Txn
 from moldau.coordination.watches import WatchTable
 from moldau.machine import RunInThread
 from moldau.machine.errors import is_full, is_passing
@@ -45,27 +41,29 @@ SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024
 """A journal longer than this, and than twice the last snapshot, is replaced by a new snapshot."""
 
 
+Work: TypeAlias = Callable[[], T]
+"""What a session asks for: reads and changes the tree, in turn."""
+Answered: TypeAlias = Callable[[Any, Exception | None, int], object]
+"""Called with the answer, or what went wrong, and the last transaction that the request saw."""
+
+
 class _Request:
     """One call of a session, waiting for its turn and then for the sync."""
 
-    __slots__ = ("answer", "effects", "error", "future", "work")
+    __slots__ = ("answer", "answered", "effects", "error", "work", "zxid")
 
-    def __init__(self, work: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(self, work: Work[Any], answered: Answered) -> None:
         self.work = work
-        self.future = future
+        self.answered = answered
         self.answer: Any = None
         self.error: Exception | None = None
+        self.zxid = 0
         self.effects: list[Callable[[], object]] = []
 
     def deliver(self) -> None:
         for effect in self.effects:
             effect()
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.answer)
+        self.answered(self.answer, self.error, self.zxid)
 
 
 class EmbeddedStore:
@@ -78,6 +76,8 @@ class EmbeddedStore:
         run_in_thread: RunInThread,
         now_ms: Callable[[], int],
         snapshot_after: int,
+        *,
+        keeps_sessions: bool = False,
     ) -> None:
         self._storage = storage
         self._tree: Tree = loaded.tree
@@ -90,9 +90,9 @@ class EmbeddedStore:
         self._run_in_thread = run_in_thread
         self._now_ms = now_ms
         self._snapshot_after = snapshot_after
-        self._watches = WatchTable()
+        self.watches = WatchTable()
         self._sessions: dict[int, EmbeddedSession] = {}
-        self._next_session = now_ms() << 16
+        self._next_session = max(now_ms() << 16, *self._tree.sessions, 0)
         self._queue: list[_Request] = []
         self._committer: asyncio.Task[None] | None = None
         self._group: list[Committed] = []
@@ -100,9 +100,17 @@ class EmbeddedStore:
         self._unwritten: list[Txn] = loaded.unwritten
         """What happened at the start, to be written with the first group."""
         self._failure: StoreUnavailableError | None = None
+        self.on_failure: Callable[[], object] = _nothing
+        """Called when the store stops because its disk has failed."""
         self._closed = False
-        if self._tree.has_ephemerals:
-            self._unwritten.append(self._tree.restart(now_ms()))
+        if not keeps_sessions:
+            if self._tree.has_sessions:
+                self._unwritten.append(self._tree.restart(now_ms()))
+        elif orphans := self._tree.orphans():
+            # They are of a process that had the store to itself.
+            dropped = self._tree.commit([Delete(path) for path in orphans], 0, now_ms())
+            assert dropped.txn is not None
+            self._unwritten.append(dropped.txn)
 
     @classmethod
     async def open(
@@ -111,6 +119,8 @@ class EmbeddedStore:
         run_in_thread: RunInThread,
         now_ms: Callable[[], int],
         snapshot_after: int = SNAPSHOT_AFTER_BYTES,
+        *,
+        keeps_sessions: bool = False,
     ) -> EmbeddedStore:
         def load() -> loading.Found:
             storage.lock()
@@ -126,30 +136,68 @@ class EmbeddedStore:
 
         loaded = await run_in_thread(load)
         _report(loaded)
-        return cls(storage, loaded, run_in_thread, now_ms, snapshot_after)
+        return cls(
+            storage, loaded, run_in_thread, now_ms, snapshot_after, keeps_sessions=keeps_sessions
+        )
 
     def session(self) -> EmbeddedSession:
-        """Returns a new session; satisfies ``CoordinationStore``."""
+        """Returns a new session, which ends with the process; satisfies ``CoordinationStore``."""
         self._check_usable()
+        return self._begin(self.new_session_id(), None)
+
+    def new_session_id(self) -> int:
         self._next_session += 1
-        session = EmbeddedSession(self, self._next_session)
-        self._sessions[session.session_id] = session
+        return self._next_session
+
+    def kept_sessions(self) -> list[Session]:
+        """Returns those that are in the journal, in the order of their ids."""
+        return [self._tree.sessions[session_id] for session_id in sorted(self._tree.sessions)]
+
+    def adopt(self, session: Session) -> EmbeddedSession:
+        """Go on with a session that is in the journal."""
+        return self._begin(session.id, session)
+
+    async def open_session(self, session: Session) -> EmbeddedSession:
+        """Begin a session that is to be kept."""
+
+        def open_() -> None:
+            self._taken(self._tree.open_session(session, self._now_ms()))
+
+        await self.run(open_)
+        return self._begin(session.id, session)
+
+    def _begin(self, session_id: int, kept: Session | None) -> EmbeddedSession:
+        session = EmbeddedSession(self, session_id, kept)
+        self._sessions[session_id] = session
         return session
+
+    @property
+    def tree(self) -> Tree:
+        """For work that runs in turn."""
+        return self._tree
 
     @property
     def zxid(self) -> int:
         return self._tree.zxid
 
+    @property
+    def is_usable(self) -> bool:
+        return not self._closed and self._failure is None
+
     async def expire(self, session: EmbeddedSession) -> None:
         """End a session from outside, as a missed heartbeat would: its owner is told afterwards."""
-        await session._end()
-        session._notify_expired()
+        await session.end()
+        session.notify_expired()
 
     async def close(self) -> None:
-        """End all sessions, write a snapshot, release the directory. Safe to call twice."""
+        """End all sessions that are not kept, write a snapshot, release the directory. Safe to
+        call twice.
+        """
         if self._closed:
             return
         for session in list(self._sessions.values()):
+            if session.kept is not None:
+                continue
             try:
                 await session.close()
             except StoreUnavailableError:
@@ -174,18 +222,40 @@ class EmbeddedStore:
         if self._closed:
             raise SessionExpiredError("the coordination store is closed")
 
-    async def _run(self, work: Callable[[], T], *, reads_only: bool = False) -> T:
+    async def run(self, work: Work[T], *, reads_only: bool = False) -> T:
         """Execute in turn; answer when what it did, and what it saw, is durable."""
         self._check_usable()
         if reads_only and self._committer is None:
             return work()
-        loop = asyncio.get_running_loop()
-        request = _Request(work, loop.create_future())
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def answered(answer: Any, error: Exception | None, _zxid: int) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+
+        self._enqueue(_Request(work, answered))
+        return await future
+
+    def submit(self, work: Work[Any], answered: Answered, *, reads_only: bool = False) -> None:
+        """As ``run``, but calls back: answers and watch events of all are told in one order."""
+        request = _Request(work, answered)
+        if self._failure is not None or self._closed:
+            request.error = self._failure or SessionExpiredError("the coordination store is closed")
+            request.deliver()
+        elif reads_only and self._committer is None:
+            self._execute(request)
+            request.deliver()
+        else:
+            self._enqueue(request)
+
+    def _enqueue(self, request: _Request) -> None:
         self._queue.append(request)
         if self._committer is None:
-            self._committer = loop.create_task(self._commit_groups())
-        answer: T = await request.future
-        return answer
+            self._committer = asyncio.get_running_loop().create_task(self._commit_groups())
 
     async def _commit_groups(self) -> None:
         try:
@@ -226,8 +296,9 @@ class EmbeddedStore:
             request.error = error
         finally:
             self._executing = None
+            request.zxid = self._tree.zxid
 
-    def _once_durable(self, effect: Callable[[], object]) -> None:
+    def once_durable(self, effect: Callable[[], object]) -> None:
         """Watches are left and fire in the order of the requests, and only for what is durable."""
         if self._executing is not None:
             self._executing.effects.append(effect)
@@ -260,6 +331,7 @@ class EmbeddedStore:
         message = f"cannot write the coordination journal: {error}"
         for request in requests:
             request.effects.clear()
+            request.zxid = self._tree.zxid
             request.error = StoreUnavailableError(message)
         if is_full(error) or is_passing(error):
             logger.warning("A change was refused: %s", message)
@@ -272,7 +344,9 @@ class EmbeddedStore:
         self._failure = StoreUnavailableError(message)
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
-            loop.call_soon(session._notify_expired)
+            if session.kept is None:
+                loop.call_soon(session.notify_expired)
+        loop.call_soon(self.on_failure)
 
     async def _try_snapshot(self) -> None:
         """Without room for one the journal goes on."""
@@ -297,146 +371,26 @@ class EmbeddedStore:
 
     # What sessions ask for (runs in turn, on the loop)
 
-    def _commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
-        committed = self._tree.commit(ops, session_id, self._now_ms())
+    def commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+        return self._taken(self._tree.commit(ops, session_id, self._now_ms()))
+
+    def end_session(self, session_id: int) -> None:
+        """Delete what the session leaves behind."""
+        self._taken(self._tree.close_session(session_id, self._now_ms()))
+
+    def _taken(self, committed: Committed) -> list[OpResult]:
         self._group.append(committed)
         if committed.txn is not None:
-            self._once_durable(partial(self._watches.fire, committed.txn))
+            self.once_durable(partial(self.watches.fire, committed.txn))
         return committed.results
 
+    def forget_session(self, session_id: int) -> None:
+        self.watches.drop_session(session_id)
+        self._sessions.pop(session_id, None)
 
-class EmbeddedSession(SingleChanges):
-    """A session on the embedded store."""
 
-    def __init__(self, store: EmbeddedStore, session_id: int) -> None:
-        self._store = store
-        self._session_id = session_id
-        self._ended = False
-        self._listeners: list[Callable[[], object]] = []
-
-    @property
-    def can_lose_changes(self) -> bool:
-        """Its journal is on one disk."""
-        return True
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        tree = self._store._tree
-
-        def read() -> tuple[bytes, Stat]:
-            self._check_alive()
-            node = tree.node(path)
-            if watch is not None:
-                self._store._once_durable(
-                    partial(self._store._watches.add_data_watch, path, self._session_id, watch)
-                )
-            return node.data, tree.stat(node)
-
-        return await self._store._run(read, reads_only=True)
-
-    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        tree = self._store._tree
-
-        def read() -> list[tuple[bytes, Stat] | None]:
-            self._check_alive()
-            stat = tree.stat
-            found = map(tree.nodes.get, paths)
-            return [(node.data, stat(node)) if node is not None else None for node in found]
-
-        return await self._store._run(read, reads_only=True)
-
-    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        tree = self._store._tree
-
-        def read() -> Stat | None:
-            self._check_alive()
-            check_path(path)
-            node = tree.nodes.get(path)
-            if watch is not None:
-                self._store._once_durable(
-                    partial(self._store._watches.add_data_watch, path, self._session_id, watch)
-                )
-            return tree.stat(node) if node is not None else None
-
-        return await self._store._run(read, reads_only=True)
-
-    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        def read() -> list[str]:
-            self._check_alive()
-            names = self._store._tree.children(path)
-            if watch is not None:
-                self._store._once_durable(
-                    partial(self._store._watches.add_child_watch, path, self._session_id, watch)
-                )
-            return names
-
-        return await self._store._run(read, reads_only=True)
-
-    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        def write() -> list[OpResult]:
-            self._check_alive()
-            return self._store._commit(ops, self._session_id)
-
-        only_checks = all(isinstance(op, Check) for op in ops)
-        return await self._store._run(write, reads_only=only_checks)
-
-    async def multi_many(self, batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
-        def write() -> list[list[OpResult] | Exception]:
-            self._check_alive()
-            answers: list[list[OpResult] | Exception] = []
-            for ops in batches:
-                try:
-                    answers.append(self._store._commit(ops, self._session_id))
-                except CoordinationError as error:
-                    answers.append(error)
-            return answers
-
-        return await self._store._run(write)
-
-    def on_expired(self, callback: Callable[[], object]) -> None:
-        self._listeners.append(callback)
-
-    async def close(self) -> None:
-        self._listeners.clear()
-        await self._end()
-
-    def _check_alive(self) -> None:
-        if self._ended:
-            raise SessionExpiredError(f"session {self._session_id:#x} is over")
-
-    async def _end(self) -> None:
-        store = self._store
-        if self._ended or store._closed or store._failure is not None:
-            self._ended = True
-            return
-
-        def end() -> None:
-            if self._ended:
-                return
-            ops = [Delete(path) for path in store._tree.ephemerals_of(self._session_id)]
-            self._ended = True
-            store._once_durable(self._forget)
-            store._commit(ops, self._session_id)
-
-        try:
-            await store._run(end)
-        except StoreUnavailableError:
-            # The ephemeral nodes are still there, so the session is too: it can be ended later.
-            self._ended = store._failure is not None
-            raise
-
-    def _forget(self) -> None:
-        self._store._watches.drop_session(self._session_id)
-        self._store._sessions.pop(self._session_id, None)
-
-    def _notify_expired(self) -> None:
-        self._ended = True
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            listener()
+def _nothing() -> None:
+    return
 
 
 def _reserve(storage: Storage, journal_size: int, snapshot_size: int) -> None:

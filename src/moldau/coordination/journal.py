@@ -6,6 +6,7 @@ snapshot is written, the one before it and its journal stay, as ``….previous``
 the same tree, should the snapshot turn out to be damaged.
 
     snapshot:  "MOLDAUS1" zxid:u64 length:u64 crc:u32 msgpack(list of nodes)
+               "MOLDAUS2" the same with msgpack([list of nodes, list of sessions]), if some are kept
     journal:   "MOLDAUJ1" base zxid:u64 crc:u32, then frames
     frame:     "MJFR" length:u32 crc:u32 msgpack(list of transactions)
 
@@ -26,6 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from moldau.coordination.errors import StoreCorruptError
+from moldau.coordination.sessions import Session
 from moldau.coordination.tree import Tree, Txn, ZNode
 
 JOURNAL = "coordination.journal"
@@ -34,6 +36,7 @@ PREVIOUS_JOURNAL = "coordination.journal.previous"
 PREVIOUS_SNAPSHOT = "coordination.snapshot.previous"
 
 _SNAPSHOT_MAGIC = b"MOLDAUS1"
+_SNAPSHOT_WITH_SESSIONS_MAGIC = b"MOLDAUS2"
 _JOURNAL_MAGIC = b"MOLDAUJ1"
 _FRAME_MARK = b"MJFR"
 _SNAPSHOT_HEADER = struct.Struct(">8sQQI")
@@ -44,6 +47,7 @@ _LENGTH = struct.Struct(">I")
 JOURNAL_HEADER_SIZE = _JOURNAL_HEADER.size
 
 _decode_nodes = msgspec.msgpack.Decoder(list[ZNode]).decode
+_decode_nodes_and_sessions = msgspec.msgpack.Decoder(tuple[list[ZNode], list[Session]]).decode
 _decode_txns = msgspec.msgpack.Decoder(list[Txn]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -62,9 +66,15 @@ class Frames(NamedTuple):
 
 
 def encode_snapshot(tree: Tree) -> bytes:
-    payload = _encode(list(tree.nodes.values()))
+    nodes = list(tree.nodes.values())
+    if tree.sessions:
+        magic = _SNAPSHOT_WITH_SESSIONS_MAGIC
+        payload = _encode((nodes, list(tree.sessions.values())))
+    else:
+        magic = _SNAPSHOT_MAGIC
+        payload = _encode(nodes)
     crc = _snapshot_crc(tree.zxid, payload)
-    return _SNAPSHOT_HEADER.pack(_SNAPSHOT_MAGIC, tree.zxid, len(payload), crc) + payload
+    return _SNAPSHOT_HEADER.pack(magic, tree.zxid, len(payload), crc) + payload
 
 
 def _snapshot_crc(zxid: int, payload: bytes | memoryview) -> int:
@@ -77,7 +87,7 @@ def check_snapshot(data: bytes) -> tuple[int, memoryview]:
         raise StoreCorruptError(f"the snapshot ends after {len(data)} bytes")
     magic, zxid, length, crc = _SNAPSHOT_HEADER.unpack_from(data)
     payload = memoryview(data)[_SNAPSHOT_HEADER.size :]
-    if magic != _SNAPSHOT_MAGIC:
+    if magic not in (_SNAPSHOT_MAGIC, _SNAPSHOT_WITH_SESSIONS_MAGIC):
         raise StoreCorruptError("the snapshot does not begin like one")
     if length != len(payload):
         raise StoreCorruptError(f"the snapshot holds {len(payload)} of {length} bytes")
@@ -89,6 +99,8 @@ def check_snapshot(data: bytes) -> tuple[int, memoryview]:
 def decode_snapshot(data: bytes) -> Tree:
     zxid, payload = check_snapshot(data)
     try:
+        if data.startswith(_SNAPSHOT_WITH_SESSIONS_MAGIC):
+            return Tree.restore(zxid, *_decode_nodes_and_sessions(payload))
         return Tree.restore(zxid, _decode_nodes(payload))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreCorruptError(f"the snapshot cannot be decoded: {error}") from error

@@ -11,6 +11,7 @@ CONTROLLER_EPOCH = "/controller_epoch"
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 CLUSTER_ID = "/cluster/id"
+CLUSTER_SECRET = "/cluster/secret"  # noqa: S105 - where it is, not what it is
 DELETE_TOPICS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"

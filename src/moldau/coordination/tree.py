@@ -25,6 +25,7 @@ from moldau.coordination.errors import (
     NotEmptyError,
     StoreCorruptError,
 )
+from moldau.coordination.sessions import Session
 from moldau.coordination.store import (
     ANY_VERSION,
     Create,
@@ -35,8 +36,10 @@ from moldau.coordination.store import (
     Stat,
 )
 
-CREATE, SET, DELETE, RESTART = 0, 1, 2, 3
-"""Kinds of change in the journal. RESTART: the process ended, so every ephemeral node is gone."""
+CREATE, SET, DELETE, RESTART, OPEN_SESSION, CLOSE_SESSION = 0, 1, 2, 3, 4, 5
+"""Kinds of change in the journal. RESTART: the process ended, so every session is over and every
+ephemeral node gone. A session that is kept opens with one change and closes with another, behind
+the deletions of its ephemeral nodes."""
 
 _VALID_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f]+)+")
 
@@ -65,6 +68,10 @@ class Change(msgspec.Struct, array_like=True, gc=False, frozen=True):
     owner: int = 0
 
 
+_decode_session = msgspec.msgpack.Decoder(Session).decode
+_encode_session = msgspec.msgpack.Encoder().encode
+
+
 class Txn(msgspec.Struct, array_like=True, frozen=True):
     """A transaction as the journal keeps it."""
 
@@ -81,6 +88,7 @@ class Undo(msgspec.Struct, gc=False):
     node: ZNode | None
     parent_cversion: int
     parent_pzxid: int
+    session: Session | None = None
 
 
 class Committed(msgspec.Struct):
@@ -110,14 +118,17 @@ class Tree:
     def __init__(self) -> None:
         self.zxid = 0
         self.nodes: dict[str, ZNode] = {"/": ZNode("/", b"", 0, 0, 0, 0, 0, 0, 0, 0)}
+        self.sessions: dict[int, Session] = {}
+        """Those that are kept; a session inside the process is not among them."""
         self._children: dict[str, set[str]] = {}
         self._ephemerals: dict[int, set[str]] = {}
 
     @classmethod
-    def restore(cls, zxid: int, nodes: Iterable[ZNode]) -> Tree:
+    def restore(cls, zxid: int, nodes: Iterable[ZNode], sessions: Iterable[Session] = ()) -> Tree:
         """Returns the tree of a snapshot."""
         tree = cls()
         tree.zxid = zxid
+        tree.sessions = {session.id: session for session in sessions}
         tree.nodes = {node.path: node for node in nodes}
         if "/" not in tree.nodes:
             raise StoreCorruptError("the snapshot has no root node")
@@ -169,8 +180,14 @@ class Tree:
         return sorted(self._ephemerals.get(session_id, ()))
 
     @property
-    def has_ephemerals(self) -> bool:
-        return bool(self._ephemerals)
+    def has_sessions(self) -> bool:
+        """Whether anything is here that ends with a session."""
+        return bool(self._ephemerals or self.sessions)
+
+    def orphans(self) -> list[str]:
+        """Returns the ephemeral nodes of sessions that are not kept."""
+        owners = self._ephemerals.keys() - self.sessions.keys()
+        return sorted(path for owner in owners for path in self._ephemerals[owner])
 
     # Writing
 
@@ -211,10 +228,32 @@ class Tree:
         self.zxid = zxid
         return Committed(results, Txn(zxid, now_ms, changes), undo)
 
-    def restart(self, now_ms: int) -> Txn:
-        """Forget every ephemeral node: their sessions ended with the process."""
+    def open_session(self, session: Session, now_ms: int) -> Committed:
+        """Take a session up that is to be kept."""
         self.zxid += 1
-        self._drop_ephemerals(self.zxid)
+        self.sessions[session.id] = session
+        change = Change(OPEN_SESSION, "", _encode_session(session), session.id)
+        undo = Undo(OPEN_SESSION, "", None, 0, 0, session)
+        return Committed([], Txn(self.zxid, now_ms, [change]), [undo])
+
+    def close_session(self, session_id: int, now_ms: int) -> Committed:
+        """Delete the ephemeral nodes of a session, and the session itself if it is kept."""
+        paths = self.ephemerals_of(session_id)
+        session = self.sessions.pop(session_id, None)
+        if not paths and session is None:
+            return Committed([], None, [])
+        self.zxid += 1
+        undo = [self._remove(self.nodes[path], self.zxid) for path in paths]
+        changes = [Change(DELETE, path) for path in paths]
+        if session is not None:
+            undo.append(Undo(CLOSE_SESSION, "", None, 0, 0, session))
+            changes.append(Change(CLOSE_SESSION, "", b"", session_id))
+        return Committed([], Txn(self.zxid, now_ms, changes), undo)
+
+    def restart(self, now_ms: int) -> Txn:
+        """Forget every session and every ephemeral node: they ended with the process."""
+        self.zxid += 1
+        self._drop_sessions(self.zxid)
         return Txn(self.zxid, now_ms, [Change(RESTART, "/")])
 
     def rollback(self, committed: Sequence[Committed]) -> None:
@@ -243,10 +282,14 @@ class Tree:
                 elif change.kind == DELETE:
                     self._remove(nodes[change.path], zxid)
                 elif change.kind == RESTART:
-                    self._drop_ephemerals(zxid)
+                    self._drop_sessions(zxid)
+                elif change.kind == OPEN_SESSION:
+                    self.sessions[change.owner] = _decode_session(change.data)
+                elif change.kind == CLOSE_SESSION:
+                    del self.sessions[change.owner]
                 else:
                     raise StoreCorruptError(f"unknown kind of change {change.kind}")
-        except (KeyError, NodeExistsError) as error:
+        except (KeyError, NodeExistsError, msgspec.DecodeError) as error:
             raise StoreCorruptError(
                 f"transaction {zxid} of the journal does not fit the tree: {error}"
             ) from error
@@ -338,7 +381,8 @@ class Tree:
         if not owned:
             del self._ephemerals[node.owner]
 
-    def _drop_ephemerals(self, zxid: int) -> None:
+    def _drop_sessions(self, zxid: int) -> None:
+        self.sessions.clear()
         paths = sorted(path for owned in self._ephemerals.values() for path in owned)
         for path in paths:
             self._remove(self.nodes[path], zxid)
@@ -349,6 +393,12 @@ class Tree:
             if entry.kind == SET:
                 assert entry.node is not None
                 self.nodes[path] = entry.node
+                continue
+            if entry.session is not None:
+                if entry.kind == OPEN_SESSION:
+                    del self.sessions[entry.session.id]
+                else:
+                    self.sessions[entry.session.id] = entry.session
                 continue
             parent_path = parent_of(path)
             if entry.kind == CREATE:

@@ -234,6 +234,19 @@ class BrokerConnection:
         self.is_proven = True
         return self._decode(version, frame, decode)
 
+    async def exchange_unadvertised(
+        self,
+        version: int,
+        encode: EncodeRequest,
+        decode: Callable[[int, memoryview], T],
+        *,
+        within: float | None = None,
+    ) -> T:
+        """As ``exchange``, of something that no broker says to serve, in a version that both sides
+        have to know.
+        """
+        return self._decode(version, await self._send(version, encode, within), decode)
+
     def post(
         self,
         api: ApiKey,

@@ -200,6 +200,8 @@ class ServerConnection:
         "_waiting",
         "_waiting_bytes",
         "active",
+        "authentication",
+        "broker_id",
         "closed",
         "listener",
         "principal",
@@ -235,6 +237,10 @@ class ServerConnection:
         """Bytes moved since somebody last set this to False."""
         self.principal = ANONYMOUS
         """Who the peer has shown to be."""
+        self.broker_id = -1
+        """The id of the broker of this cluster that the peer has shown to be, else -1."""
+        self.authentication: object | None = None
+        """What is remembered of it while it is under way."""
         # Last: attributes that are set after ``self`` is handed out are looked for on every access.
         self._reader = FrameReader(pool, self._limits.max_request_bytes, self)
 

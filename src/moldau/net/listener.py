@@ -119,6 +119,10 @@ class Listener:
         self._quotas.add(self._quota)
         self._sweep_timer = self._clock.call_later(self._sweep_interval, self._sweep)
 
+    def hand_over(self, handler: Handler) -> None:
+        """Have the requests of connections that come from now on handled by another."""
+        self._handler = handler
+
     def stop(self) -> None:
         """Let nobody in, execute no further request; connections close with their last answer."""
         self._quotas.remove(self._quota)

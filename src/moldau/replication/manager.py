@@ -2,6 +2,10 @@
 
 Opens and closes logs as the controller says, and is where handlers look partitions up. Files are
 made in threads, so that creating very many logs does not hold up the event loop.
+
+States change one at a time, and a replica changes its role only when nothing is under way for the
+old one: a log that is being cut for one leader is not led, deleted or cut for another before that
+is over. Older states are refused by leader and partition epoch (``Partition.apply``).
 """
 
 from __future__ import annotations
@@ -10,17 +14,52 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, Partition
 
 log = logging.getLogger(__name__)
 
 PARTITIONS_PER_SLICE = 64
+
+
+class Following(Protocol):
+    """Who fetches for the replicas that follow."""
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the leader that the partition has now; nothing new if that is so already."""
+        ...
+
+    async def release(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Return once nothing is fetched for these, nor done to their logs."""
+        ...
+
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """These are not served any more, whatever may be under way."""
+        ...
+
+
+class NoFollowing:
+    """Of a broker that is alone."""
+
+    def follow(self, partition: Partition) -> None: ...
+
+    async def release(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+
+class LocalReplica(NamedTuple):
+    """Which topic a replica is of, and the last leadership that it knows of."""
+
+    topic_id: UUID
+    leader_epoch: int = UNDEFINED_EPOCH
 
 
 class ReplicaManager:
@@ -32,6 +71,8 @@ class ReplicaManager:
         self._node_id = node_id
         self._logs = logs
         self._topic_config = topic_config
+        self._changing = asyncio.Lock()
+        self.following: Following = NoFollowing()
         self._offline: set[TopicPartition] = set()
         self.topics: dict[str, dict[int, Partition]] = {}
         self.on_offline: Callable[[list[TopicPartition]], None] | None = None
@@ -48,8 +89,18 @@ class ReplicaManager:
         """How many replicas should be here but cannot be served."""
         return len(self._offline)
 
+    def describe(self, topic_partition: TopicPartition) -> LocalReplica | None:
+        """Returns whose replica this broker has, served or not; None if it has none."""
+        topic, index = topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        if partition is not None:
+            return LocalReplica(partition.topic_id, partition.leader_epoch)
+        topic_id = self._logs.topic_id(topic_partition)
+        return None if topic_id is None else LocalReplica(topic_id)
+
     def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
         """A log directory failed: its replicas are not served until it is back at a restart."""
+        self.following.drop(lost)
         for topic_partition in lost:
             topic, index = topic_partition
             partitions = self.topics.get(topic, {})
@@ -88,18 +139,34 @@ class ReplicaManager:
         crash left unsynced is flushed first.
         """
         local = [state for state in states if self._node_id in state.replicas]
-        logs = await self._open_logs([state for state in local if self._known(state) is None])
-        failed = [
-            state.topic_partition
-            for state in local
-            if not self._apply(state, logs.get(state.topic_partition))
-        ]
-        for state in local:
-            known = self._known(state)
-            if known is not None and known.awaits_flush:
-                with suppress(StorageError):  # told by the log, which is offline or full
-                    await self._logs.flush(known.log)
+        async with self._changing:
+            await self.following.release(
+                [state.topic_partition for state in local if self._moves_leader(state)]
+            )
+            logs = await self._open_logs([state for state in local if self._known(state) is None])
+            failed = [
+                state.topic_partition
+                for state in local
+                if not self._apply(state, logs.get(state.topic_partition))
+            ]
+            for state in local:
+                known = self._known(state)
+                if known is None:
+                    continue
+                if known.awaits_flush:
+                    with suppress(StorageError):  # told by the log, which is offline or full
+                        await self._logs.flush(known.log)
+                if known.follows >= 0:
+                    self.following.follow(known)
         return failed
+
+    def _moves_leader(self, state: LeaderAndIsr) -> bool:
+        known = self.topics.get(state.topic, {}).get(state.partition)
+        return known is not None and (
+            known.topic_id != state.topic_id
+            or known.leader_epoch != state.leader_epoch
+            or known.leader_id != state.leader
+        )
 
     async def _open_logs(
         self, states: Sequence[LeaderAndIsr]
@@ -156,6 +223,14 @@ class ReplicaManager:
 
         Returns those that could not be deleted.
         """
+        async with self._changing:
+            topic_partitions = list(topic_partitions)
+            await self.following.release(topic_partitions)
+            return await self._stop(topic_partitions, delete=delete)
+
+    async def _stop(
+        self, topic_partitions: Sequence[TopicPartition], *, delete: bool
+    ) -> list[TopicPartition]:
         failed: list[TopicPartition] = []
         stopped: list[TopicPartition] = []
         for count, topic_partition in enumerate(topic_partitions):

@@ -180,6 +180,38 @@ class Partition:
         else:
             self.give_up_appends()
 
+    # As a follower -------------------------------------------------------------------------------
+
+    @property
+    def follows(self) -> int:
+        """Which broker to follow; -1 if this one leads, or nobody does."""
+        return -1 if self.leader_id == self.local_id else self.leader_id
+
+    def append_as_follower(self, records: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append what the leader of this epoch has sent."""
+        if self.leader_id == self.local_id or leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        return self.log.append_as_follower(records, now_ms, leader_epoch)
+
+    def take_over_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """The leader has told its own. A new leader may know of less that is committed than this
+        replica does: what was committed stays so.
+        """
+        log = self.log
+        committed = min(high_watermark, log.log_end_offset)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+        if log_start_offset > log.log_start_offset:
+            log.increment_log_start_offset(min(log_start_offset, self.high_watermark))
+
+    def truncated(self) -> bool:
+        """The log was cut. Returns whether the high watermark fell with its end."""
+        log = self.log
+        high_watermark = max(log.log_start_offset, min(self.high_watermark, log.log_end_offset))
+        fell = high_watermark < self.high_watermark
+        self.high_watermark = high_watermark
+        return fell
+
     def resign(self) -> None:
         """This replica is no longer served here: whatever waits is told so."""
         self.leader_id = -1

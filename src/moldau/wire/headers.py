@@ -20,6 +20,10 @@ _FIXED: Final = Struct(">hhih")
 _INT32: Final = Struct(">i")
 _KEYS: Final = len(FLEXIBLE_SINCE)
 
+FIRST_PRIVATE_KEY: Final = 10_000
+"""Where the keys begin of what brokers of one cluster ask of each other (``wire/private.py``)."""
+END_OF_PRIVATE_KEYS: Final = FIRST_PRIVATE_KEY + 100
+
 
 @dataclass(init=False)
 class RequestHeader:
@@ -48,11 +52,12 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
     Raises :class:`DecodeError` also for an API key that Kafka does not have: its header cannot be
     read. Whether the API and version are served is the caller's question
-    (:func:`moldau.wire.api.is_served`).
+    (:func:`moldau.wire.api.is_served`); so it is with a private key, whose header has no tags.
     """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame, 0)
-        if not 0 <= api_key < _KEYS:
+        is_private = FIRST_PRIVATE_KEY <= api_key < END_OF_PRIVATE_KEYS
+        if not (0 <= api_key < _KEYS or is_private):
             raise DecodeError(f"unknown API key {api_key}")
         if length > 0:
             pos = 10 + length
@@ -63,7 +68,7 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         else:
             pos = 10
             client_id = "" if length == 0 else None
-        if version >= FLEXIBLE_SINCE[api_key]:
+        if not is_private and version >= FLEXIBLE_SINCE[api_key]:
             # Nearly always an empty section: one zero byte.
             pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)
     except MALFORMED as error:

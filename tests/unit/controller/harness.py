@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
 
+import msgspec
 from tests.support.memory_storage import MemoryStorage
 
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -21,7 +23,10 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.controller.sender import FIRST_RETRY_S
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
+from moldau.coordination.errors import StoreUnavailableError
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
@@ -60,10 +65,10 @@ async def set_configs(
 class Broker:
     """What a broker remembers of the controller's messages, applied as the contract says."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: Callable[[], int]) -> None:
         self.id = broker_id
         self.updates: list[BrokerUpdate] = []
-        self.fence = ControllerFence()
+        self.fence = ControllerFence(broker_epoch)
         self.replicas: dict[tuple[str, int], LeaderAndIsr] = {}
         self.metadata: dict[tuple[str, int], LeaderAndIsr] = {}
         self.brokers: list[int] = []
@@ -82,6 +87,8 @@ class Broker:
         if not self.reachable:
             raise ConnectionError(f"broker {self.id} cannot be reached")
         self.fence.admit(update)
+        self.fence.begin(update)
+        self.fence.end()
         self.updates.append(update)
         self.topic_configs |= update.topic_configs
         self.broker_configs |= update.broker_configs
@@ -106,7 +113,7 @@ class Broker:
             elif (
                 key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch
             ):
-                self.replicas[key] = state
+                self.replicas[key] = msgspec.structs.replace(state, is_new=False)
         self._learn(update)
         return errors
 
@@ -117,7 +124,8 @@ class Broker:
         if metadata.brokers is not None:
             self.brokers = sorted(one.id for one in metadata.brokers)
         for state in metadata.partitions:
-            self.metadata[state.topic, state.partition] = state
+            known = msgspec.structs.replace(state, is_new=False)
+            self.metadata[state.topic, state.partition] = known
         for removed in metadata.removed_topics:
             for key in [key for key in self.metadata if key[0] == removed.name]:
                 del self.metadata[key]
@@ -146,8 +154,12 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
+        """The last one of each broker."""
         self.lost: list[int] = []
+        self.lives: dict[int, int] = {}
+        """The present one of each broker that is up."""
         self.ids = 0
+        self._next_life = 0
         self.clock = clock or ClusterClock()
         self._store: EmbeddedStore | None = None
 
@@ -171,12 +183,17 @@ class Cluster:
     async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
         if self._store is None:
             await self.open()
-        self.brokers[broker_id] = Broker(broker_id)
-        session = self.sessions[broker_id] = self.store.session()
+        self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
+        life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+
+        async def describe() -> BrokerRegistration:
+            return BrokerRegistration(broker_id, (endpoint,), rack)
+
         controller = self.controllers[broker_id] = Controller(
-            session,
-            BrokerRegistration(broker_id, (endpoint,), rack),
+            broker_id,
+            partial(self.session, broker_id, life),
+            describe,
             self,
             self.settings,
             clock=self.clock,
@@ -188,14 +205,32 @@ class Cluster:
         await self.settle()
         return controller
 
+    def session(self, broker_id: int, life: int) -> EmbeddedSession:
+        """Returns another session of a broker: a dead one gets none."""
+        if self.lives.get(broker_id) != life:
+            raise StoreUnavailableError(f"broker {broker_id} is dead")
+        session = self.sessions[broker_id] = self.store.session()
+        return session
+
     async def kill(self, broker_id: int) -> None:
         """The broker's session expires, as if its process had died."""
         self.brokers[broker_id].reachable = False
+        await self.expire(broker_id)
+        await self.settle()
+
+    async def expire(self, broker_id: int) -> None:
+        """The same, before any controller has looked."""
+        del self.lives[broker_id]
+        await self.store.expire(self.sessions[broker_id])
+
+    async def lose_session(self, broker_id: int) -> None:
+        """The broker's session expires, and it lives on."""
         await self.store.expire(self.sessions[broker_id])
         await self.settle()
 
     async def stop(self, broker_id: int) -> None:
         self.brokers[broker_id].reachable = False
+        del self.lives[broker_id]
         await self.controllers.pop(broker_id).stop()
         await self.settle()
 
@@ -204,6 +239,8 @@ class Cluster:
         for _ in range(5):
             for controller in self.controllers.values():
                 await controller.settled()
+            # A broker may be told something before it knows that it is registered.
+            self.clock.advance(2 * FIRST_RETRY_S)
 
     @property
     def active(self) -> Controller:

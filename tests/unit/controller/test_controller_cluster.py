@@ -273,7 +273,7 @@ async def test_a_broker_that_restarts_unnoticed_gives_its_leaderships_away() -> 
     )
     old = cluster.controllers.pop(2)
     earlier = old.broker_epoch
-    await cluster.store.expire(cluster.sessions[2])
+    await cluster.expire(2)
     await cluster.start(2)
     assert cluster.controllers[2].broker_epoch > earlier
     shared = cluster.brokers[1].metadata["shared", 0]

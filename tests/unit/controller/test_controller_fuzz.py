@@ -69,7 +69,7 @@ class Life:
         if len(self.live) > 1:
             broker = self.random.choice(sorted(self.live))
             self.cluster.controllers.pop(broker)
-            await self.cluster.store.expire(self.cluster.sessions[broker])
+            await self.cluster.expire(broker)
             await self.cluster.start(broker)
 
     async def create(self) -> None:

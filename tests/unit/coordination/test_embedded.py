@@ -14,7 +14,8 @@ from tests.support.small_disk import small_disk
 from tests.unit.coordination.contract import CoordinationContract, Watcher
 
 from moldau.coordination import journal, paths
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import (
     NodeExistsError,
     SessionExpiredError,

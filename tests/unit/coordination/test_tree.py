@@ -82,7 +82,7 @@ def test_a_restart_leaves_no_ephemeral_node_and_replays_the_same(multis: list[li
     tree = Tree()
     txns = [done.txn for done in run(tree, multis) if done.txn is not None]
     txns.append(tree.restart(5000))
-    assert not tree.has_ephemerals
+    assert not tree.has_sessions
     assert all(node.owner == 0 for node in tree.nodes.values())
     rebuilt = Tree()
     for txn in txns:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from tests.support.partitions import LOCAL, NOW_MS, SECOND, TOPIC_ID, append, state
+from tests.support.partitions import (
+    LOCAL,
+    NOW_MS,
+    SECOND,
+    TOPIC_ID,
+    append,
+    batch,
+    make_log,
+    state,
+)
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager
 from moldau.log.files.names import HIGH_WATERMARK_CHECKPOINT
 from moldau.machine.real import real_machine
 from moldau.model import TopicPartition
-from moldau.replication import ParkedFetch, ParkedProduce, ReplicaManager
+from moldau.replication import ParkedFetch, ParkedProduce, Partition, ReplicaManager
 from moldau.testing.clock import ManualClock
 from moldau.testing.disk import MemoryDisk
 
@@ -218,3 +227,108 @@ async def test_very_many_partitions_are_taken_up_with_the_loop_running(broker: B
     counting.cancel()
     assert len(broker.replicas.topics) == 640
     assert turns >= 640 // 64 - 1
+
+
+# Following ---------------------------------------------------------------------------------------
+
+
+class Following:
+    """Notes who is followed; ``hold`` keeps whoever wants something released waiting."""
+
+    def __init__(self) -> None:
+        self.followed: list[tuple[TopicPartition, int, int]] = []
+        self.released: list[TopicPartition] = []
+        self.dropped: list[TopicPartition] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    def follow(self, partition: Partition) -> None:
+        self.followed.append((partition.topic_partition, partition.follows, partition.leader_epoch))
+
+    async def release(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self.released += topic_partitions
+        await self.hold.wait()
+
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self.dropped += topic_partitions
+
+
+@pytest.fixture
+def following(broker: Broker) -> Following:
+    following = Following()
+    broker.replicas.following = following
+    return following
+
+
+async def test_a_replica_is_followed_only_where_another_broker_leads(
+    broker: Broker, following: Following
+) -> None:
+    both = (LOCAL, SECOND)
+    await broker.replicas.apply([state(leader=SECOND, epoch=3, isr=both)])
+    assert following.followed == [(T0, SECOND, 3)]
+    await broker.replicas.apply([state(leader=-1, epoch=4, isr=both)])
+    assert broker.replicas.topics["t"][0].follows == -1
+    await broker.replicas.apply([state(leader=LOCAL, epoch=5, isr=both)])
+    assert following.followed == [(T0, SECOND, 3)]
+    assert following.released == [T0, T0]
+    await broker.replicas.apply([state(leader=SECOND, epoch=6, isr=both)])
+    assert following.followed[1:] == [(T0, SECOND, 6)]
+    await broker.replicas.stop([T0], delete=False)
+    assert following.released == [T0] * 4
+
+
+async def test_an_older_state_changes_nobodys_leader(broker: Broker, following: Following) -> None:
+    both = (LOCAL, SECOND)
+    await broker.replicas.apply([state(leader=SECOND, epoch=3, isr=both)])
+    await broker.replicas.apply([state(leader=LOCAL, epoch=2, isr=both)])
+    assert following.followed == [(T0, SECOND, 3)] * 2
+
+
+async def test_nobody_leads_before_what_was_done_as_a_follower_is_over(
+    broker: Broker, following: Following
+) -> None:
+    both = (LOCAL, SECOND)
+    await broker.replicas.apply([state(leader=SECOND, epoch=3, isr=both)])
+    partition = broker.replicas.topics["t"][0]
+    following.hold.clear()
+    leading = asyncio.ensure_future(broker.replicas.apply([state(leader=LOCAL, epoch=4, isr=both)]))
+    stopping = asyncio.ensure_future(broker.replicas.stop([T0], delete=True))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert partition.leader_epoch == 3
+    assert broker.names() == ["t-0"]
+    following.hold.set()
+    await leading
+    assert (partition.leader_epoch, partition.log.leader_epochs.latest_epoch) == (4, 4)
+    await stopping
+    assert broker.replicas.topics == {}
+
+
+async def test_replicas_of_a_failed_disk_are_followed_no_more(
+    broker: Broker, following: Following
+) -> None:
+    await broker.replicas.apply([state(leader=SECOND, epoch=3, isr=(LOCAL, SECOND))])
+    broker.logs.fail_dir(LOGS, "it burns")
+    assert following.dropped == [T0]
+
+
+def test_a_follower_knows_what_is_committed_as_far_as_its_log_reaches() -> None:
+    partition = Partition(LOCAL, make_log(), state(leader=SECOND, epoch=3, isr=(LOCAL, SECOND)))
+    records = memoryview(
+        bytearray(b"".join(batch(base_offset=n, leader_epoch=2) for n in range(5)))
+    )
+    with pytest.raises(KafkaError) as error:
+        partition.append_as_follower(records, 2, NOW_MS)
+    assert error.value.code is ErrorCode.FENCED_LEADER_EPOCH
+    partition.append_as_follower(records, 3, NOW_MS)
+    partition.take_over_offsets(9, 0)
+    assert partition.high_watermark == 5
+    # A new leader that has not heard from its followers yet knows less.
+    partition.take_over_offsets(2, 0)
+    assert partition.high_watermark == 5
+    partition.take_over_offsets(5, 3)
+    assert partition.log.log_start_offset == 3
+    partition.log.truncate_to(4, NOW_MS)
+    assert partition.truncated()
+    assert partition.high_watermark == 4
+    assert not partition.truncated()

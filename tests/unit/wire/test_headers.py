@@ -14,12 +14,17 @@ from tests.unit.wire.kio_strategies import few_examples
 from moldau.wire.api import KNOWN, ApiKey
 from moldau.wire.errors import DecodeError, EncodeError
 from moldau.wire.headers import (
+    END_OF_PRIVATE_KEYS,
+    FIRST_PRIVATE_KEY,
     RequestHeader,
     encode_request_header,
     read_request_header,
     read_response_header,
 )
+from moldau.wire.private import PrivateApi
 from moldau.wire.schema import message_class
+
+PRIVATE = range(FIRST_PRIVATE_KEY, END_OF_PRIVATE_KEYS)
 
 API_VERSIONS = [
     (api, version)
@@ -88,7 +93,7 @@ def test_unknown_version_of_a_known_api_still_has_a_readable_header() -> None:
     assert (header.api_version, header.correlation_id) == (99, 5)
 
 
-@pytest.mark.parametrize("api_key", [-1, 93, 1000, 32767, -32768])
+@pytest.mark.parametrize("api_key", [-1, 93, 1000, 9_999, 10_100, 32767, -32768])
 def test_unknown_api_key_is_refused(api_key: int) -> None:
     frame = api_key.to_bytes(2, "big", signed=True) + bytes(20)
     with pytest.raises(DecodeError, match="unknown API key"):
@@ -112,7 +117,15 @@ def test_random_bytes_are_a_header_or_a_decode_error(data: bytes) -> None:
     except DecodeError:
         return
     assert 10 <= pos <= len(data)
-    assert header.api_key in list(ApiKey)
+    assert header.api_key in list(ApiKey) or header.api_key in PRIVATE
+
+
+def test_private_keys_have_a_header_without_tags() -> None:
+    frame = PrivateApi.BROKER_UPDATE.to_bytes(2, "big") + b"\0\0\0\0\0\5\0\1x"
+    header, pos = read_request_header(memoryview(frame))
+    assert (header.api_key, header.correlation_id, header.client_id) == (10_001, 5, "x")
+    assert pos == len(frame)
+    assert all(api in PRIVATE for api in PrivateApi)
 
 
 def test_client_id_that_is_not_text_is_refused() -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moldau.config.declare import PER_BROKER, names, optional_names, optional_string, string
+from moldau.config.declare import (
+    PER_BROKER,
+    names,
+    optional_names,
+    optional_string,
+    password,
+    string,
+)
 from moldau.config.option import Options
 from moldau.config.validators import OneOf
 
@@ -63,6 +70,18 @@ class ListenerOptions(Options):
         "The protocol between brokers when `inter.broker.listener.name` is not set. Set one of "
         "the two, not both.",
         allowed=OneOf(*SECURITY_PROTOCOLS),
+    )
+    cluster_secret = password(
+        "What brokers of this cluster know each other by: the same for each of them. Before all "
+        "else they prove to each other, by SCRAM-SHA-256, that they know it. Set neither this nor "
+        "`cluster.secret.file`, and the first broker puts a random one into the coordination "
+        "store, whose readers are trusted then.",
+        listed=False,
+    )
+    cluster_secret_file = optional_string(
+        "The file that holds `cluster.secret`, so that nobody else reads it with the settings: "
+        "its mode should be 0600.",
+        listed=False,
     )
     control_plane_listener_name = optional_string(
         "A ZooKeeper-era listener for the controller's requests. Such a listener is opened like "

@@ -116,6 +116,8 @@ def _check_listeners(config: BrokerConfig) -> None:
     protocol_option = BrokerOptions.security_inter_broker_protocol
     if config.inter_broker_listener_name is not None and config.is_set(protocol_option):
         raise ConfigError(f"Set {name_option.name} or {protocol_option.name}, not both")
+    if config.cluster_secret is not None and config.cluster_secret_file is not None:
+        raise ConfigError("Set cluster.secret or cluster.secret.file, not both")
     advertised = [endpoint.name for endpoint in config.advertised_endpoints]
     if config.inter_broker_listener not in advertised:
         raise ConfigError(
@@ -179,6 +181,12 @@ def _check_network(config: BrokerConfig) -> None:
         raise ConfigError(
             "max.connections.per.ip=0 lets nobody in; set max.connections.per.ip.overrides with it"
         )
+    if config.zookeeper_set_acl and not config.zookeeper_digest_credentials:
+        raise ConfigError(
+            "zookeeper.set.acl=true needs zookeeper.digest.credentials: nobody could read the nodes"
+        )
+    if ":" not in (config.zookeeper_digest_credentials or ":"):
+        raise ConfigError("zookeeper.digest.credentials is not of the form user:password")
     idle = config.connections_max_idle_ms
     delay = config.connection_failed_authentication_delay_ms
     if 0 <= idle <= delay:
@@ -190,12 +198,6 @@ def _check_network(config: BrokerConfig) -> None:
 
 def doubts(config: BrokerConfig) -> Iterator[str]:
     """Warnings about settings that promise more than this release does."""
-    connect = config.zookeeper_connect
-    if connect:
-        yield (
-            f"zookeeper.connect={connect} is not contacted: this node keeps its own coordination "
-            "data and forms a cluster of its own"
-        )
     voters = config.controller_quorum_voters
     others = [voter for voter in voters if voter.partition("@")[0] != str(config.node_id)]
     if others:

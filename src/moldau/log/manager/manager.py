@@ -26,8 +26,9 @@ from moldau.log.directory.failures import DirectoryFailures
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
-from moldau.log.errors import StorageError
+from moldau.log.errors import CorruptCheckpointError, StorageError
 from moldau.log.files.names import DELETE_DIR_SUFFIX, marked_dir_name, partition_dir_name
+from moldau.log.files.partition_metadata import read_partition_metadata
 from moldau.log.manager.closing import close_logs
 from moldau.log.manager.creation import LogCreator
 from moldau.log.manager.loading import LogLoader
@@ -45,7 +46,7 @@ from moldau.log.upkeep.topic_configs import TopicConfigCopies
 from moldau.machine import Machine
 from moldau.machine.clock_watch import ClockWatch
 from moldau.machine.disk import DiskUsage
-from moldau.model import TopicPartition
+from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -293,6 +294,22 @@ class LogManager:
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
 
+    def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
+        """Returns which topic the log of a partition is of, also of one that could not be opened;
+        ``NO_TOPIC_ID`` if that is not known. None if there is no log, as far as can be seen.
+        """
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            return log.topic_id
+        for directory in self._directories.values():
+            if topic_partition in directory.unopened:
+                path = f"{directory.path}/{partition_dir_name(topic_partition)}"
+                try:
+                    return read_partition_metadata(self._machine.disk, path)
+                except (OSError, CorruptCheckpointError):
+                    return NO_TOPIC_ID
+        return None
+
     def get_or_create(
         self,
         topic_partition: TopicPartition,
@@ -395,20 +412,30 @@ class LogManager:
         """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
         await self._flushes.flush(log)
 
+    async def make_durable(self, log: PartitionLog) -> None:
+        """Return once it is written down that everything appended so far is durable."""
+        await self._make_durable(log, log.log_end_offset)
+
     async def _make_durable(self, log: PartitionLog, offset: int) -> None:
         """Return once it is written down that everything before ``offset`` is durable."""
         await self._flushes.flush(log, offset)
         if not await self._checkpointer.write_recovery_points():
             raise StorageError("the recovery points could not be written down")
 
-    async def truncate_to(self, log: PartitionLog, offset: int) -> bool:
+    async def truncate_to(
+        self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Truncate, durably, and write down the lower recovery point; returns whether there was
-        anything to truncate. Nothing may be appended to the log meanwhile.
+        anything to truncate. Nothing may be appended to the log meanwhile. ``is_wanted`` is asked
+        right before.
         """
-        return await self._truncation.to(log, offset)
+        return await self._truncation.to(log, offset, is_wanted)
 
-    async def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> None:
-        await self._truncation.fully(log, offset)
+    async def truncate_fully_and_start_at(
+        self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """As ``truncate_to``: drop everything, and begin again at ``offset``."""
+        return await self._truncation.fully(log, offset, is_wanted)
 
     def use_high_watermarks(
         self,
@@ -427,6 +454,10 @@ class LogManager:
         is offline then.
         """
         await self._checkpointer.write_log_start_offsets()
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write down what is committed. One that fell, with its log, must not be read again."""
+        await self._checkpointer.write_high_watermarks()
 
     async def checkpoint(self) -> None:
         """Write all checkpoints now."""

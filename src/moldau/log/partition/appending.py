@@ -10,7 +10,10 @@ import logging
 from struct import Struct
 from typing import Final
 
+from crc32c import crc32c
+
 from moldau.config.values.topic import TopicConfig
+from moldau.errors import KafkaError
 from moldau.log.errors import StorageError, UnexpectedOffsetError
 from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.health import LogHealth
@@ -28,11 +31,17 @@ from moldau.log.partition.segments import LogSegments
 from moldau.log.partition.validation import (
     BatchRules,
     CheckedBatch,
-    check_batches,
     stamped_now,
 )
-from moldau.log.segment.segment import Segment
-from moldau.records.batch import LEADER_EPOCH_OFFSET, BatchHeader, iter_headers
+from moldau.log.segment.segment import MAX_RELATIVE_OFFSET, Segment
+from moldau.records.batch import (
+    ATTRIBUTES_OFFSET,
+    LEADER_EPOCH_OFFSET,
+    NO_LEADER_EPOCH,
+    BatchHeader,
+    iter_headers,
+)
+from moldau.records.errors import CorruptRecordError
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +50,9 @@ _pack_epoch: Final = Struct(">i").pack_into
 _make_header: Final = BatchHeader._make
 
 _CLIENT: Final = AppendOrigin.CLIENT
+
+ANY_EPOCH: Final = 2**31 - 1
+"""No leader epoch is later: of a copy, whose batches nobody doubts."""
 
 
 class Appender:
@@ -210,47 +222,105 @@ class Appender:
             )
             offset += header.last_offset_delta + 1
         append_time = now_ms if rules.log_append_time else -1
-        return self._append_batches(records, batches, now_ms, append_time)
+        return self._append_batches(records, batches, now_ms, append_time, len(records))
 
-    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
+    def append_as_follower(self, records: memoryview, now_ms: int, leader_epoch: int) -> AppendInfo:
         """See ``PartitionLog``."""
         self._health.check()
-        check_batches(records)
-        batches = [header for _, header in iter_headers(records)]
-        end = self._offsets.log_end_offset
+        offsets, limit = self._offsets, self._segment_bytes
+        batches = self._good_batches(records, leader_epoch)
         if not batches:
-            return AppendInfo(end, end - 1, -1, self._offsets.log_start_offset, False, 0)
-        previous = end - 1
+            end = offsets.log_end_offset
+            return AppendInfo(end, end - 1, -1, offsets.log_start_offset, False, 0)
+        run: list[BatchHeader] = []
+        start = size = 0
+        has_gap = False
         for header in batches:
-            if header.base_offset <= previous:
-                raise UnexpectedOffsetError(
-                    f"{self._segments.directory}: batch at {header.base_offset} after {previous}",
-                    batches[0].base_offset,
-                    batches[-1].last_offset,
-                )
-            previous = header.last_offset
-        size = sum(header.size for header in batches)
-        return self._append_batches(records[:size], batches, now_ms, -1)
+            # Batches that were in several segments of the leader may not fit into one of ours.
+            if run and (
+                size + header.size > limit
+                or header.last_offset - run[0].base_offset > MAX_RELATIVE_OFFSET
+            ):
+                has_gap |= self._append_run(records[start : start + size], run, now_ms).has_gap
+                start, size, run = start + size, 0, []
+            run.append(header)
+            size += header.size
+        info = self._append_run(records[start : start + size], run, now_ms)
+        info.first_offset = batches[0].base_offset
+        info.size = start + size
+        info.has_gap |= has_gap
+        return info
+
+    def _append_run(
+        self, records: memoryview, batches: list[BatchHeader], now_ms: int
+    ) -> AppendInfo:
+        # The leader may have allowed for larger batches: what it has, its followers take.
+        room = min(len(records), self._segment_bytes)
+        return self._append_batches(records, batches, now_ms, -1, room)
+
+    def _good_batches(self, records: memoryview, leader_epoch: int) -> list[BatchHeader]:
+        """Returns the headers of those that continue the log, in one pass. Raises what is wrong
+        with the first one; with a later one, when that comes again as the first.
+        """
+        good: list[BatchHeader] = []
+        previous = self._offsets.log_end_offset - 1
+        epoch = self._leader_epochs.latest_epoch if leader_epoch != ANY_EPOCH else NO_LEADER_EPOCH
+        try:
+            for position, header in iter_headers(records):
+                if header.partition_leader_epoch > leader_epoch:
+                    break
+                if crc32c(records[position + ATTRIBUTES_OFFSET : position + header.size]) != (
+                    header.crc
+                ):
+                    raise CorruptRecordError("the CRC of a record batch is wrong")
+                if 0 <= header.partition_leader_epoch < epoch or header.last_offset_delta < 0:
+                    raise CorruptRecordError(
+                        f"a batch of {header.last_offset_delta + 1} offsets has leader epoch "
+                        f"{header.partition_leader_epoch} after {epoch}"
+                    )
+                if header.base_offset <= previous:
+                    raise UnexpectedOffsetError(
+                        f"{self._segments.directory}: batch at {header.base_offset} "
+                        f"after {previous}",
+                        header.base_offset,
+                        header.last_offset,
+                    )
+                good.append(header)
+                previous = header.last_offset
+                epoch = max(epoch, header.partition_leader_epoch)
+        except KafkaError:
+            if not good:
+                raise
+        return good
 
     def _append_batches(
-        self, records: memoryview, batches: list[BatchHeader], now_ms: int, append_time: int
+        self,
+        records: memoryview,
+        batches: list[BatchHeader],
+        now_ms: int,
+        append_time: int,
+        room: int,
     ) -> AppendInfo:
-        """Write batches that have their offsets, and take over what they say."""
+        """Write batches that have their offsets, and take over what they say. ``room`` is what a
+        segment has to have left for them.
+        """
         offsets, tail = self._offsets, self._tail
         first, last = batches[0].base_offset, batches[-1].last_offset
-        largest = max(batches, key=lambda header: header.max_timestamp)
+        largest = max([header.max_timestamp for header in batches])
         size = len(records)
-        segment = self._roller.segment_for(size, first, last, largest.max_timestamp, now_ms)
+        segment = self._roller.segment_for(room, first, last, largest, now_ms)
         position = segment.size
         try:
-            segment.append(records, last, largest.max_timestamp, largest.last_offset)
+            segment.append_batches(records, batches)
         except Exception as error:
             raise self._append_failed(segment, position, error) from error
         expected = offsets.log_end_offset
         offsets.log_end_offset = end = last + 1
         at = 0
+        has_gap = False
         for header in batches:
             if header.base_offset != expected:
+                has_gap = True
                 tail.forget()
             expected = header.next_offset
             tail.remember(header.base_offset, position + at)
@@ -265,6 +335,7 @@ class Appender:
             False,
             size,
             end - offsets.recovery_point >= self._flush_messages,
+            has_gap,
         )
 
     def _take_over(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:

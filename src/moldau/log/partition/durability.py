@@ -78,12 +78,11 @@ class Durability:
         if segment.persist_indexes(self._unsynced):
             self.needs_directory_sync()
 
-    def truncated(self, file: File | None) -> None:
+    def truncated(self, file: File) -> None:
         """The log ends earlier now. Until ``file`` is synced, a power cut may bring back what was
         cut off.
         """
-        if file is not None:
-            self._truncated = file
+        self._truncated = file
         self.needs_directory_sync()
         self._generation += 1
         self._offsets.recovery_point = min(

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log.errors import OffsetOutOfRangeError
-from moldau.log.partition.appending import Appender
+from moldau.log.partition.appending import ANY_EPOCH, Appender
 from moldau.log.partition.budget import DecompressionBudget
 from moldau.log.partition.closed_segments import ClosedSegments
 from moldau.log.partition.durability import Durability
@@ -211,9 +211,17 @@ class PartitionLog(LogOffsets):
         """
         return self._appender.append_as_leader(records, leader_epoch, now_ms, origin, budget)
 
-    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
-        """Append the leader's batches as they are, offsets and epochs included."""
-        return self._appender.append_as_follower(records, now_ms)
+    def append_as_follower(
+        self, records: memoryview, now_ms: int, leader_epoch: int = ANY_EPOCH
+    ) -> AppendInfo:
+        """Append the leader's batches as they are, offsets and epochs included.
+
+        Those of a later epoch than ``leader_epoch`` cannot be the leader's, and nothing from the
+        first of them on is taken. A bad batch is refused when it is the first one: what comes
+        before it is good. Raises CORRUPT_MESSAGE, and UnexpectedOffsetError for a batch that begins
+        before the end of the log.
+        """
+        return self._appender.append_as_follower(records, now_ms, leader_epoch)
 
     def assign_epoch_start_offset(self, epoch: int, offset: int) -> None:
         """Note that this broker leads from ``offset`` on with ``epoch``."""
@@ -355,6 +363,8 @@ class PartitionLog(LogOffsets):
         """
         self.health.check()
         if offset >= self.log_end_offset:
+            # Who led here and appended nothing knows of an epoch that its leader has never seen.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
             return False
         with self.health.fatal_errors("truncate"):
             if offset <= self._segments.bases[0]:

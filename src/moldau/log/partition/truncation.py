@@ -56,7 +56,8 @@ class Truncation:
             segment.remove()
         segments.replace((segments.create(offset, config, now_ms),))
         offsets.log_start_offset = offsets.log_end_offset = offsets.recovery_point = offset
-        self._durability.truncated(None)
+        # With the file, names are synced too: a power cut must not bring the old segments back.
+        self._durability.truncated(segments.active.file)
         self._leader_epochs.clear()
         self._snapshots.truncate(-1)
         self._producers.clear(offset)

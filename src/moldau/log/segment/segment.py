@@ -6,6 +6,7 @@ Kafka's: an entry once more than ``index.interval.bytes`` went in since the last
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Self
 
 from moldau.config.values.topic import TopicConfig
@@ -234,6 +235,26 @@ class Segment:
             position, len(data), last_offset, max_timestamp, max_timestamp_offset, base_offset
         )
         self.size = position + len(data)
+
+    def append_batches(self, data: Buffer, batches: Sequence[BatchHeader]) -> None:
+        """Write the batches with these headers, as one; each is indexed on its own."""
+        position = self.size
+        if position == 0:
+            self.rolling_timestamp = batches[0].max_timestamp
+            self._begin_indexes()
+        self.file.append(data)
+        for header in batches:
+            last_offset = header.last_offset
+            self.note_batches(
+                position,
+                header.size,
+                last_offset,
+                header.max_timestamp,
+                last_offset,
+                header.base_offset,
+            )
+            position += header.size
+        self.size = position
 
     def _begin_indexes(self) -> None:
         """Start the indexes of an empty segment in memory; their files come later."""

@@ -73,9 +73,11 @@ class Checkpointer:
             },
         )
 
-    async def write_log_start_offsets(self) -> None:
-        """Only those that cannot be told from the first segment's name."""
-        await self._write(
+    async def write_log_start_offsets(self) -> bool:
+        """Only those that cannot be told from the first segment's name. Returns whether they are
+        all on disk now.
+        """
+        return await self._write(
             LOG_START_OFFSET_CHECKPOINT,
             lambda _, logs: {
                 log.topic_partition: log.log_start_offset

@@ -3,6 +3,7 @@
     python -m moldau.testing.simulation --lives 1000
     python -m moldau.testing.simulation --minutes 10 --first 5000
     python -m moldau.testing.simulation --replay 4711
+    python -m moldau.testing.simulation --cluster --lives 1000
 
 A life that breaks a promise is told by its seed; the exit code is 1 then.
 """
@@ -17,6 +18,7 @@ from moldau.testing.simulation.running import Summary, replay, run_lives
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m moldau.testing.simulation")
+    parser.add_argument("--cluster", action="store_true", help="of three brokers, not of one")
     parser.add_argument("--lives", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--minutes", type=float, help="run for so long instead")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
@@ -25,9 +27,13 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="with --replay: every event")
     options = parser.parse_args()
     if options.replay is not None:
-        return replay(options.replay, everything=options.all)
+        return replay(options.replay, everything=options.all, cluster=options.cluster)
     summary: Summary = run_lives(
-        options.first, options.lives, minutes=options.minutes, jobs=options.jobs
+        options.first,
+        options.lives,
+        minutes=options.minutes,
+        jobs=options.jobs,
+        cluster=options.cluster,
     )
     return 1 if summary.failed else 0
 

@@ -247,6 +247,14 @@ class SimulatedCluster:
         return wrong
 
     async def not_replicated(self) -> list[str]:
+        wrong = await self.not_in_sync()
+        if not wrong:
+            stored = await self.stored()
+            for partition, state in stored.states():
+                wrong += self._not_level(partition, state.leader, stored.replicas(partition))
+        return wrong
+
+    async def not_in_sync(self) -> list[str]:
         stored = await self.stored()
         wrong = []
         for partition, state in stored.states():
@@ -255,8 +263,6 @@ class SimulatedCluster:
                 wrong.append(f"{partition} is led by {state.leader}")
             elif set(state.isr) != set(replicas):
                 wrong.append(f"{partition} has only {state.isr} of {replicas} in sync")
-            else:
-                wrong += self._not_level(partition, state.leader, replicas)
         return wrong
 
     def _not_level(
@@ -271,7 +277,7 @@ class SimulatedCluster:
             for each, replica in found.items()
             if replica is not None
         }
-        end = ends[leader][1]
+        end = ends[leader][1] if leader in ends else -1
         if all(pair == (end, end) for pair in ends.values()):
             return []
         return [f"{partition} has high watermarks and ends {ends}, led by {leader}"]

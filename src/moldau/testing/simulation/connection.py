@@ -282,7 +282,7 @@ class SimulatedEnd:
             size = 0
         way = self._way
         way.free_at = max(self._loop.time(), way.free_at) + size / quality.bytes_per_second
-        arrival = way.free_at + quality.delay(random)
+        arrival = way.free_at + quality.delay(random) + way.detour
         if arrival < self._arrives_at:
             arrival = self._arrives_at  # no segment overtakes those before it
         self._arrives_at = arrival

@@ -1,7 +1,8 @@
 """A coordination store that brokers reach over a connection, as they do a ZooKeeper ensemble.
 
 It is a node of its own, with its own disk. Sessions outlive the processes that opened them, until
-their timeout; so does what a broker has registered.
+their timeout; so does what a broker has registered. They outlive the store's process, too: it may
+be killed, or lose power, and started again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from contextvars import Context
 from random import Random
 
-from moldau.broker.ports import open_embedded
 from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.kept_sessions import KeptSessions
+from moldau.coordination.storage import DiskStorage
 from moldau.machine import Machine
 from moldau.testing.simulation.node import Node
 from moldau.testing.simulation.remote_session import RemoteSession
@@ -30,17 +32,54 @@ class SimulatedEnsemble:
         self.slowest = 0.001
         """Seconds that a message may take."""
         self.store: EmbeddedStore
+        self.kept: KeptSessions
+        """Of the store's present life, or its last one."""
         self.context: Context
         """Of the store's process."""
         self._loop = simulation.loop
         self._recorder = simulation.recorder
         self._sessions: list[RemoteSession] = []
+        self._names = 0
+        self._isolated: dict[str, float] = {}
+        """Until when which nodes do not reach the store."""
+
+    # Lives ---------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        return self.node.is_running
 
     async def start(self) -> None:
+        """Begin a life, with the sessions of the one before, whose clients connect again."""
         machine = self.node.boot()
+        await self.node.run(self._open(machine))
         assert self.node.process is not None
         self.context = self.node.process.context
-        self.store = await self.node.run(open_embedded(machine, "/data"))
+        # Whoever has not noticed yet that the last life ended is told by the first packet.
+        for session in self.sessions:
+            session.lose_connection(self.delay())
+
+    async def _open(self, machine: Machine) -> None:
+        storage = DiskStorage(machine.disk, "/data")
+        self.store = await EmbeddedStore.open(
+            storage, machine.threads.run, machine.clock.now_ms, keeps_sessions=True
+        )
+        self.kept = KeptSessions(self.store, machine.clock)
+
+    def kill(self) -> None:
+        """End the store's process as SIGKILL does; its clients see their connections close."""
+        if self.node.is_running:
+            self.node.kill()
+            for session in self.sessions:
+                session.lose_connection(self.delay())
+
+    def power_cut(self) -> None:
+        """End it with its machine; its clients hear nothing."""
+        self.node.power_cut()
+        for session in self.sessions:
+            session.miss_the_store()
+
+    # Clients -------------------------------------------------------------------------------------
 
     async def open(self, _machine: Machine, _directory: str) -> EnsembleClient:
         """Connect; satisfies ``OpenCoordination``."""
@@ -48,7 +87,9 @@ class SimulatedEnsemble:
 
     def session(self) -> RemoteSession:
         """Returns a new session of the process that asks."""
-        session = RemoteSession(self, self._loop)
+        self._names += 1
+        session_id = (self.node.clock.now_ms() << 16) + self._names
+        session = RemoteSession(self, self._loop, session_id, session_id.to_bytes(16))
         self._sessions = [*self.sessions, session]
         self._recorder.record(self.node.name, "session", f"{session.session_id:#x}")
         return session
@@ -66,6 +107,21 @@ class SimulatedEnsemble:
         self._recorder.record(self.node.name, "disconnects", f"for {seconds:.3f} s")
         for session in self.sessions:
             session.lose_connection(seconds)
+
+    def isolate(self, client: str, seconds: float) -> None:
+        """Nothing gets through between a node and the store for so many seconds."""
+        self._recorder.record(client, "cut off", "from", self.node.name, f"for {seconds:.3f} s")
+        self._isolated[client] = self._loop.time() + seconds
+        for session in self.sessions:
+            if session.client == client:
+                session.lose_connection(seconds)
+
+    def heal(self) -> None:
+        """Everybody reaches the store."""
+        self._isolated.clear()
+
+    def is_reached_by(self, client: str) -> bool:
+        return self._loop.time() >= self._isolated.get(client, 0.0)
 
     async def expire_sessions(self) -> None:
         """End all sessions, as after a long silence."""

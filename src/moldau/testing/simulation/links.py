@@ -38,7 +38,7 @@ class Quality:
 class Link:
     """The way from one host to another; the way back is another."""
 
-    __slots__ = ("_is_cut", "_stalled", "_target", "free_at", "leads")
+    __slots__ = ("_is_cut", "_stalled", "_target", "detour", "free_at", "leads")
 
     def __init__(self, target: Host) -> None:
         self._target = target
@@ -46,6 +46,8 @@ class Link:
         self._stalled: dict[SimulatedEnd, None] = {}
         self.leads = target.is_up
         """Whether what is sent arrives."""
+        self.detour = 0.0
+        """Seconds that everything takes longer than elsewhere."""
         self.free_at = 0.0
         """When the last byte that was given to it will have left."""
 
@@ -55,6 +57,7 @@ class Link:
 
     def heal(self) -> None:
         self._is_cut = False
+        self.detour = 0.0
         self.look_again()
 
     def look_again(self) -> None:

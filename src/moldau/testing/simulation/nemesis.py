@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 from typing import ClassVar, Final
 
@@ -12,7 +13,8 @@ from moldau.coordination import journal, loading
 from moldau.coordination.storage import DiskStorage
 from moldau.testing.disk import MemoryDisk
 from moldau.testing.simulation.broker import SimulatedBroker
-from moldau.testing.simulation.checker.history import Crash, History
+from moldau.testing.simulation.checker.crash import Crash
+from moldau.testing.simulation.checker.history import History
 from moldau.testing.simulation.coordination import SimulatedEnsemble
 from moldau.testing.simulation.errors import ProcessEnded
 from moldau.testing.simulation.load.actor import Actor
@@ -23,7 +25,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class Nemesis:
-    """Troubles one broker and its clients."""
+    """Troubles a broker and its clients; ``ClusterNemesis`` picks one of several each time."""
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class Nemesis:
         self._broker = broker
         self._actors = actors
         self._ensemble = ensemble
-        broker.node.on_crash = self._crashed
+        for each in self._all_brokers():
+            each.node.on_crash = partial(self._crashed, each)
         self._random: Random = simulation.new_random("nemesis")
         self._usual_delay = simulation.network.quality.longest
         self._usual_work = broker.node.slowest_work
@@ -54,6 +57,16 @@ class Nemesis:
     CONDITIONS: ClassVar[frozenset[str]] = frozenset({"slow disk", "cut", "slow network"})
     """Those that last for a while, so that others may come on top of them."""
 
+    def _all_brokers(self) -> Sequence[SimulatedBroker]:
+        return [self._broker]
+
+    def _victim(self) -> SimulatedBroker:
+        """Returns the broker that something is done to."""
+        return self._broker
+
+    def _work(self, name: str) -> Awaitable[None]:
+        return (self.TROUBLES | self.COORDINATION_TROUBLES | self.DAMAGES)[name](self)
+
     async def trouble(self, seconds: float, names: Sequence[str]) -> None:
         """Make these troubles for so long, one after the other or upon the other."""
         end = self._simulation.time + seconds
@@ -61,7 +74,7 @@ class Nemesis:
             await asyncio.sleep(self._random.random() * 3)
             name = self._random.choice(names)
             self._simulation.recorder.record("nemesis", "does", name)
-            work = (self.TROUBLES | self.COORDINATION_TROUBLES | self.DAMAGES)[name](self)
+            work = self._work(name)
             if name in self.CONDITIONS and self._random.random() < 0.7:
                 self._tasks.append(asyncio.ensure_future(work))
             else:
@@ -71,21 +84,23 @@ class Nemesis:
     async def heal(self) -> None:
         """From now on everything works."""
         await self.end()
-        broker = self._broker
         self._network.heal()
         self._network.quality.longest = self._usual_delay
         if self._ensemble is not None:
             self._ensemble.slowest = 0.001
-        broker.node.slowest_work = self._usual_work
-        self._heal_disk()
-        if broker.node.process is not None:
-            broker.node.process.operations_left = -1
-            broker.node.process.resume()
+        for broker in self._all_brokers():
+            broker.node.slowest_work = self._usual_work
+            self._heal_disk(broker)
+            if broker.node.process is not None:
+                broker.node.process.operations_left = -1
+                broker.node.process.resume()
         for actor in self._actors:
             if not actor.node.is_running and not actor.done:
                 actor.start()
-        self._tasks.append(asyncio.ensure_future(self._keep_running()))
-        await self._start_broker()
+        brokers = self._all_brokers()
+        self._tasks += [asyncio.ensure_future(self._keep_running(each)) for each in brokers]
+        for broker in brokers:
+            await self._start_broker(broker)
 
     async def end(self) -> None:
         """Do nothing any more, neither harm nor good."""
@@ -94,21 +109,20 @@ class Nemesis:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep_running(self) -> None:
+    async def _keep_running(self, broker: SimulatedBroker) -> None:
         """A broker may still be giving up because of what was wrong."""
         while True:
-            await self._start_broker()
+            await self._start_broker(broker)
             await self._restart_if_expelled()
             await asyncio.sleep(1.0)
 
     # The broker ----------------------------------------------------------------------------------
 
-    def _crashed(self, power: bool) -> None:
-        self._history.crashes.append(Crash(self._simulation.time, self._broker.node.name, power))
+    def _crashed(self, broker: SimulatedBroker, power: bool) -> None:
+        self._history.crashes.append(Crash(self._simulation.time, broker.node.name, power))
 
-    async def _start_broker(self) -> bool:
+    async def _start_broker(self, broker: SimulatedBroker) -> bool:
         """Start the broker until it runs; returns whether it does."""
-        broker = self._broker
         for _ in range(20):
             if broker.is_running:
                 return True
@@ -122,21 +136,27 @@ class Nemesis:
         return broker.is_running
 
     async def kill(self) -> None:
-        self._broker.kill()
+        broker = self._victim()
+        broker.kill()
         await asyncio.sleep(self._random.random() * 3)
-        await self._start_broker()
+        await self._start_broker(broker)
 
     async def power_cut(self) -> None:
-        self._broker.power_cut()
+        broker = self._victim()
+        broker.power_cut()
         await asyncio.sleep(self._random.random() * 3)
-        await self._start_broker()
+        await self._start_broker(broker)
+
+    async def _may_cut_power(self) -> bool:
+        return True
 
     async def crash_at_operation(self) -> None:
         """Between any two operations on the disk, also while starting."""
-        node, random = self._broker.node, self._random
+        broker, random = self._victim(), self._random
+        node = broker.node
         if not node.is_running:
-            await self._start_broker()
-        power = random.random() < 0.4
+            await self._start_broker(broker)
+        power = await self._may_cut_power() and random.random() < 0.4
         if node.is_running:
             node.crash_after(random.randrange(200), power=power)
         for _ in range(50):
@@ -146,27 +166,31 @@ class Nemesis:
         if node.is_running:
             assert node.process is not None
             node.process.operations_left = -1
-        await self._start_broker()
+        await self._start_broker(broker)
 
     async def restart(self) -> None:
+        await self._restart(self._victim())
+
+    async def _restart(self, broker: SimulatedBroker) -> None:
         try:
-            await self._broker.stop()
+            await broker.stop()
         except ProcessEnded:
             pass
         except Exception as error:
-            name = self._broker.node.name
+            name = broker.node.name
             self._history.errors.append((self._simulation.time, name, f"cannot stop: {error!r}"))
         await asyncio.sleep(self._random.random())
-        await self._start_broker()
+        await self._start_broker(broker)
 
     async def pause(self) -> None:
-        self._broker.node.pause(self._random.random() ** 2 * 12)
+        self._victim().node.pause(self._random.random() ** 2 * 12)
         await asyncio.sleep(self._random.random() * 2)
 
     async def kill_children(self) -> None:
         """The broker's cleaners, for instance, as the system does that is short of memory."""
-        if self._broker.is_running:
-            for child in self._broker.node.children.running:
+        broker = self._victim()
+        if broker.is_running:
+            for child in broker.node.children.running:
                 child.kill()
 
     # Its coordination store ----------------------------------------------------------------------
@@ -174,7 +198,7 @@ class Nemesis:
     async def _restart_if_expelled(self) -> None:
         """A broker whose session is over stays out of its cluster until it is started again."""
         if self._ensemble is not None and self._broker.is_running and not self._ensemble.sessions:
-            await self.restart()
+            await self._restart(self._broker)
 
     async def lose_coordination(self) -> None:
         assert self._ensemble is not None
@@ -194,39 +218,42 @@ class Nemesis:
 
     # Its disk ------------------------------------------------------------------------------------
 
-    def _heal_disk(self) -> None:
-        self._broker.node.disk.heal()
-        self._broker.node.disk.capacity = None
+    def _heal_disk(self, broker: SimulatedBroker) -> None:
+        broker.node.disk.heal()
+        broker.node.disk.capacity = None
 
     async def slow_disk(self) -> None:
-        self._broker.node.slowest_work = self._random.random() * 3
+        node = self._victim().node
+        node.slowest_work = self._random.random() * 3
         await asyncio.sleep(self._random.random() * 5)
-        self._broker.node.slowest_work = self._usual_work
+        node.slowest_work = self._usual_work
 
     async def full_disk(self) -> None:
-        disk = self._broker.node.disk
+        broker = self._victim()
+        disk = broker.node.disk
         disk.capacity = disk.used + self._random.randrange(20_000)
         await asyncio.sleep(self._random.random() * 4)
-        self._heal_disk()
-        await self._start_broker()
+        self._heal_disk(broker)
+        await self._start_broker(broker)
 
     async def killed_on_full_disk(self) -> None:
         """The broker has to start although nothing more fits."""
-        disk, broker = self._broker.node.disk, self._broker
+        broker = self._victim()
+        disk = broker.node.disk
         if not broker.is_running:
             return
         disk.capacity = disk.used + self._random.randrange(200)
         await asyncio.sleep(self._random.random() * 2)
         broker.kill()
         disk.capacity = disk.used
-        if not await self._start_broker():
+        if not await self._start_broker(broker):
             self._history.errors.append(
                 (self._simulation.time, broker.node.name, "does not start on a full disk")
             )
         await asyncio.sleep(self._random.random() * 2)
-        self._heal_disk()
+        self._heal_disk(broker)
         # What had no room to be opened is offline until the next start.
-        await self.restart()
+        await self._restart(broker)
 
     async def damage_store(self) -> None:
         """Kill the broker and damage its coordination store; do what it then asks for."""
@@ -246,7 +273,7 @@ class Nemesis:
             broker.node.tell("cannot start", repr(error))
             if "moldau coordination restore" in str(error):
                 loading.restore(DiskStorage(disk, _DATA), broker.node.clock.now_ms())
-        await self._start_broker()
+        await self._start_broker(broker)
 
     def _damage(self, disk: MemoryDisk) -> str:
         """Returns what was damaged, and how."""
@@ -271,14 +298,12 @@ class Nemesis:
         return f"{kind} of the journal"
 
     async def failing_disk(self) -> None:
-        random = self._random
+        random, broker = self._random, self._victim()
         kinds = random.choice([(), ("append",), ("sync",), ("append", "sync"), ("rename",)])
-        self._broker.node.disk.fail(
-            errno.EIO, after=random.randrange(50), operations=frozenset(kinds)
-        )
+        broker.node.disk.fail(errno.EIO, after=random.randrange(50), operations=frozenset(kinds))
         await asyncio.sleep(random.random() * 4)
-        self._heal_disk()
-        await self._start_broker()
+        self._heal_disk(broker)
+        await self._start_broker(broker)
 
     # The network ---------------------------------------------------------------------------------
 
@@ -286,14 +311,14 @@ class Nemesis:
         return self._random.choice(self._actors)
 
     async def cut(self) -> None:
-        hosts = [self._broker.node.name, self._some_client().name]
+        hosts = [self._victim().node.name, self._some_client().name]
         self._random.shuffle(hosts)
         self._network.cut(hosts[0], hosts[1], both_ways=self._random.random() < 0.5)
         await asyncio.sleep(self._random.random() ** 2 * 15)
         self._network.heal()
 
     async def reset(self) -> None:
-        self._network.reset_connections(self._broker.node.name, self._some_client().name)
+        self._network.reset_connections(self._victim().node.name, self._some_client().name)
 
     async def slow_network(self) -> None:
         quality = self._network.quality
@@ -315,11 +340,11 @@ class Nemesis:
         self._some_client().node.pause(self._random.random() ** 2 * 15)
 
     async def set_clock(self) -> None:
-        self._broker.node.clock.ahead_ms += self._random.randrange(-5_000, 5_000)
+        self._victim().node.clock.ahead_ms += self._random.randrange(-5_000, 5_000)
 
     async def jump_clock(self) -> None:
         """For less time than passes between two checks of retention the clock is far ahead."""
-        clock, days = self._broker.node.clock, self._random.randrange(8, 1000)
+        clock, days = self._victim().node.clock, self._random.randrange(8, 1000)
         clock.ahead_ms += days * _DAY_MS
         await asyncio.sleep(self._random.random() * 0.95)
         clock.ahead_ms -= days * _DAY_MS

@@ -76,6 +76,11 @@ class SimulatedNetwork:
             second.way_to(first).cut()
         self.recorder.record(source, "cut off", "from" if both_ways else "on the way to", target)
 
+    def slow(self, source: str, target: str, seconds: float) -> None:
+        """What one host sends to the other takes so much longer, until all is healed."""
+        self._hosts[source].way_to(self._hosts[target]).detour = seconds
+        self.recorder.record(source, "slow", "on the way to", target, f"by {seconds:.3f} s")
+
     def heal(self) -> None:
         """Everybody reaches everybody; what was lost on the way is sent again."""
         self.recorder.record("network", "healed")

@@ -5,6 +5,7 @@ is broken, requests wait for the next one. Of those under way when it breaks som
 and others do not: a read is made again, a change fails with ``ConnectionLostError``, made or not.
 Watches are left anew on the next connection, and what happened in between is told then. A store
 that hears nothing for the session timeout ends the session, whoever is to blame for the silence.
+While the store is down the client tries to reach it; the next life of the store knows the session.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from moldau.coordination.embedded import EmbeddedSession
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import (
     ConnectionLostError,
     CoordinationError,
     NoNodeError,
     SessionExpiredError,
 )
+from moldau.coordination.kept_sessions import KeptSessions
 from moldau.coordination.session_watches import ABSENT, SessionWatches
 from moldau.coordination.single_changes import SingleChanges
 from moldau.coordination.store import (
@@ -34,11 +37,15 @@ from moldau.coordination.store import (
 )
 from moldau.coordination.tree import check_path
 from moldau.testing.simulation.loop import SimulatedHandle, SimulatedLoop
+from moldau.testing.simulation.process import PROCESS
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.coordination import SimulatedEnsemble
 
 T = TypeVar("T")
+
+CONNECT_AGAIN: Final = 0.1
+"""Seconds between two tries to reach the store."""
 
 Call: TypeAlias = Callable[[EmbeddedSession, Watch], Coroutine[Any, Any, T]]
 """What the store is asked for: on its own session, with what to call when a watch fires."""
@@ -72,9 +79,13 @@ class _Request:
 
 
 class _Wire:
-    """One direction: what is sent arrives in order, some time later."""
+    """One direction: what is sent arrives in order, some time later, if the one that it was sent to
+    still runs.
+    """
 
-    def __init__(self, loop: SimulatedLoop, delay: Callable[[], float], context: Context) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, delay: Callable[[], float], context: Callable[[], Context]
+    ) -> None:
         self._loop = loop
         self._delay = delay
         self._context = context
@@ -82,30 +93,59 @@ class _Wire:
 
     def send(self, callback: Callable[..., object], *args: Any) -> SimulatedHandle:
         self._arrives_at = max(self._loop.time() + self._delay(), self._arrives_at)
-        return self._loop.call_at(self._arrives_at, callback, *args, context=self._context)
+        return self._loop.call_at(self._arrives_at, callback, *args, context=self._context())
+
+
+class _AtStore:
+    """The session in one life of the store, which does what it is asked for in order."""
+
+    def __init__(self, ensemble: SimulatedEnsemble, session: EmbeddedSession) -> None:
+        self.session = session
+        self.kept: KeptSessions = ensemble.kept
+        self._node = ensemble.node
+        self._arrived: deque[_Request] = deque()
+        self._serving = False
+
+    def arrive(self, request: _Request, answer: Callable[[_Request], Any]) -> None:
+        self._arrived.append(request)
+        if not self._serving:
+            self._serving = True
+            self._node.spawn(self._serve(answer))
+
+    async def _serve(self, answer: Callable[[_Request], Any]) -> None:
+        while self._arrived:
+            await answer(self._arrived.popleft())
+        self._serving = False
 
 
 class RemoteSession(SingleChanges):
     """A session of the process that makes it; satisfies ``CoordinationStore``."""
 
-    def __init__(self, ensemble: SimulatedEnsemble, loop: SimulatedLoop) -> None:
+    def __init__(
+        self, ensemble: SimulatedEnsemble, loop: SimulatedLoop, session_id: int, password: bytes
+    ) -> None:
         self._ensemble = ensemble
-        self._inner: EmbeddedSession = ensemble.store.session()
+        self._session_id = session_id
+        self._password = password
+        self._timeout = ensemble.session_timeout
+        process = PROCESS.get()
+        self.client = "" if process is None else process.name.partition("#")[0]
+        """The node of the process."""
         self._loop = loop
         self._context = copy_context()
         """Of the process: what comes for it waits while it is paused, and is gone when it is."""
-        self._to_store = _Wire(loop, ensemble.delay, ensemble.context)
-        self._to_process = _Wire(loop, ensemble.delay, self._context)
+        self._to_store = _Wire(loop, ensemble.delay, lambda: ensemble.context)
+        self._to_process = _Wire(loop, ensemble.delay, lambda: self._context)
         # At the store
-        self._arrived: deque[_Request] = deque()
-        self._serving = False
-        self._heard_at = loop.time()
-        self._over_at_store = False
+        self._at_store: _AtStore | None = None
+        self._has_begun = False
+        self._opening_in: KeptSessions | None = None
         # In the process
+        self._is_known = False
+        """Whether the process knows that the session has begun."""
         self._watches = SessionWatches()
         self._in_flight: dict[_Request, None] = {}
         self._connected = asyncio.Event()
-        self._connected.set()
         self._connection = 0
         """Counts the connections of the session."""
         self._is_broken = False
@@ -113,8 +153,8 @@ class RemoteSession(SingleChanges):
         self._rearming: asyncio.Task[None] | None = None
         self._ended = False
         self._listeners: list[Callable[[], object]] = []
+        self._connect(self._connection)
         self._beat()
-        self._watch_over()
 
     @property
     def can_lose_changes(self) -> bool:
@@ -123,12 +163,12 @@ class RemoteSession(SingleChanges):
 
     @property
     def session_id(self) -> int:
-        return self._inner.session_id
+        return self._session_id
 
     @property
     def is_over(self) -> bool:
         """Whether the store has ended the session, known or not to the process."""
-        return self._over_at_store
+        return self._session_id not in self._ensemble.kept if self._has_begun else self._ended
 
     # What goes wrong -----------------------------------------------------------------------------
 
@@ -143,12 +183,19 @@ class RemoteSession(SingleChanges):
             request.arrival.cancel()
         self._loop.call_soon(self._disconnected, self._connection, seconds, context=self._context)
 
+    def miss_the_store(self) -> None:
+        """The store is gone without a word: the process gives up on it after a while."""
+        self._loop.call_later(
+            self._timeout * 2 / 3, self._give_up, self._connection, context=self._context
+        )
+
+    def _give_up(self, connection: int) -> None:
+        if connection == self._connection:
+            self.lose_connection()
+
     async def expire(self) -> None:
         """End the session, as the store does that has not heard of it for too long."""
-        if not self._over_at_store:
-            self._over_at_store = True
-            await self._ensemble.node.run(self._ensemble.store.expire(self._inner))
-            self._to_process.send(self._hear_of_the_end, self._connection)
+        await self._ensemble.node.run(self._ensemble.kept.expire(self._session_id))
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -212,9 +259,12 @@ class RemoteSession(SingleChanges):
         self._listeners.clear()
         if self._connected.is_set() and not self._ended:
             with suppress(_BrokenError, SessionExpiredError):  # the store will miss it, or does
-                await self._send(lambda session, _: session.close())
-                self._over_at_store = True
+                await self._send(self._close_at_store)
         self._end()
+
+    async def _close_at_store(self, session: EmbeddedSession, _watch: Watch) -> None:
+        await session.close()
+        self._ensemble.kept.forget(self._session_id)
 
     def _hear_of_the_end(self, connection: int) -> None:
         if connection == self._connection and not self._is_broken and not self._ended:
@@ -242,23 +292,11 @@ class RemoteSession(SingleChanges):
         if not self._ended:
             if self._connected.is_set():
                 self._to_store.send(self._hear, self._connection)
-            self._loop.call_later(
-                self._ensemble.session_timeout / 3, self._beat, context=self._context
-            )
+            self._loop.call_later(self._timeout / 3, self._beat, context=self._context)
 
     def _hear(self, connection: int) -> None:
         if connection == self._connection:
-            self._heard_at = self._loop.time()
-
-    def _watch_over(self) -> None:
-        """End the session when nothing was heard for too long; runs at the store."""
-        silent_until = self._heard_at + self._ensemble.session_timeout
-        if self._over_at_store:
-            return
-        if self._loop.time() < silent_until:
-            self._loop.call_at(silent_until, self._watch_over, context=self._ensemble.context)
-        else:
-            self._ensemble.node.spawn(self.expire())
+            self._ensemble.kept.hear(self._session_id)
 
     # Connections ---------------------------------------------------------------------------------
 
@@ -270,16 +308,56 @@ class RemoteSession(SingleChanges):
         if self._rearming is not None:
             self._rearming.cancel()
         self._fail_in_flight(_BrokenError)
-        self._loop.call_later(seconds, self._reconnect, connection, context=self._context)
+        self._loop.call_later(seconds, self._connect, connection, context=self._context)
 
-    def _reconnect(self, connection: int) -> None:
-        if connection != self._connection or self._ended:
+    def _connect(self, connection: int) -> None:
+        """Ask the store for the session until it answers; runs in the process."""
+        if connection != self._connection or self._ended or self._connected.is_set():
+            return
+        if self._rearming is not None and not self._rearming.done():
             return
         self._is_broken = False
-        if self._over_at_store:
-            self._hear_of_the_end(connection)
-        else:
-            self._to_store.send(self._hear, connection)
+        if self._ensemble.is_reached_by(self.client):
+            self._to_store.send(self._begin, connection, not self._is_known)
+        self._loop.call_later(
+            CONNECT_AGAIN + 3 * self._ensemble.slowest,
+            self._connect,
+            connection,
+            context=self._context,
+        )
+
+    def _begin(self, connection: int, is_new: bool) -> None:
+        self._ensemble.node.spawn(self._attach(connection, is_new=is_new))
+
+    async def _attach(self, connection: int, *, is_new: bool) -> None:
+        """The store looks for the session, or opens it."""
+        kept = self._ensemble.kept
+        session = kept.resume(self._session_id, self._password)
+        if session is None and is_new and not self._has_begun:
+            if self._opening_in is kept:
+                return  # it was asked twice
+            self._opening_in = kept
+            timeout_ms = round(self._timeout * 1000)
+            with suppress(CoordinationError):  # it is asked again
+                session = await kept.open(timeout_ms, self._password, self._session_id)
+                self._has_begun = True
+            self._opening_in = None
+        elif session is None:
+            self._to_process.send(self._hear_of_the_end, connection)
+        if session is None:
+            return
+        if self._at_store is None or self._at_store.kept is not kept:
+            self._at_store = _AtStore(self._ensemble, session)
+            session.on_expired(
+                lambda: self._to_process.send(self._hear_of_the_end, self._connection)
+            )
+        self._to_process.send(self._welcome, connection)
+
+    def _welcome(self, connection: int) -> None:
+        if connection != self._connection or self._ended or self._connected.is_set():
+            return
+        if self._rearming is None or self._rearming.done():
+            self._is_known = True
             self._rearming = self._loop.create_task(self._rearm())
 
     async def _rearm(self) -> None:
@@ -331,19 +409,13 @@ class RemoteSession(SingleChanges):
 
     def _arrive(self, request: _Request) -> None:
         request.arrival = None
-        self._heard_at = self._loop.time()
-        self._arrived.append(request)
-        if not self._serving:
-            self._serving = True
-            self._ensemble.node.spawn(self._serve())
+        at_store = self._at_store
+        if at_store is None or at_store.kept is not self._ensemble.kept:
+            return  # sent to a life of the store that is over
+        self._ensemble.kept.hear(self._session_id)
+        at_store.arrive(request, partial(self._answer, at_store.session))
 
-    async def _serve(self) -> None:
-        """The store does what it is asked for, in order."""
-        while self._arrived:
-            await self._answer(self._arrived.popleft())
-        self._serving = False
-
-    async def _answer(self, request: _Request) -> None:
+    async def _answer(self, session: EmbeddedSession, request: _Request) -> None:
         def fire(event: WatchEvent) -> None:
             if request.answered:
                 self._to_process.send(self._take_event, request.connection, event)
@@ -353,7 +425,7 @@ class RemoteSession(SingleChanges):
         result: Any = None
         error: Exception | None = None
         try:
-            result = await request.call(self._inner, fire)
+            result = await request.call(session, fire)
         except CoordinationError as refusal:
             error = refusal
         request.answered = True

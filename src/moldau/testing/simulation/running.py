@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, islice
 from typing import Final
 
@@ -16,12 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from moldau.testing.simulation.checker.violation import Violation
+from moldau.testing.simulation.lives.cluster import ClusterLife
+from moldau.testing.simulation.lives.life import Life
 from moldau.testing.simulation.lives.one_broker import OneBrokerLife
 from moldau.testing.simulation.lives.outcome import Outcome
 from moldau.testing.simulation.timeline import tell
 
 FAILED: Final = "the life itself failed"
-REPLAY: Final = "python -m moldau.testing.simulation --replay"
+COMMAND: Final = "python -m moldau.testing.simulation"
 
 
 @dataclass(slots=True)
@@ -53,10 +56,16 @@ class Summary:
         )
 
 
-def live(seed: int) -> Outcome:
+def begin(seed: int, *, cluster: bool, keep_events: bool = False) -> Life:
+    """Returns a life that is still to be lived: of one broker, or of a cluster."""
+    kind = ClusterLife if cluster else OneBrokerLife
+    return kind(seed, keep_events=keep_events)
+
+
+def live(seed: int, *, cluster: bool = False) -> Outcome:
     """One life, in a process of its own or here."""
     try:
-        return OneBrokerLife(seed).run()
+        return begin(seed, cluster=cluster).run()
     except Exception as error:
         # The seed is worth more than the end of the run.
         return Outcome(seed, [_failure(error)], digest="", seconds=0.0, acknowledged=0, crashes=0)
@@ -70,7 +79,12 @@ def _failure(error: Exception) -> Violation:
 
 
 def run_lives(
-    first: int, lives: int, *, minutes: float | None = None, jobs: int | None = None
+    first: int,
+    lives: int,
+    *,
+    minutes: float | None = None,
+    jobs: int | None = None,
+    cluster: bool = False,
 ) -> Summary:
     """Run lives from a seed on; ``minutes`` overrides their number."""
     console = Console(soft_wrap=True)
@@ -86,7 +100,9 @@ def run_lives(
     with progress:
         bar = progress.add_task("lives", total=None if minutes is not None else lives)
         deadline = None if minutes is None else started + minutes * 60
-        for outcome in _outcomes(first, lives, deadline, jobs or os.cpu_count() or 1):
+        for outcome in _outcomes(
+            first, lives, deadline, jobs or os.cpu_count() or 1, cluster=cluster
+        ):
             summary.add(outcome)
             progress.advance(bar)
             if outcome.violations:
@@ -96,31 +112,39 @@ def run_lives(
     summary.took = time.monotonic() - started
     console.print(str(summary), highlight=False)
     for outcome in summary.failed[:5]:
-        console.print(f"{REPLAY} {outcome.seed}", highlight=False)
+        console.print(replay_command(outcome.seed, cluster=cluster), highlight=False)
     return summary
 
 
-def _outcomes(first: int, lives: int, deadline: float | None, jobs: int) -> Iterator[Outcome]:
+def replay_command(seed: int, *, cluster: bool) -> str:
+    """Returns what to type to see a life again."""
+    return f"{COMMAND} {'--cluster ' if cluster else ''}--replay {seed}"
+
+
+def _outcomes(
+    first: int, lives: int, deadline: float | None, jobs: int, *, cluster: bool
+) -> Iterator[Outcome]:
     if jobs == 1:
         seeds = count(first) if deadline is not None else iter(range(first, first + lives))
         for seed in seeds:
             if deadline is not None and time.monotonic() > deadline:
                 return
-            yield live(seed)
+            yield live(seed, cluster=cluster)
         return
+    work = partial(live, cluster=cluster)
     # Spawned, not forked: no life inherits what another has imported or collected.
     with multiprocessing.get_context("spawn").Pool(jobs, initializer=gc.freeze) as pool:
         if deadline is None:
-            yield from pool.imap_unordered(live, range(first, first + lives))
+            yield from pool.imap_unordered(work, range(first, first + lives))
             return
         seeds = count(first)
         while time.monotonic() < deadline:
-            yield from pool.imap_unordered(live, list(islice(seeds, jobs * 10)))
+            yield from pool.imap_unordered(work, list(islice(seeds, jobs * 10)))
 
 
-def replay(seed: int, *, everything: bool = False) -> int:
+def replay(seed: int, *, everything: bool = False, cluster: bool = False) -> int:
     """Tell the story of one life; the exit code says whether it kept all promises."""
-    life = OneBrokerLife(seed, keep_events=True)
+    life = begin(seed, cluster=cluster, keep_events=True)
     try:
         violations = life.run().violations
     except Exception as error:

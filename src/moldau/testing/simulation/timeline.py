@@ -19,7 +19,8 @@ OF_EACH: Final = 5
 BYTES: Final = "→"
 MILESTONES: Final = frozenset(
     {"starts", "killed", "power cut", "exits", "asked to stop", "paused", "does", "cut off",
-     "healed", "reset", "cannot start", "failed", "unsynced", "warning", "error", "critical"}
+     "healed", "reset", "slow", "cannot start", "failed", "unsynced", "warning", "error",
+     "critical"}
 )  # fmt: skip
 
 

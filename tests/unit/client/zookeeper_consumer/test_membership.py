@@ -18,7 +18,8 @@ from moldau.client.zookeeper_consumer.membership import (
     Retries,
 )
 from moldau.client.zookeeper_consumer.nodes import GroupPaths
-from moldau.coordination.embedded import EmbeddedSession, EmbeddedStore
+from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.store import CoordinationStore, EventType, Watch, WatchEvent
 from moldau.model import TopicPartition
 

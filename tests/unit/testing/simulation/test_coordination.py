@@ -78,6 +78,12 @@ def story(test: Callable[[SimulatedEnsemble], Awaitable[None]]) -> Callable[[], 
     return run
 
 
+async def connected(ensemble: SimulatedEnsemble) -> RemoteSession:
+    session = ensemble.session()
+    await session.exists("/")
+    return session
+
+
 @story
 async def test_messages_take_their_time(ensemble: SimulatedEnsemble) -> None:
     ensemble.slowest = 10.0
@@ -103,7 +109,7 @@ async def test_a_read_is_made_again_on_the_next_connection(ensemble: SimulatedEn
 async def test_nobody_learns_whether_a_change_was_made_when_the_connection_broke(
     ensemble: SimulatedEnsemble,
 ) -> None:
-    session = ensemble.session()
+    session = await connected(ensemble)
     outcomes: set[tuple[bool, ...]] = set()
     for number in range(50):
         names = [f"/{number}-{part}" for part in range(2)]
@@ -221,3 +227,112 @@ def test_a_process_that_is_paused_for_too_long_finds_its_session_over() -> None:
 
     with Simulation(1) as simulation:
         simulation.run(scenario())
+
+
+# The store's own process ends
+
+
+async def begin_again(ensemble: SimulatedEnsemble, *, power: bool) -> None:
+    if power:
+        ensemble.power_cut()
+    else:
+        ensemble.kill()
+    await asyncio.sleep(1.0)
+    await ensemble.start()
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_sessions_and_their_nodes_outlive_the_store(power: bool) -> None:
+    @story
+    async def scenario(ensemble: SimulatedEnsemble) -> None:
+        session, other = ensemble.session(), ensemble.session()
+        gone = Watcher()
+        session.on_expired(lambda: pytest.fail("the session is over"))
+        await session.create("/e", b"here", ephemeral=True)
+        await other.exists("/e", gone)
+        await begin_again(ensemble, power=power)
+        await asyncio.sleep(ensemble.session_timeout * 3)
+        data, stat = await other.get("/e")
+        assert (data, stat.ephemeral_owner) == (b"here", session.session_id)
+        assert not gone.fired
+        await session.close()
+        assert await gone.next() == WatchEvent(EventType.DELETED, "/e")
+        assert ensemble.sessions == [other]
+
+    scenario()
+
+
+@story
+async def test_changes_and_reads_wait_while_the_store_is_down(ensemble: SimulatedEnsemble) -> None:
+    session = await connected(ensemble)
+    ensemble.kill()
+    await asyncio.sleep(0.5)
+    changing = asyncio.ensure_future(session.create("/a", b"1"))
+    reading = asyncio.ensure_future(session.exists("/"))
+    await asyncio.sleep(2.0)
+    assert not changing.done()
+    assert not reading.done()
+    await ensemble.start()
+    assert await changing == "/a"
+    assert await reading is not None
+
+
+@story
+async def test_a_session_may_begin_while_the_store_is_down(ensemble: SimulatedEnsemble) -> None:
+    ensemble.kill()
+    session = ensemble.session()
+    await asyncio.sleep(2.0)
+    await ensemble.start()
+    await session.create("/e", ephemeral=True)
+    assert ensemble.sessions == [session]
+
+
+@story
+async def test_who_does_not_come_back_has_one_timeout_of_grace(ensemble: SimulatedEnsemble) -> None:
+    session, other = await connected(ensemble), ensemble.session()
+    await session.create("/e", ephemeral=True)
+    session.lose_connection(1000.0)
+    ensemble.kill()
+    await asyncio.sleep(ensemble.session_timeout * 10)
+    await ensemble.start()
+    session.lose_connection(1000.0)
+    await asyncio.sleep(ensemble.session_timeout * 0.9)
+    assert await other.exists("/e") is not None
+    await asyncio.sleep(ensemble.session_timeout * 0.3)
+    assert await other.exists("/e") is None
+    assert ensemble.sessions == [other]
+
+
+@story
+async def test_a_store_that_was_paused_blames_nobody_for_its_silence(
+    ensemble: SimulatedEnsemble,
+) -> None:
+    session, other = ensemble.session(), ensemble.session()
+    await session.create("/e", ephemeral=True)
+    ensemble.node.pause(ensemble.session_timeout * 3)
+    await asyncio.sleep(ensemble.session_timeout * 5)
+    assert await other.exists("/e") is not None
+
+
+@story
+async def test_the_store_may_end_at_any_step(ensemble: SimulatedEnsemble) -> None:
+    """Killed, or without power, in the middle of a write: what was acknowledged is there."""
+    session = ensemble.session()
+    await session.create("/e", ephemeral=True)
+    await session.create("/q")
+    made: list[str] = []
+    for step in range(40):
+        ensemble.node.crash_after(step % 5, power=step % 2 == 0)
+        number = 0
+        while ensemble.is_running:
+            number += 1
+            writing = asyncio.ensure_future(session.create(f"/q/{step}-{number}"))
+            await asyncio.wait([writing], timeout=1.0)
+            if writing.done() and writing.exception() is None:
+                made.append(writing.result()[3:])
+        await ensemble.start()
+        stat = await session.exists("/e")
+        assert stat is not None
+        assert stat.ephemeral_owner == session.session_id
+        assert set(made) <= set(await session.children("/q"))
+    assert len(made) > 10

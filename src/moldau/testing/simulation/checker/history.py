@@ -12,6 +12,8 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from moldau.model import TopicPartition
+from moldau.testing.simulation.checker.crash import Crash
+from moldau.testing.simulation.checker.promise import harmful_cuts, is_promised
 
 ATTEMPT: Final = 5.0
 """Seconds that a client waits for an answer before it asks again."""
@@ -166,13 +168,6 @@ class Deletion(NamedTuple):
     at: float
 
 
-class Crash(NamedTuple):
-    at: float
-    node: str
-    power: bool
-    """Whether what was not synced may be lost."""
-
-
 class FinalLog(NamedTuple):
     """A partition as it is read at the end, from its start."""
 
@@ -189,6 +184,8 @@ class History:
     """Everything that the checks look at, in the order in which it happened."""
 
     now: Callable[[], float]
+    brokers: int = 1
+    """How many have every record."""
     sends: dict[RecordId, Send] = field(default_factory=dict)
     sights: list[Sight] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -197,6 +194,11 @@ class History:
     topic_changes: list[TopicChange] = field(default_factory=list)
     topic_sights: list[TopicSight] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
+    caught_up: list[float] = field(default_factory=list)
+    """When every replica had all that its leader had."""
+    trusted_from: float = 0.0
+    """Since when every broker knows what is true; before, one that nobody reaches may tell what was
+    true once, as Kafka's may."""
     damages: list[float] = field(default_factory=list)
     """When the coordination store was damaged."""
     final_logs: dict[TopicPartition, FinalLog] = field(default_factory=dict)
@@ -220,7 +222,12 @@ class History:
         """Returns the times of the power cuts that may have taken what was there at a time."""
         if self.synced_always:
             return []
-        return [crash.at for crash in self.crashes if crash.power and crash.at >= heard_at]
+        harmful = harmful_cuts(self.crashes, self.caught_up, brokers=self.brokers)
+        return [at for at in harmful if at >= heard_at]
+
+    def is_promised(self, send: Send) -> bool:
+        """Whether a record that was acknowledged so must stay."""
+        return is_promised(send.acks, brokers=self.brokers)
 
     def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
         """Whether a record may have been deleted because it was old."""

@@ -1,8 +1,8 @@
 """Records: none lost, doubled, reordered, torn, left out, or seen and later gone.
 
-What a crash may take is written in docs/operations.md: a killed process loses nothing, a power cut
-only what was not synced, and of each partition only a tail. Compaction takes a record only where a
-later one of its key is there, and leaves every other where it is.
+What a crash may take is written in docs/operations.md (and in ``promise.py``): a killed process
+loses nothing, a power cut only what was not synced, and of each partition only a tail. Compaction
+takes a record only where a later one of its key is there, and leaves every other where it is.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ def _reordered(history: History, log: FinalLog) -> Iterator[Violation]:
         send = history.sends.get(record)
         if send is None or not _keeps_its_place(send, compacted):
             continue
+        if not send.idempotent and not history.is_promised(send):
+            continue  # its first place may have gone with a leader
         if not send.idempotent and log.start_offset and offset != send.offset:
             continue  # what came with it the first time may have been deleted
         seen.add(record)
@@ -152,7 +154,7 @@ def _lost(history: History, log: FinalLog, sends: list[Send]) -> Iterator[Violat
     stored = set(at.values())
     newest = _newest(history, log)
     for send in sends:
-        if send.fate is not Fate.DONE or send.acks == 0:
+        if send.fate is not Fate.DONE or not history.is_promised(send):
             continue
         if send.offset < 0:
             if send.key not in newest and not history.may_be_deleted(log.partition, 0):

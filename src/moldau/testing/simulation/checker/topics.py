@@ -24,6 +24,8 @@ def check_topics(history: History) -> Iterator[Violation]:
         changes[change.topic].append(change)
     for sight in history.topic_sights:
         relevant = changes[sight.topic]
+        if sight.asked_at < history.trusted_from:
+            continue
         if _may_be_back(sight, relevant, history.damages):
             continue
         yield from _existence(sight, relevant)

@@ -62,13 +62,17 @@ class Plan:
     """Whether the broker deletes old records."""
     tuned: list[str]
     """The settings of the topic that are changed while it is in use."""
+    elects: bool = False
+    """Whether an administrator gives leaders back to the replicas that should lead."""
+    recreates: bool = False
+    """Whether a topic is filled, read, deleted and made anew, again and again."""
 
 
 def draw(
     random: Random, troubles: list[str], coordination_troubles: list[str], damages: list[str]
 ) -> Plan:
     """Returns the plan of a life."""
-    plan = _draw(random, troubles)
+    plan = draw_basics(random, troubles)
     if random.random() < 0.3:
         names = random.sample(coordination_troubles, random.randrange(1, 3))
         plan = replace(plan, remote_coordination=True, troubles=plan.troubles + names)
@@ -93,7 +97,8 @@ def draw(
     return plan
 
 
-def _draw(random: Random, troubles: list[str]) -> Plan:
+def draw_basics(random: Random, troubles: list[str]) -> Plan:
+    """Returns the plan of a life with one topic that nothing is deleted from."""
     synced = random.random() < 0.5
     return Plan(
         seconds=5 + random.random() * 15,

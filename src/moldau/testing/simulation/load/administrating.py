@@ -15,6 +15,7 @@ from moldau.client.admin import (
     AsyncAdmin,
     ConfigChange,
     ConfigResource,
+    ElectionType,
     NewTopic,
     ResourceType,
 )
@@ -52,6 +53,7 @@ class AdministratingActor(Actor):
         main: Sequence[TopicPartition] = (),
         tuned: Sequence[str] = (),
         deletes: bool = False,
+        elects: bool = False,
     ) -> None:
         super().__init__(*args)
         self._topics = topics
@@ -59,6 +61,7 @@ class AdministratingActor(Actor):
         self._main = main
         self._tuned = tuned
         self._deletes = deletes
+        self._elects = elects
         self._sizes: dict[str, int] = {tp.topic: len(main) for tp in main}
         self.only_looks = False
         """Set this, and nothing more is changed."""
@@ -86,6 +89,9 @@ class AdministratingActor(Actor):
             await self._change_main(admin)
         if self._deletes:
             await self._delete_records(admin)
+        if self._elects and self.random.random() < 0.3:
+            with suppress(KafkaError):
+                await admin.elect_leaders(ElectionType.PREFERRED)
 
     async def _change_main(self, admin: AsyncAdmin) -> None:
         """Now and then the topic grows, or one of its settings changes."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from moldau.model import TopicPartition
 from moldau.testing.simulation.checker.check import check
+from moldau.testing.simulation.checker.crash import Crash
 from moldau.testing.simulation.checker.history import (
     Commit,
     CommittedOffset,
-    Crash,
     Deletion,
     Fate,
     FinalLog,
