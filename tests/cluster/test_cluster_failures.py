@@ -38,6 +38,9 @@ class Cluster:
         self.zookeeper = zookeeper
         self._admin = AdminClient({"bootstrap.servers": processes.bootstrap_servers})
 
+    def logs(self) -> str:
+        return self.processes.logs()
+
     def leader_of(self, topic: str, partition: int = 0) -> int:
         described = self._admin.list_topics(topic, timeout=60).topics[topic]
         return int(described.partitions[partition].leader)
@@ -75,7 +78,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module", params=["own coordination", "ZooKeeper"])
-def cluster(
+def moldau_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("cluster")
@@ -90,6 +93,12 @@ def cluster(
         )
         stack.enter_context(processes)
         yield Cluster(processes, zookeeper)
+
+
+@pytest.fixture
+def cluster(moldau_cluster: Cluster) -> Cluster:
+    """By the other name a test that fails shows the logs of all of it."""
+    return moldau_cluster
 
 
 @pytest.fixture
