@@ -158,6 +158,8 @@ class Cluster:
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
         """The last one of each broker."""
+        self.losses: Random | None = None
+        """Draws which messages and answers are lost, if any are."""
         self.deaf: set[int] = set()
         """Brokers whose answers are lost."""
         self.lost: list[int] = []
@@ -185,8 +187,10 @@ class Cluster:
     ) -> Sequence[ReplicaError]:
         recipient = self.brokers[broker.id]
         await recipient.running.wait()
+        if self.losses is not None and self.losses.random() < 0.2:
+            raise ConnectionError(f"a message to broker {broker.id} is lost")
         answer = recipient.apply(update)
-        if broker.id in self.deaf:
+        if broker.id in self.deaf or (self.losses is not None and self.losses.random() < 0.2):
             raise ConnectionError(f"the answer of broker {broker.id} is lost")
         return answer
 
