@@ -22,6 +22,7 @@ from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
+from moldau.broker.controller_port import SOON_S
 from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
@@ -298,10 +299,10 @@ class BrokerServer:
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
 
         async def next_block() -> ProducerIdBlock:
-            return await broker.controller.next_producer_id_block(config.node_id)
+            return await broker.controller.within(SOON_S).next_producer_id_block(config.node_id)
 
         async def create_topic(topic: NewTopic) -> CreateTopicResult:
-            (result,) = await broker.controller.create_topics([topic])
+            (result,) = await broker.controller.within(SOON_S).create_topics([topic])
             return result
 
         broker = Broker(
