@@ -311,6 +311,7 @@ class Controller:
             logger.info("Controller %d retires from epoch %d", self._id, self.epoch)
             self._office.active.sender.close()
             self._office = None
+            self.controller_id = -1
 
     def _take_a_rest(self) -> None:
         """Try nothing for a while, then stand again."""
