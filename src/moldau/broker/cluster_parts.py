@@ -80,6 +80,7 @@ class ClusterParts:
             controller,
             broker.tasks.spawn,
             self.machine.clock,
+            failure_delay=broker.config.connection_failed_authentication_delay_ms / 1000,
         )
 
     async def close(self) -> None:
