@@ -136,6 +136,7 @@ class LocalLink:
         metadata = self._metadata
         if update.brokers is not None:
             metadata.set_brokers(update.brokers)
+            self._replicas.set_brokers({broker.id: broker.epoch for broker in update.brokers})
         for removed in update.removed_topics:
             metadata.remove_topic(removed.name)
             self._configs.forget_topic(removed.name)

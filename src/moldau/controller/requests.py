@@ -137,6 +137,10 @@ class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int
     partition_epoch: int
     new_isr: tuple[int, ...]
+    new_isr_epochs: tuple[int, ...] = ()
+    """The broker epoch of each of them that the leader means (KIP-903); -1 where it claims nothing:
+    for itself, and for whoever stays without having fetched from it.
+    """
     leader_recovery_state: int = 0
 
 
