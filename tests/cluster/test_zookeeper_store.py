@@ -1,4 +1,6 @@
-"""The coordination contract on a real ZooKeeper, and what is its own: broken connections."""
+"""The coordination contract through kazoo, on a real ZooKeeper and on our own server, and what is
+theirs: broken connections, sessions that end, servers that are killed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from tests.support.coordination import CoordinationProcess
 from tests.support.process import free_port
 from tests.support.proxy import CuttableWay
 from tests.support.zookeeper import ZooKeeper
@@ -28,13 +31,16 @@ PATIENCE_S = 90.0
 SESSION_MS = 60_000
 """Longer than any pause of a busy test machine."""
 
+Server = ZooKeeper | CoordinationProcess
+SERVERS: dict[str, type[Server]] = {"zookeeper": ZooKeeper, "moldau": CoordinationProcess}
+
 _roots = count(1)
 
 
 class ZooKeeperCluster:
     """A part of the tree for one test; each session has its own way to the server."""
 
-    def __init__(self, server: ZooKeeper) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._root = f"/test-{next(_roots)}"
         self._ways: dict[ZooKeeperStore, CuttableWay] = {}
@@ -72,14 +78,19 @@ class ZooKeeperCluster:
             await way.close()
 
 
+@pytest.fixture(scope="module", params=SERVERS)
+def kind(request: pytest.FixtureRequest) -> type[Server]:
+    return SERVERS[request.param]
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as zookeeper:
-        yield zookeeper
+def server(kind: type[Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with kind(tmp_path_factory.mktemp("server")) as running:
+        yield running
 
 
 @pytest.fixture
-async def cluster(server: ZooKeeper) -> AsyncIterator[ZooKeeperCluster]:
+async def cluster(server: Server) -> AsyncIterator[ZooKeeperCluster]:
     found = ZooKeeperCluster(server)
     yield found
     await found.close()
@@ -126,7 +137,7 @@ async def test_a_session_and_its_nodes_survive_a_broken_connection(
 
 
 async def test_a_server_that_takes_a_connection_and_says_nothing_does_not_cost_the_session(
-    server: ZooKeeper,
+    server: Server,
 ) -> None:
     way = await CuttableWay("127.0.0.1", server.port).start()
     store = await ZooKeeperStore.open(way.address, session_timeout_ms=20_000)
@@ -224,7 +235,7 @@ async def test_a_session_that_ran_out_is_over_for_good(
     assert watcher.fired == 0
 
 
-async def test_a_silent_session_expires_by_itself(server: ZooKeeper) -> None:
+async def test_a_silent_session_expires_by_itself(server: Server) -> None:
     way = await CuttableWay("127.0.0.1", server.port).start()
     watching = await ZooKeeperStore.open(server.address, session_timeout_ms=SESSION_MS)
     while True:
@@ -245,8 +256,8 @@ async def test_a_silent_session_expires_by_itself(server: ZooKeeper) -> None:
     await way.close()
 
 
-async def test_a_session_outlives_the_server_process(tmp_path: Path) -> None:
-    server = ZooKeeper(tmp_path / "own")
+async def test_a_session_outlives_the_server_process(kind: type[Server], tmp_path: Path) -> None:
+    server = kind(tmp_path / "own")
     server.start()
     store = await ZooKeeperStore.open(server.address, session_timeout_ms=SESSION_MS)
     try:

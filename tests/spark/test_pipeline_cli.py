@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,16 +63,17 @@ def test_without_java_a_sentence_says_what_to_install(
 @pytest.mark.parametrize(
     ("database", "sentence"),
     [
-        ("mysql://host/name", "A database at mysql: needs the Python module MySQLdb"),
-        ("nonsense", "This is no address of a database"),
-        ("foo://host/name", "This is no address of a database"),
+        ("mysql://host/name", "sink table: a database at mysql: needs the Python module MySQLdb"),
+        ("foo://host/name", "sink table: SQLAlchemy knows no database foo:"),
+        ("nonsense", "database of [[sinks]] table must be an address, such as"),
+        ("://host/name", "sink table: this is no address of a database"),
     ],
 )
 def test_a_database_without_its_driver_is_told_before_spark_starts(
     cli: CommandLine, database: str, sentence: str
 ) -> None:
     said = cli("pipeline", "run", "rollup", "-p", f"database={database}", code=1).err
-    assert sentence in said
+    assert re.match(rf"rollup\.toml:\d+: {re.escape(sentence)}", said)
     assert len(said.splitlines()) == 1
 
 

@@ -167,6 +167,20 @@ def brokers(text: str, environment: dict[str, str]) -> list[str]:
         ("[[sinks]]", "[[sinks]", "16: this is no TOML"),
         ('topic = "counts"', 'table = "t"', "16: [[sinks]] needs database"),
         ('topic = "counts"', 'topic = "t"\nkey = "k"', "16: [[sinks]] has key but no value"),
+        ('name = "counts"', 'name = "../counts"', "1: the name '../counts' is that of a folder"),
+        ('from = "counted"', 'name = "a/b"\nfrom = "counted"', "17: the name 'a/b' is that of a f"),
+        (
+            'from = "counted"',
+            'from = "quarantine"',
+            "17: there is no source or step quarantine: no",
+        ),
+        ('topic = "${topic}"', 'pattern = "a["', "9: [[sources]] events: pattern is no pattern"),
+        ('topic = "${topic}"', "topics = []", "9: topics of [[sources]] events must name a topic"),
+        (
+            'topic = "${topic}"',
+            'pattern = "a.*"\ndead_letter_topic = "a.dlq"',
+            "10: [[sources]] events: dead_letter_topic is a.dlq, which is read, too",
+        ),
         (
             'topic = "counts"',
             'topic = "t"\nrate = -1',
@@ -183,6 +197,21 @@ def test_mistakes_are_explained_with_their_line(old: str, new: str, expected: st
 def test_all_mistakes_are_found_at_once() -> None:
     text = GOOD.replace('name = "counts"', "").replace('size = "${minutes}m"', 'size = "x"')
     assert len(problems(text.replace('from = "counted"', 'from = "c"'))) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('topic = "${topic}"', 'topic = ""'),
+        ('topic = "counts"', 'topic = ""'),
+        ('watermark = "10m"', 'watermark = "late"'),
+        ('name = "counted"', 'name = "events"'),
+        ('topic = "counts"', 'table = "t"\ndatabase = "results.db"'),
+    ],
+)
+def test_one_mistake_is_told_once(old: str, new: str) -> None:
+    text = GOOD.replace(old, new, 1).replace('from = "counted"', 'from = "events"')
+    assert len(problems(text)) == 1
 
 
 def test_unknown_names_in_sql_are_found_on_their_line() -> None:

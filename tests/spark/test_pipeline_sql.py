@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructType
 from tests.support.cli import CommandLine
 
 from moldau.spark.pipeline.load import load_pipeline, ready_made
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.sql.check import Checked, check_sql
+from moldau.spark.pipeline.sql.frames import fields
+from moldau.spark.pipeline.sql.schemas import read_schema
 
 FILE = '''\
 name = "visits"
@@ -151,6 +154,104 @@ def test_steps_after_a_mistake_are_not_blamed_for_it() -> None:
     assert problem.message == "step seen: value has no field tgas: did you mean tags?"
 
 
+def test_sinks_after_a_window_are_not_blamed_for_its_mistakes() -> None:
+    text = (
+        FILE
+        + """
+[[steps]]
+name = "counted"
+[steps.window]
+from = "seen"
+size = "1m"
+watermark = "1m"
+group_by = ["pag"]
+aggregate = { n = "count(*)" }
+
+[[sinks]]
+from = "counted"
+parquet = "rows"
+partition_by = ["page"]
+"""
+    )
+    (problem,) = check_sql(parse_pipeline(text, "p.toml")).problems
+    assert problem.message == "step counted: there is no column pag: did you mean page?"
+
+
+def test_one_column_at_least_is_in_the_files() -> None:
+    text = FILE.replace("[[sinks]]", '[[sinks]]\nname = "files"\nPARTS\n[[sinks]]', 1)
+    parts = 'from = "seen"\nparquet = "rows"\npartition_by = ["page", "visitor", "tags", "TIME"]'
+    (problem,) = check_sql(parse_pipeline(text.replace("PARTS", parts), "p.toml")).problems
+    assert problem.message.startswith("sink files: there is no column TIME")
+    parts = parts.replace("TIME", "TIMESTAMP")
+    (problem,) = check_sql(parse_pipeline(text.replace("PARTS", parts), "p.toml")).problems
+    assert problem.message.startswith("sink files: partition_by has all columns")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("page STRING, visitor BIGNT", "BIGNT is no type: did you mean BIGINT?"),
+        ("page TEXT", "TEXT is no type"),
+        ("page", "a type is missing at the end"),
+        ("page STRING visitor BIGINT", "',' is missing before 'visitor'"),
+        ("page STRING,", "a column is missing at the end"),
+        ("price DECIMAL(10 2)", "')' is missing before '2'"),
+        ("price DECIMAL(10, 2", "')' is missing at the end"),
+        ("tags ARRAY<STRNG>", "STRNG is no type: did you mean STRING?"),
+        ("tags ARRAY<STRING", "'>' is missing at the end"),
+        ("tags ARRAY<STRING>>", "',' is missing before '>'"),
+        ("tags MAP<STRING>", "',' is missing before '>'"),
+        ("a STRUCT<b INT", "',' is missing at the end"),
+        ("array<int>, b INT", "',' is one too many"),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_a_schema_that_is_none_is_told_and_its_columns_are_not_missed(
+    schema: str, message: str
+) -> None:
+    """Spark, whose session reads schemas, does not take it, either."""
+    source = f'name = "more"\nfiles = "pages"\nschema = "{schema}"'
+    step = 'name = "all"\nsql = "SELECT anything FROM more"'
+    text = f"{FILE}\n[[sources]]\n{source}\n[[steps]]\n{step}"
+    found = check_sql(parse_pipeline(text, "p.toml"))
+    assert not found.problems
+    (problem,) = found.unread
+    assert problem.message == f"source more: schema is no schema: {message}"
+    assert text.splitlines()[problem.line - 1].startswith("schema")
+    with pytest.raises(ParseException):
+        DataType.fromDDL(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "a BOOLEAN, b TINYINT, c BYTE, d SMALLINT, e SHORT, f INT, g INTEGER, h BIGINT, i LONG",
+        "a FLOAT, b REAL, c DOUBLE, d DECIMAL, e DEC(5), f NUMERIC(10, 2), g BINARY, h VOID, i INT",
+        "a STRING, b CHAR(3), c CHARACTER(3), d VARCHAR(9), e STRING COLLATE UTF8_LCASE, f VARIANT",
+        "a DATE, b TIMESTAMP, c TIMESTAMP_NTZ, d TIMESTAMP_LTZ, e TIME, f TIME(3)",
+        "a INTERVAL, b INTERVAL YEAR TO MONTH, c INTERVAL DAY TO SECOND, d INTERVAL HOUR",
+        "a STRING NOT NULL COMMENT 'one, or (two)', b: INT, `c d` INT, `e``f` INT, date DATE",
+        "a ARRAY<INTERVAL DAY>, b MAP<STRING, ARRAY<STRUCT<x: INT, y: VOID>>>, c INT",
+        "a STRUCT<b: STRUCT<c: INT, `d e`: STRING COMMENT 'x'>, f: INT NOT NULL>, g INT",
+        "struct<a: int, b: array<string>>",
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_schemas_have_the_columns_that_spark_finds(schema: str) -> None:
+    found = read_schema(schema)
+    assert found is not None
+    theirs = DataType.fromDDL(schema)
+    assert isinstance(theirs, StructType)
+    assert list(fields(found)) == theirs.names
+
+
+def test_what_is_no_avro_schema_is_told() -> None:
+    text = FILE.replace('value_format = "json"', 'value_format = "avro"')
+    assert text != FILE
+    (problem,) = check_sql(parse_pipeline(text, "p.toml")).problems
+    assert problem.message.startswith("source visits: value_schema: This is no Avro schema")
+
+
 @pytest.mark.parametrize("sql", UNREAD)
 def test_what_is_no_sql_is_told(sql: str) -> None:
     (problem,) = check(sql).unread
@@ -182,7 +283,7 @@ from = "seen"
 size = "1m"
 watermark = "1m"
 time = "timestmp"
-group_by = ["pag"]
+group_by = ["page"]
 aggregate = { n = "count(visitor.idd)" }
 
 [[steps]]
@@ -210,12 +311,12 @@ keys = ["window_star"]
 from = "counted"
 name = "files"
 parquet = "rows"
-partition_by = ["page"]
+partition_by = ["pag"]
 '''  # fmt: skip
     found = check_sql(parse_pipeline(text, "p.toml"))
     said = {(one.line, one.message.rpartition(": ")[0]) for one in found.problems}
-    assert {line for line, _ in said} == {42, 43, 44, 48, 52, 57, 65, 71}
-    assert found.columns("counted") == ["window_start", "window_end", "pag", "n"]
+    assert {line for line, _ in said} == {42, 44, 48, 52, 57, 65, 71}
+    assert found.columns("counted") == ["window_start", "window_end", "page", "n"]
 
 
 def test_files_in_folders_of_partitions_may_have_more_columns(pages: Path) -> None:

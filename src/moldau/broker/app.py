@@ -22,6 +22,7 @@ from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
+from moldau.broker.controller_port import SOON_S
 from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
@@ -29,7 +30,7 @@ from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.ports import Coordination, Ports
+from moldau.broker.ports import Coordination, Ports, coordination_of
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
@@ -53,6 +54,7 @@ from moldau.controller.loading import load_broker_configs, load_topic_configs, l
 from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
+    EnsembleError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -91,7 +93,7 @@ def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
 
 async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
     stop = asyncio.Event()
-    ports = Ports(real_machine())
+    ports = Ports(real_machine(), coordination_of(config))
     ports.machine.signals.on_stop(stop.set)
     server = BrokerServer(config, ports)
     server.on_all_offline = stop.set
@@ -220,7 +222,9 @@ class BrokerServer:
             broker.metadata,
             broker.coordinators,
             broker.groups,
+            lambda: controller.broker_epoch,
         )
+        self._undo.push_async_callback(link.close)
         shares_store = not store.can_lose_changes
         cluster_parts = None
         if shares_store:
@@ -229,7 +233,7 @@ class BrokerServer:
 
             with _in_plain_words():
                 cluster_parts = await ClusterParts.make(broker, machine, store, link)
-            self._undo.callback(cluster_parts.peers.close)
+            self._undo.push_async_callback(cluster_parts.close)
         broker.controller = controller = Controller(
             config.node_id,
             coordination.session,
@@ -303,10 +307,10 @@ class BrokerServer:
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
 
         async def next_block() -> ProducerIdBlock:
-            return await broker.controller.next_producer_id_block(config.node_id)
+            return await broker.controller.within(SOON_S).next_producer_id_block(config.node_id)
 
         async def create_topic(topic: NewTopic) -> CreateTopicResult:
-            (result,) = await broker.controller.create_topics([topic])
+            (result,) = await broker.controller.within(SOON_S).create_topics([topic])
             return result
 
         broker = Broker(
@@ -414,6 +418,8 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
+    except EnsembleError as error:
+        raise StorageError(str(error)) from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "

@@ -1,4 +1,4 @@
-"""``moldau coordination``: the store of topics, settings and ids of a broker that is stopped."""
+"""``moldau coordination``: serve the store of topics and settings, or look at a stopped one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import Json, group_app
 from moldau.cli.output import print_json, print_json_line, print_line, tell
 
-app = group_app("Check, show and restore the coordination store of a stopped broker.")
+app = group_app("Serve a coordination store; check, show and restore that of a stopped broker.")
 
 Directory = Annotated[
     Path,
@@ -23,6 +23,33 @@ Directory = Annotated[
 ]
 
 _FIRST = "It is in the first directory of log.dirs."
+
+
+@app.command()
+def serve(
+    listen: Annotated[
+        str,
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Port 0 takes a free one."),
+    ] = "127.0.0.1:2181",
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", "-d", file_okay=False, help="Where the store lives.")
+    ] = Path("moldau-data/coordination"),
+    log_level: Annotated[
+        str, typer.Option("--log-level", help="debug, info, warning or error.")
+    ] = "info",
+) -> int:
+    """Serve a coordination store on a port, for several brokers.
+
+    It speaks ZooKeeper's protocol: brokers join by zookeeper.connect=HOST:PORT, and a ZooKeeper
+    shell shows the nodes. Sessions go on when it is restarted. It is one process on one machine,
+    and whoever reaches the port may change everything.
+
+    \b
+    moldau coordination serve --listen 127.0.0.1:2181 --data-dir moldau-data/coordination
+    """
+    from moldau.cli.coordination_serve import serve_coordination
+
+    return serve_coordination(listen, data_dir, log_level)
 
 
 @app.command()

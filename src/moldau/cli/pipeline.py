@@ -316,27 +316,34 @@ def _need_extra(pipeline: Pipeline) -> None:
     for module in ("pyspark", "pyarrow", "pandas", "fastavro", "sqlalchemy", "sqlglot"):
         if find_spec(module) is None:
             raise CommandError(f"Pipelines need {module}: {how_to_install('spark')}")
-    for url in pipeline.databases:
-        _need_driver(url)
+    from moldau.spark.pipeline.problems import PipelineError
+
+    problems = []
+    for part in pipeline.database_parts:
+        if (problem := _driver_problem(part.database)) is not None:
+            kind = "sink" if part in pipeline.sinks else "source"
+            place = pipeline.declared(part, "database")
+            problems.append(pipeline.problem(place, f"{kind} {part.name}: {problem}"))
+    if problems:
+        raise told(PipelineError(pipeline.file, problems))
 
 
-def _need_driver(url: str) -> None:
+def _driver_problem(url: str) -> str | None:
+    """Why SQLAlchemy cannot connect anywhere by this address; None if it can."""
     import sqlalchemy
 
     try:
         sqlalchemy.create_engine(url).dispose()
     except ModuleNotFoundError as error:
-        postgresql = url.startswith("postgres")
         install = f": {how_to_install('postgresql')}, with postgresql+psycopg://…"
-        hint = install * postgresql
-        raise CommandError(
-            f"A database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
-        ) from None
-    except sqlalchemy.exc.NoSuchModuleError as error:
-        raise CommandError(f"This is no address of a database: {error}") from None
+        hint = install if url.startswith("postgres") else ""
+        return f"a database at {url.partition(':')[0]}: needs the Python module {error.name}{hint}"
+    except sqlalchemy.exc.NoSuchModuleError:
+        return f"SQLAlchemy knows no database {url.partition(':')[0]}:"
     except (sqlalchemy.exc.ArgumentError, ValueError):
         # What they say may have the password in it, as a port that is no number.
-        raise CommandError(
-            "This is no address of a database, such as postgresql+psycopg://user@host/name: signs "
+        return (
+            "this is no address of a database, such as postgresql+psycopg://user@host/name: signs "
             "like @ and / in passwords are written %40 and %2F"
-        ) from None
+        )
+    return None

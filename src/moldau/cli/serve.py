@@ -105,7 +105,7 @@ def _serve(
     on_ready: Callable[[BrokerConfig, list[str]], None],
 ) -> int:
     overrides = _parse_overrides(override)
-    _configure_logging(log_level)
+    configure_logging(log_level)
     from moldau.config.values.broker import BrokerConfig
 
     settings = BrokerConfig.load(source, overrides)
@@ -116,7 +116,7 @@ def _serve(
         where = ",".join(addresses)
         print_line(f"moldau ready: node {settings.node_id} listening on {where}", flush=True)
 
-    _end_with_parent()
+    end_with_parent()
     return run(settings, ready)
 
 
@@ -130,7 +130,7 @@ def _parse_overrides(override: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _configure_logging(level: str) -> None:
+def configure_logging(level: str) -> None:
     from moldau.printable import log_to_stderr
 
     known = ("debug", "info", "warning", "error")
@@ -172,7 +172,7 @@ def _program() -> str:
     return started_as
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End when the process that started this one dies, if it asked for that.
 
     ``moldau.testing`` gives us the reading end of a pipe: when its end closes, for whatever reason,

@@ -77,7 +77,7 @@ class ConfigAdmin:
         )
         await self._write(put)
         context.put_topic_config(name, config)
-        await active.settle(await active.sender.send(topic_configs={name: config}))
+        active.sender.send(topic_configs={name: config})
         if active.allows_unclean_election(name):
             await active.revive(name)
 
@@ -114,9 +114,7 @@ class ConfigAdmin:
         unclean = active.allows_unclean_election()
         context.broker_configs[entity] = config
         context.brokers |= moved
-        await active.settle(
-            await active.sender.send(brokers=bool(moved), broker_configs={entity: config})
-        )
+        active.sender.send(brokers=bool(moved), broker_configs={entity: config})
         if active.allows_unclean_election() and not unclean:
             await active.revive()
 
@@ -131,7 +129,7 @@ class ConfigAdmin:
         if validate_only:
             return
         if await self._put_or_drop(configs, group, config, paths.group_config(group)):
-            await active.settle(await active.sender.send(group_configs={group: config}))
+            active.sender.send(group_configs={group: config})
 
     async def _alter_client_metrics(
         self, alteration: ConfigAlteration, validate_only: bool
@@ -146,7 +144,7 @@ class ConfigAdmin:
         if validate_only:
             return
         if await self._put_or_drop(configs, name, config, paths.client_metrics_config(name)):
-            await active.settle(await active.sender.send(client_metrics_configs={name: config}))
+            active.sender.send(client_metrics_configs={name: config})
 
     async def _put_or_drop(
         self, configs: dict[str, dict[str, str]], name: str, config: dict[str, str], path: str

@@ -138,9 +138,8 @@ class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):
     partition_epoch: int
     new_isr: tuple[int, ...]
     new_isr_epochs: tuple[int, ...] = ()
-    """The broker epoch of each of them that the leader means (KIP-903); -1 where it claims nothing:
-    for itself, and for whoever stays without having fetched from it.
-    """
+    """The broker epochs that the leader knows of ``new_isr``, in the same order (KIP-903). None at
+    all: it does not know; -1: not of this one."""
     leader_recovery_state: int = 0
 
 

@@ -100,6 +100,8 @@ class EmbeddedStore:
         self._unwritten: list[Txn] = loaded.unwritten
         """What happened at the start, to be written with the first group."""
         self._failure: StoreUnavailableError | None = None
+        self.on_failure: Callable[[], object] = _nothing
+        """Called when the store stops because its disk has failed."""
         self._closed = False
         if not keeps_sessions:
             if self._tree.has_sessions:
@@ -342,7 +344,9 @@ class EmbeddedStore:
         self._failure = StoreUnavailableError(message)
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
-            loop.call_soon(session.notify_expired)
+            if session.kept is None:
+                loop.call_soon(session.notify_expired)
+        loop.call_soon(self.on_failure)
 
     async def _try_snapshot(self) -> None:
         """Without room for one the journal goes on."""
@@ -383,6 +387,10 @@ class EmbeddedStore:
     def forget_session(self, session_id: int) -> None:
         self.watches.drop_session(session_id)
         self._sessions.pop(session_id, None)
+
+
+def _nothing() -> None:
+    return
 
 
 def _reserve(storage: Storage, journal_size: int, snapshot_size: int) -> None:

@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 """Until the end of a session that could not be written (the disk is full) is tried again."""
 
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
-
 
 class KeptSessions:
     """All sessions of a store that was opened with ``keeps_sessions``."""
@@ -39,6 +37,8 @@ class KeptSessions:
         self._due = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.on_expired: Callable[[int], object] = _nobody
+        """Told of every session that was ended from outside."""
         heard_at = self._heard_before_the_restart(clock.monotonic())
         for session in store.kept_sessions():
             self._sessions[session.id] = store.adopt(session)
@@ -95,6 +95,7 @@ class KeptSessions:
         try:
             await self._store.expire(session)
             self.forget(session_id)
+            self.on_expired(session_id)
         finally:
             self._ending.discard(session_id)
 
@@ -152,3 +153,7 @@ class KeptSessions:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _nobody(_session_id: int) -> None:
+    return

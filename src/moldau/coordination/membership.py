@@ -19,7 +19,12 @@ from typing import Final
 import msgspec
 
 from moldau.coordination import cluster, paths, znodes
-from moldau.coordination.errors import CoordinationError, NodeExistsError, SessionExpiredError
+from moldau.coordination.errors import (
+    CoordinationError,
+    NodeExistsError,
+    SessionExpiredError,
+    StoreUnavailableError,
+)
 from moldau.coordination.registration import register
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
@@ -95,7 +100,9 @@ class Membership:
             self._rejoining.cancel()
             await asyncio.wait([self._rejoining])
         if self._session is not None:
-            await self._session.store.close()
+            # A store that cannot be written misses the broker when it can, or when it starts.
+            with suppress(StoreUnavailableError):
+                await self._session.store.close()
 
     async def _join(self) -> None:
         store = self._open_session()
@@ -114,7 +121,12 @@ class Membership:
             ) from error
         if session.is_over:
             raise SessionExpiredError("the session ended while the broker registered")
-        self.registration = msgspec.structs.replace(description, epoch=stat.czxid)
+        epoch = stat.czxid
+        # What was lost was lost before this life began.
+        intact_since = description.intact_since if description.intact_since >= 0 else epoch
+        self.registration = msgspec.structs.replace(
+            description, epoch=epoch, intact_since=intact_since
+        )
         session.is_member = True
 
     def _over(self, session: _Session) -> None:

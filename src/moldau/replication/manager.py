@@ -15,14 +15,15 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import LeaderPorts, Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, LeaderPorts, Partition
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,13 @@ class NoFollowing:
     async def release(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
 
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+
+class LocalReplica(NamedTuple):
+    """Which topic a replica is of, and the last leadership that it knows of."""
+
+    topic_id: UUID
+    leader_epoch: int = UNDEFINED_EPOCH
 
 
 class ReplicaManager:
@@ -89,6 +97,15 @@ class ReplicaManager:
     def offline_count(self) -> int:
         """How many replicas should be here but cannot be served."""
         return len(self._offline)
+
+    def describe(self, topic_partition: TopicPartition) -> LocalReplica | None:
+        """Returns whose replica this broker has, served or not; None if it has none."""
+        topic, index = topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        if partition is not None:
+            return LocalReplica(partition.topic_id, partition.leader_epoch)
+        topic_id = self._logs.topic_id(topic_partition)
+        return None if topic_id is None else LocalReplica(topic_id)
 
     def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
         """A log directory failed: its replicas are not served until it is back at a restart."""

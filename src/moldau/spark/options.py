@@ -91,6 +91,12 @@ class Subscription:
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
+    def has(self, topic: str) -> bool:
+        """Whether records of this topic are read, if there is one."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics or any(one.topic == topic for one in self.partitions)
+
 
 @dataclass(frozen=True)
 class Where:
@@ -162,9 +168,15 @@ class WriteOptions:
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     options = _Options(given, READ_OPTIONS)
     bad, dead_letters = _bad_records(options)
+    subscription = _subscription(options)
+    if dead_letters is not None and subscription.has(dead_letters):
+        raise OptionError(
+            f"Option deadLetterTopic is {dead_letters}, which is read, too: letters would become "
+            "letters again, for ever"
+        )
     return ReadOptions(
         client=_client(options, ConsumerSettings),
-        subscription=_subscription(options),
+        subscription=subscription,
         starting=_starting(options, streaming=streaming),
         ending=_ending(options, streaming=streaming),
         by_timestamp_strategy=options.word(

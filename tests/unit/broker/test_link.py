@@ -86,7 +86,7 @@ async def test_a_full_update_is_all_there_is(link: Link) -> None:
     await link.update(led(), led("u"), group_configs=groups, client_metrics_configs=metrics)
     assert link.parts.configs.client_metrics == metrics
     states = (led("u"),)
-    metadata = MetadataUpdate(brokers=(registration,), partitions=states, full=True)
+    metadata = MetadataUpdate(brokers=(registration,), partitions=states, full=True, full_ends=True)
     await link.update(*states, metadata=metadata)
     assert list(link.parts.metadata.topics) == ["u"]
     assert list(link.parts.metadata.brokers) == [HERE]

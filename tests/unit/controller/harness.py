@@ -9,6 +9,7 @@ from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
 
+import msgspec
 from tests.support.memory_storage import MemoryStorage
 
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -22,6 +23,7 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
+from moldau.controller.sender import FIRST_RETRY_S
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
@@ -63,10 +65,10 @@ async def set_configs(
 class Broker:
     """What a broker remembers of the controller's messages, applied as the contract says."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: Callable[[], int]) -> None:
         self.id = broker_id
         self.updates: list[BrokerUpdate] = []
-        self.fence = ControllerFence()
+        self.fence = ControllerFence(broker_epoch)
         self.replicas: dict[tuple[str, int], LeaderAndIsr] = {}
         self.metadata: dict[tuple[str, int], LeaderAndIsr] = {}
         self.brokers: list[int] = []
@@ -85,6 +87,8 @@ class Broker:
         if not self.reachable:
             raise ConnectionError(f"broker {self.id} cannot be reached")
         self.fence.admit(update)
+        self.fence.begin(update)
+        self.fence.end()
         self.updates.append(update)
         self.topic_configs |= update.topic_configs
         self.broker_configs |= update.broker_configs
@@ -109,7 +113,7 @@ class Broker:
             elif (
                 key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch
             ):
-                self.replicas[key] = state
+                self.replicas[key] = msgspec.structs.replace(state, is_new=False)
         self._learn(update)
         return errors
 
@@ -120,7 +124,8 @@ class Broker:
         if metadata.brokers is not None:
             self.brokers = sorted(one.id for one in metadata.brokers)
         for state in metadata.partitions:
-            self.metadata[state.topic, state.partition] = state
+            known = msgspec.structs.replace(state, is_new=False)
+            self.metadata[state.topic, state.partition] = known
         for removed in metadata.removed_topics:
             for key in [key for key in self.metadata if key[0] == removed.name]:
                 del self.metadata[key]
@@ -178,7 +183,7 @@ class Cluster:
     async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
         if self._store is None:
             await self.open()
-        self.brokers[broker_id] = Broker(broker_id)
+        self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
 
@@ -234,6 +239,8 @@ class Cluster:
         for _ in range(5):
             for controller in self.controllers.values():
                 await controller.settled()
+            # A broker may be told something before it knows that it is registered.
+            self.clock.advance(2 * FIRST_RETRY_S)
 
     @property
     def active(self) -> Controller:

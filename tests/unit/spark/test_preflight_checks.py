@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +13,10 @@ from moldau.spark.pipeline.masters import master_problem
 from moldau.spark.pipeline.parse import parse_pipeline
 from moldau.spark.pipeline.preflight.everything import Check, side_by_side
 from moldau.spark.pipeline.preflight.found import Findings
+from moldau.spark.pipeline.preflight.places import check_metrics
 from moldau.spark.pipeline.problems import PipelineError
+from moldau.spark.pipeline.runs.lock import RunLock
+from moldau.spark.pipeline.runs.places import place_of
 
 FILE = """\
 name = "copy"
@@ -58,6 +64,26 @@ def test_a_check_that_fails_itself_refuses_nothing() -> None:
     assert found.notes == [
         "The database of records was not looked at: RuntimeError: nobody thought of it"
     ]
+
+
+def test_a_port_that_is_taken_is_told_unless_the_pipeline_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        metrics = f"127.0.0.1:{taken.getsockname()[1]}"
+        pipeline = parse_pipeline(f'metrics = "{metrics}"\n{FILE}', "copy.toml")
+        (problem,) = check_metrics(pipeline).problems
+        assert problem.line == 1
+        assert problem.message == f"metrics cannot be served at {metrics}: Address already in use"
+        (problem,) = check_metrics(
+            replace(parse_pipeline(FILE, "copy.toml"), metrics=metrics)
+        ).problems
+        assert problem.line == 0  # of the command line
+        lock = RunLock(place_of(pipeline))
+        assert not check_metrics(pipeline).problems
+        lock.close()
+    assert not check_metrics(pipeline).problems
 
 
 def test_the_token_of_a_server_is_not_shown() -> None:

@@ -43,6 +43,7 @@ decode = decode_fetch_request
 
 def handle(request: Request[FetchRequest]) -> Fetch | Pending:
     broker, body = request.broker, request.body
+    request.check_replica(body.replica_id)
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     sessions = broker.fetch_sessions
     context = sessions.open(body, uses_topic_ids=by_id, now=broker.clock.monotonic())
@@ -69,6 +70,7 @@ def handle(request: Request[FetchRequest]) -> Fetch | Pending:
 async def handle_large(request: Request[FetchRequest]) -> Pending:
     """As ``handle``, with everybody else's turn after some partitions."""
     broker, body = request.broker, request.body
+    request.check_replica(body.replica_id)
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     context = await broker.fetch_sessions.open_large(
         body, uses_topic_ids=by_id, now=broker.clock.monotonic()

@@ -48,6 +48,7 @@ def handle(
     request: Request[ListOffsetsRequest],
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     body = request.body
+    request.check_replica(body.replica_id)
     times_asked: Counter[tuple[str, int]] = Counter(
         (topic.name, partition.partition_index)
         for topic in body.topics

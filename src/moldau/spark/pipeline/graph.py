@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.spark.pipeline.problems import Problems, did_you_mean
 from moldau.spark.pipeline.spec import (
+    QUARANTINE,
     DeduplicateStep,
     JoinStep,
     Pipeline,
@@ -35,7 +36,8 @@ def ordered(
             if not any(name.lower() in waiting for name in step.inputs)
         ]
         if not ready:
-            _cycle(left, problems)
+            if len(set(map(str.lower, declared))) == len(declared):  # else that is the mistake
+                _cycle(left, problems)
             return tuple(found)
         found += [left.pop(path) for path in ready]
     return tuple(found)
@@ -46,6 +48,8 @@ def check_sinks(sinks: Mapping[Path, Sink], known: Sequence[str], problems: Prob
     for path, sink in sinks.items():
         if sink.input and sink.input.lower() not in names:
             hint = did_you_mean(sink.input, known)
+            if sink.input.lower() == QUARANTINE:
+                hint = f'no rule says on_failure = "{QUARANTINE}"'
             problems.add(
                 (*path, "from"), f"there is no source or step {sink.input}: {hint}", sink.input
             )

@@ -82,6 +82,7 @@ class _Parser:
         self._check_names(sources, steps)
         self._add_quarantine(sources, steps, sinks)
         name = top.text("name", "pipeline")
+        _check_folder(top, name)
         spark = self._table("spark", "[spark]")
         spark.allow(("master", "checkpoint", "queries", "config"))
         pipeline = Pipeline(
@@ -169,6 +170,7 @@ class _Parser:
                     f"two sinks are called {sink.name}: give this one a name, such as name = "
                     f'"{sink.name}-2"; its checkpoint is kept under it',
                 )
+            _check_folder(table, sink.name)
             found[table.path] = replace(sink, place=table.path)
         return found
 
@@ -196,6 +198,14 @@ class _Parser:
                 self._problems.add(
                     (*path, "name"), f"the name {one.name} is given twice: names are unique"
                 )
+
+
+def _check_folder(table: Table, name: str) -> None:
+    """A folder of the checkpoint has the name, and commands take it for one or for a file."""
+    if "/" in name or name in (".", "..") or not name.isprintable():
+        table.complain(
+            "name", f"the name {name!r} is that of a folder, too: use letters, digits, - and _"
+        )
 
 
 def syntax_problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:

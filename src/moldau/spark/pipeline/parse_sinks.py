@@ -78,10 +78,10 @@ def _topic(table: Table, name: str, mode: OutputMode) -> TopicSink:
         if mode != "append":
             table.complain("exactly_once", f"exactly_once of {table.what} needs output_mode append")
     columns = {key: table.text(key) for key in _COLUMNS if key in table}
-    if "topic" in table:
-        options["topic"] = table.text("topic")
-    else:
+    if "topic_from" in table:
         columns["topic"] = table.text("topic_from")
+    elif topic := table.text("topic"):
+        options["topic"] = topic
     if columns and "value" not in columns:
         given = ", ".join(columns)
         table.complain(

@@ -86,24 +86,21 @@ def _topic(table: Table, name: str, kind: str, *, batch: bool) -> TopicSource:
             options[option] = as_option(table.values[key])
     options.setdefault("kafka.bootstrap.servers", DEFAULT_BOOTSTRAP)
     if kind == "pattern":
-        options["subscribePattern"] = table.text("pattern")
+        subscribing, chosen = "subscribePattern", table.text(kind)
     else:
-        options["subscribe"] = ",".join(table.texts(kind))
-    try:
-        read_options(options, streaming=streaming)
-    except OptionError as error:
-        said, blamed = in_keys(str(error), SOURCE_OPTIONS, table.mapping("options").__contains__)
-        at = blamed if blamed in table else _blamed(table, str(error))
-        table.complain(at, f"{table.what}: {said}")
+        subscribing, chosen = "subscribe", ",".join(table.texts(kind))
+    options[subscribing] = chosen
+    if table.values[kind] == []:
+        table.complain(kind, f"{kind} of {table.what} must name a topic")
+    elif chosen:
+        keys = {**SOURCE_OPTIONS, kind: subscribing}
+        try:
+            read_options(options, streaming=streaming)
+        except OptionError as error:
+            said, blamed = in_keys(str(error), keys, table.mapping("options").__contains__)
+            at = blamed if blamed in table else "options" if "options" in table else None
+            table.complain(at, f"{table.what}: {said}")
     return TopicSource(name, options, streaming)
-
-
-def _blamed(table: Table, message: str) -> str | None:
-    """The key of the file that the data source's complaint is about."""
-    for key, option in (*SOURCE_OPTIONS.items(), ("topics", "subscribe"), ("topic", "subscribe")):
-        if key in table and f"{option}" in message:
-            return key
-    return "options" if "options" in table else None
 
 
 def _files(table: Table, name: str, *, batch: bool) -> FileSource:

@@ -67,10 +67,16 @@ def _window(table: Table, name: str) -> WindowStep:
         window.text("time", "timestamp"),
         size or 1,
         slide,
-        window.duration("watermark"),
+        _watermark(window),
         window.texts("group_by"),
         aggregate,
     )
+
+
+def _watermark(table: Table) -> int | None:
+    """None if there is none: one that is no duration is told, and not missed as well."""
+    found = table.duration("watermark")
+    return 1 if found is None and "watermark" in table else found
 
 
 def _join(table: Table, name: str) -> JoinStep:
@@ -89,7 +95,7 @@ def _join(table: Table, name: str) -> JoinStep:
         join.texts("on"),
         join.word("how", _JOINS, "inner"),
         join.duration("within"),
-        join.duration("watermark"),
+        _watermark(join),
         join.text("left_time", "timestamp"),
         join.text("right_time", "timestamp"),
     )
@@ -106,7 +112,7 @@ def _deduplicate(table: Table, name: str) -> DeduplicateStep:
         (distinct.text("from"),),
         distinct.texts("keys"),
         distinct.text("time", "timestamp"),
-        distinct.duration("watermark"),
+        _watermark(distinct),
     )
 
 

@@ -88,7 +88,7 @@ class Problems:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """What was meant, or what there is."""
-    names = sorted(known)
+    names = sorted(set(known))
     folded = {name.lower(): name for name in names}
     close = get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     if close:

@@ -336,9 +336,7 @@ class Pipeline:
         return (*self.sources, *self.steps)
 
     @property
-    def databases(self) -> tuple[str, ...]:
-        """Their addresses."""
+    def database_parts(self) -> tuple[TableSource | ChangesSource | TableSink, ...]:
+        """Sources and sinks that have the address of a database."""
         tables = (TableSource, TableSink, ChangesSource)
-        return tuple(
-            one.database for one in (*self.sources, *self.sinks) if isinstance(one, tables)
-        )
+        return tuple(one for one in (*self.sources, *self.sinks) if isinstance(one, tables))

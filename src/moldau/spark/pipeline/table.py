@@ -66,7 +66,7 @@ class Table:
             self._wrong(key, "a text")
             return None
         if not str(value).strip():
-            self._wrong(key, "not empty")
+            self.complain(key, f"{key} of {self.what} must not be empty")
             return None
         return str(value)
 
@@ -148,6 +148,12 @@ class Table:
             return ""
         if is_unclear(value):
             self.complain(key, f"{key} of {self.what} cannot be read: {HINT}")
+        elif "://" not in value:
+            self.complain(
+                key,
+                f"{key} of {self.what} must be an address, such as sqlite:///results.db or "
+                "postgresql+psycopg://user@host/name",
+            )
         return value
 
     def _wrong(self, key: str, wanted: str) -> None:

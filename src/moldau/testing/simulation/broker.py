@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from moldau.broker.app import BrokerServer
@@ -9,6 +10,8 @@ from moldau.broker.ports import OpenCoordination, Ports, open_embedded
 from moldau.config.values.broker import BrokerConfig
 from moldau.testing.simulation.node import Node
 from moldau.testing.simulation.simulation import Simulation
+
+log = logging.getLogger(__name__)
 
 PORT = 9092
 
@@ -75,5 +78,9 @@ class SimulatedBroker:
 
     async def _give_up(self, server: BrokerServer) -> None:
         """What the process does when its last directory has failed."""
-        await server.stop()
-        self.node.exit()
+        try:
+            await server.stop()
+        except Exception:
+            log.exception("could not stop as it should")
+        finally:
+            self.node.exit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -111,6 +111,7 @@ class _Check:
         for source in self._use.sources:
             await self._source(cluster, source)
         await self._missing_sinks(cluster, patience)
+        self._found.notes += _circles(self._use)
         for sink in self._use.sinks:
             if sink.options.get("exactlyOnce") == "true":
                 await self._transactions(cluster, sink)
@@ -253,6 +254,18 @@ class _Check:
         """``keys``: the first of them that the file has is to blame."""
         place = self._pipeline.declared(part, *keys)
         self._found.problems.append(self._pipeline.problem(place, message, kind=kind))
+
+
+def _circles(use: ClusterUse) -> Iterator[str]:
+    """Nothing to refuse: a step may leave out what was written before."""
+    for sink in use.sinks:
+        topic = sink.options.get("topic")
+        for source in use.sources:
+            if topic is not None and source.streaming and reads_topic(source, topic):
+                yield (
+                    f"Sink {sink.name} writes to topic {topic}, which source {source.name} reads: "
+                    "what is written is read again"
+                )
 
 
 async def _creates_topics(cluster: Cluster, patience: float) -> bool | None:

@@ -20,6 +20,7 @@ from moldau.spark.pipeline.preflight.found import Columns, Findings
 from moldau.spark.pipeline.preflight.places import (
     check_java,
     check_master,
+    check_metrics,
     check_registry_of,
     check_server,
 )
@@ -87,6 +88,7 @@ def _checks(
     for use in clusters_of(pipeline):
         ask = partial(check_cluster, use, planned, patience)
         yield Check(f"the cluster {use.servers}", ask, use.place, "late")
+    yield Check("the port of metrics", partial(check_metrics, pipeline), ("metrics",))
     if not pipeline.remote:
         yield Check("Java", check_java)
         master = partial(check_master, pipeline, patience)

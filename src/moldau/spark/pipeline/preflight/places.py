@@ -1,7 +1,8 @@
-"""Where Spark runs, and what it needs there: a Java, a master that answers; registries."""
+"""Where Spark runs, and what is needed there: a Java, a master, a free port; registries."""
 
 from __future__ import annotations
 
+import os
 import socket
 from urllib.parse import urlsplit
 
@@ -9,6 +10,8 @@ from moldau.spark.connect_server import ServerNotFoundError, check_connect_serve
 from moldau.spark.java import JavaNotFoundError, find_java
 from moldau.spark.pipeline.preflight.found import Findings
 from moldau.spark.pipeline.problems import Problem
+from moldau.spark.pipeline.runs.lock import is_locked
+from moldau.spark.pipeline.runs.places import place_of
 from moldau.spark.pipeline.spec import Pipeline, TopicSource
 
 
@@ -36,6 +39,23 @@ def check_master(pipeline: Pipeline, patience: float) -> Findings:
     return Findings(problems=[pipeline.problem(("spark", "master"), message)])
 
 
+def check_metrics(pipeline: Pipeline) -> Findings:
+    """Somebody else's is the place where metrics shall be; the pipeline itself may be running."""
+    if pipeline.metrics is None or is_locked(place_of(pipeline)):
+        return Findings()
+    host, _, port = pipeline.metrics.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, int(port)), family=family).close()
+    except OSError as error:
+        said = f"metrics cannot be served at {pipeline.metrics}: {_told(error)}"
+        place = ("metrics",)
+        line = pipeline.lines.of(place) if pipeline.lines.has(place) else 0  # --metrics
+        return Findings(problems=[Problem(line, said)])
+    return Findings()
+
+
 def check_server(pipeline: Pipeline, patience: float) -> Findings:
     try:
         check_connect_server(pipeline.master, patience)
@@ -53,6 +73,11 @@ def check_registry_of(pipeline: Pipeline, source: TopicSource, patience: float) 
         place = pipeline.declared(source, "schema_registry", "options")
         return Findings(problems=[pipeline.problem(place, f"source {source.name}: {error}")])
     return Findings()
+
+
+def _told(error: OSError) -> str:
+    """Without what Python adds to it."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:

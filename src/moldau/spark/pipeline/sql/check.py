@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, SqlglotError
 
+from moldau.spark.options import OptionError, read_options
 from moldau.spark.pipeline.graph import kind_of
 from moldau.spark.pipeline.parse_expectations import QUARANTINE_COLUMNS
 from moldau.spark.pipeline.problems import Problem, did_you_mean
@@ -33,11 +34,13 @@ from moldau.spark.pipeline.spec import (
     Step,
     TableSink,
     TopicSink,
+    TopicSource,
     WindowStep,
 )
-from moldau.spark.pipeline.sql.frames import DIALECT, OPEN, Frame, frame_of
+from moldau.spark.pipeline.sql.frames import OPEN, Frame, frame_of, schemas_of
 from moldau.spark.pipeline.sql.functions import function_problem
 from moldau.spark.pipeline.sql.resolve import Resolver
+from moldau.spark.pipeline.sql.schemas import DIALECT, SchemaError, read_schema
 from moldau.toml_places import Path
 
 _PLAIN: Final = re.compile(r"\w+")
@@ -94,6 +97,7 @@ class _Check:
     def run(self) -> Checked:
         pipeline, frames = self._pipeline, self._found.frames
         for source in pipeline.sources:
+            self._schemas(source)
             frames[source.name.lower()] = frame_of(source, pipeline.master)
             self._expectations(source, f"source {source.name}")
         for step in pipeline.steps:
@@ -102,6 +106,29 @@ class _Check:
         for sink in pipeline.sinks:
             self._sink(sink, frames.get(sink.input.lower(), OPEN))
         return self._found
+
+    def _schemas(self, source: Source) -> None:
+        for key, text in schemas_of(source).items():
+            try:
+                read_schema(text)
+            except SchemaError as error:
+                place = self._pipeline.declared(source, key, "options")
+                said = f"source {source.name}: {key} is no schema: {error}"
+                self._found.unread.append(self._pipeline.problem(place, said, error.word or None))
+        if isinstance(source, TopicSource):
+            self._avro(source)
+
+    def _avro(self, source: TopicSource) -> None:
+        options = read_options(source.options, streaming=source.streaming)
+        for key, one in (("key_schema", options.key), ("value_schema", options.value)):
+            if one.format == "avro" and one.schema is not None:
+                from moldau.spark.decode.avro_column import avro_type  # and Arrow
+
+                try:
+                    avro_type(one, None)
+                except OptionError as error:
+                    place = self._pipeline.declared(source, key, "options")
+                    self._complain(place, f"source {source.name}: {key}: {error}")
 
     def _expectations(self, part: Source | Step, what: str) -> None:
         frame = self._found.frames[part.name.lower()]
@@ -125,11 +152,15 @@ class _Check:
                 return OPEN
             case WindowStep():
                 self._names((*place, "time"), [step.time], inputs[0], what)
+                before = len(self._found.problems)
                 self._names((*place, "group_by"), step.group_by, inputs[0], what)
+                mistyped = len(self._found.problems) > before
                 for name, text in step.aggregate.items():
                     self._expression((*place, "aggregate", name), text, inputs[0], what)
                 names = ("window_start", "window_end", *step.group_by, *step.aggregate)
-                return Frame(dict.fromkeys(names), not all(map(_PLAIN.fullmatch, names)))
+                # Those after it are not to blame for a name that is mistyped here.
+                opened = mistyped or not all(map(_PLAIN.fullmatch, names))
+                return Frame(dict.fromkeys(names), opened)
             case JoinStep():
                 return self._join(step, place, inputs[0], inputs[1])
             case DeduplicateStep():
@@ -186,6 +217,12 @@ class _Check:
                     self._expression((*sink.place, key), text, frame, what)
             case ParquetSink() | FormatSink():
                 self._names((*sink.place, "partition_by"), sink.partition_by, frame, what)
+                columns = {name.lower() for name in frame.types}
+                if not frame.open and columns and columns <= set(map(str.lower, sink.partition_by)):
+                    self._complain(
+                        (*sink.place, "partition_by"),
+                        f"{what}: partition_by has all columns, and files would have none",
+                    )
             case LakeSink():
                 self._names((*sink.place, "partition_by"), sink.partition_by, frame, what)
                 self._names((*sink.place, "keys"), sink.keys, frame, what)

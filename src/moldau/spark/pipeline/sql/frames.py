@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from moldau.spark.options import read_options
-from moldau.spark.pipeline.spec import FileSource, Source, TableSource, TopicSource
+from moldau.spark.pipeline.spec import (
+    FileSource,
+    FormatSource,
+    Source,
+    TableSource,
+    TopicSource,
+)
+from moldau.spark.pipeline.sql.schemas import DIALECT, SchemaError, Type, read_schema
 
-Type = exp.DataType | None
-"""None if it is not known."""
-
-DIALECT: Final = "spark"
 _RECORD: Final = {
     "topic": "STRING",
     "partition": "INT",
@@ -61,29 +63,44 @@ def frame_of(source: Source, master: str) -> Frame:
         case TopicSource():
             return _records(source)
         case FileSource(schema=str(schema)):
-            frame = declared(schema)
+            frame = _declared(schema)
             partitioned = frame.open or _may_be_partitioned(source, master)
             return Frame(frame.types, partitioned, frozenset(("_metadata",)))
         case TableSource(schema=str(schema)):
-            return declared(schema)
+            return _declared(schema)
         case _:
             return OPEN
 
 
-def declared(schema: str) -> Frame:
-    """The columns of a schema in Spark's words, such as ``id BIGINT, name STRING``."""
-    kind = struct(schema)
-    return OPEN if kind is None else Frame(fields(kind))
+def schemas_of(source: Source) -> dict[str, str]:
+    """Those that a source declares in Spark's words, by their keys in the file."""
+    match source:
+        case TopicSource():
+            options = read_options(source.options, streaming=source.streaming)
+            columns = {"key_schema": options.key, "value_schema": options.value}
+            return {
+                key: one.schema
+                for key, one in columns.items()
+                if one.format == "json" and one.schema is not None
+            }
+        case FileSource(schema=str(schema)) | TableSource(schema=str(schema)):
+            return {"schema": schema}
+        case FormatSource(schema=str(schema)):
+            return {"schema": schema}
+        case _:
+            return {}
 
 
-def struct(schema: str) -> Type:
-    """None if it is something else, or beyond sqlglot."""
+def _declared(schema: str) -> Frame:
+    kind = _read(schema)
+    return Frame(fields(kind)) if kind is not None and is_struct(kind) else OPEN
+
+
+def _read(schema: str) -> Type:
     try:
-        kind = exp.DataType.build(f"STRUCT<{schema}>", dialect=DIALECT)
-    except (SqlglotError, ValueError):
-        return None
-    named = all(one.name and one.args.get("kind") is not None for one in kind.expressions)
-    return kind if kind.expressions and named else None
+        return read_schema(schema)
+    except SchemaError:
+        return None  # which is told elsewhere
 
 
 def fields(kind: exp.DataType) -> dict[str, Type]:
@@ -107,11 +124,11 @@ def merged(frames: Iterable[Frame]) -> Frame:
 
 def _records(source: TopicSource) -> Frame:
     options = read_options(source.options, streaming=source.streaming)
+    schemas = schemas_of(source)
     types: dict[str, Type] = {}
-    for name, decoding in (("key", options.key), ("value", options.value)):
-        types[name] = None
-        if decoding.format == "json" and decoding.schema is not None:
-            types[name] = struct(decoding.schema)
+    for name in ("key", "value"):
+        schema = schemas.get(f"{name}_schema")
+        types[name] = None if schema is None else _read(schema)
     types |= {name: exp.DataType.build(kind, dialect=DIALECT) for name, kind in _RECORD.items()}
     if options.include_headers:
         types["headers"] = None

@@ -10,7 +10,8 @@ from typing import Any, Final
 from sqlglot import exp
 
 from moldau.spark.pipeline.problems import did_you_mean
-from moldau.spark.pipeline.sql.frames import OPEN, Frame, Type, fields, is_struct, merged
+from moldau.spark.pipeline.sql.frames import OPEN, Frame, fields, is_struct, merged
+from moldau.spark.pipeline.sql.schemas import Type
 
 Frames = Mapping[str, Frame]
 """By name in lower case."""
