@@ -64,13 +64,14 @@ from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
 from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
-from moldau.replication import ReplicaManager
+from moldau.replication import LeaderPorts, ReplicaManager
 
 log = logging.getLogger(__name__)
 
@@ -251,6 +252,7 @@ class BrokerServer:
         entrance = Entrance(self._router)
         if cluster_parts is not None:
             cluster_parts.join(controller)
+            self._undo.callback(cluster_parts.leave)
             broker.listeners.start_between_brokers(entrance)
         await store.close()
         with _in_plain_words():
@@ -296,7 +298,12 @@ class BrokerServer:
 
     def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
         config = self._config
-        replicas = ReplicaManager(config.node_id, logs, configs.topic)
+        replicas = ReplicaManager(
+            config.node_id,
+            logs,
+            configs.topic,
+            LeaderPorts(partial(steady_ms, self._machine.clock), config.replica_lag_time_max_ms),
+        )
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
 
         async def next_block() -> ProducerIdBlock:
