@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from tests.support.cluster_load import ClusterLoad
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+from tests.support.cluster_load import PATIENCE_S, ClusterLoad
 from tests.support.waiting import eventually
 from tests.support.zookeeper import ZooKeeper
 
@@ -36,17 +38,28 @@ class Cluster:
     def __init__(self, processes: MoldauCluster, zookeeper: ZooKeeper | None) -> None:
         self.processes = processes
         self.zookeeper = zookeeper
-        self._admin = AdminClient({"bootstrap.servers": processes.bootstrap_servers})
+        # Not for long of one broker, which may be the one that is stopped.
+        self._admin = AdminClient(
+            {"bootstrap.servers": processes.bootstrap_servers, "socket.timeout.ms": 2000}
+        )
 
     def logs(self) -> str:
         return self.processes.logs()
 
+    def _metadata(self) -> ClusterMetadata:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._admin.list_topics(timeout=4)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        described = self._admin.list_topics(topic, timeout=60).topics[topic]
-        return int(described.partitions[partition].leader)
+        return int(self._metadata().topics[topic].partitions[partition].leader)
 
     def controller(self) -> int:
-        return int(self._admin.list_topics(timeout=60).controller_id)
+        return int(self._metadata().controller_id)
 
     def coordinator_of(self, group: str) -> int:
         future = self._admin.describe_consumer_groups([group])[group]
@@ -54,7 +67,7 @@ class Cluster:
 
     def is_whole(self, topic: str) -> bool:
         """Whether every replica of the topic is in sync."""
-        described = self._admin.list_topics(topic, timeout=60).topics[topic]
+        described = self._metadata().topics[topic]
         return len(described.partitions) == PARTITIONS and all(
             len(each.isrs) == 3 for each in described.partitions.values()
         )
@@ -124,8 +137,8 @@ def test_a_leader_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> 
 def test_the_controller_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
     cluster.processes.brokers[cluster.controller()].kill()
     load.goes_on()
-    cluster.processes.create_topic(f"{topic}-meanwhile")
     cluster.heal(topic)
+    cluster.processes.create_topic(f"{topic}-afterwards")
     load.goes_on()
     load.reckon()
 
