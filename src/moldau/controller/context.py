@@ -43,6 +43,8 @@ class ControllerContext:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.offline_dirs: dict[int, set[tuple[str, int]]] = {}
         """Partitions that a live broker cannot serve because their disk failed."""
+        self.shutting_down: set[int] = set()
+        """Live brokers that have said that they are about to stop."""
         self.topics: dict[str, Topic] = {}
         self.names: dict[UUID, str] = {}
         self.deleting: set[str] = set()
@@ -119,10 +121,19 @@ class ControllerContext:
         failed = self.offline_dirs.get(broker)
         return failed is None or (topic, partition) not in failed
 
-    def live_replicas(self, topic: str, partition: int, replicas: Iterable[int]) -> list[int]:
+    def live_replicas(
+        self, topic: str, partition: int, replicas: Iterable[int], *, staying: bool = False
+    ) -> list[int]:
+        """Returns those that can serve; brokers that are about to stop come last, or with
+        ``staying`` not at all.
+        """
         live = [broker for broker in replicas if broker in self.brokers]
         if self.offline_dirs:
             live = [broker for broker in live if self.is_online(broker, topic, partition)]
+        if self.shutting_down:
+            stay = [broker for broker in live if broker not in self.shutting_down]
+            leave = [] if staying else [broker for broker in live if broker in self.shutting_down]
+            live = stay + leave
         return live
 
     def start_states(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from moldau.controller import writes
@@ -24,6 +24,7 @@ from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, Delivery, SenderPorts
 from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
 from moldau.controller.reassignments import Reassignments
@@ -46,7 +47,6 @@ from moldau.controller.requests import (
     TopicReference,
     TopicResult,
 )
-from moldau.controller.sender import Answer, Delivery, SenderPorts
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
@@ -311,6 +311,7 @@ class Controller:
             logger.info("Controller %d retires from epoch %d", self._id, self.epoch)
             self._office.active.sender.close()
             self._office = None
+            self.controller_id = -1
 
     def _take_a_rest(self) -> None:
         """Try nothing for a while, then stand again."""
@@ -412,6 +413,10 @@ class Controller:
             raise
 
     # Requests
+
+    def within(self, _seconds: float) -> Self:
+        """Returns itself: who is in charge, or is not, knows it at once."""
+        return self
 
     async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
         """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""

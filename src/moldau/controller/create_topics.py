@@ -305,6 +305,7 @@ def initial_states(
                     0,
                     epoch,
                     is_new=True,
+                    broker_epochs=tuple([context.brokers[broker].epoch for broker in live]),
                 )
             )
     return states

@@ -31,6 +31,8 @@ class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
     ``partition_epoch`` is the version of the partition's state node: it rises with every change,
     ``leader_epoch`` with every new leadership. ``offline_replicas`` are those that a broker which
     is up cannot serve (failed disk); replicas on dead brokers are told by the list of brokers.
+    ``elr`` could lead though they are not in sync, ``last_known_leader`` led before nobody did, and
+    ``broker_epochs`` are those of ``isr`` and ``elr``, in that order (see ``elections``).
     """
 
     topic: str
@@ -47,6 +49,9 @@ class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     is_new: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+    broker_epochs: tuple[int, ...] = ()
 
     @property
     def topic_partition(self) -> TopicPartition:
