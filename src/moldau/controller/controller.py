@@ -564,6 +564,12 @@ class Controller:
         """A broker's disk failed under these replicas."""
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
 
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to stop: others lead. Returns what it still leads."""
+        return await self._request(
+            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
+        )
+
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """Returns a block of producer ids for a broker."""
         return await self._request(lambda office: office.active.next_producer_id_block(broker))
