@@ -231,7 +231,7 @@ class BrokerServer:
 
             with _in_plain_words():
                 cluster_parts = await ClusterParts.make(broker, machine, store, link)
-            self._undo.callback(cluster_parts.peers.close)
+            self._undo.push_async_callback(cluster_parts.close)
         broker.controller = controller = Controller(
             config.node_id,
             coordination.session,

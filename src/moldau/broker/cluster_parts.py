@@ -16,7 +16,10 @@ from moldau.controller import BrokerLink, Controller
 from moldau.coordination.errors import CoordinationError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
+from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.net.broker_connection import BrokerConnection
+from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class ClusterParts:
     authentication: PeerAuthentication
     peers: Peers
     link: ClusterLink
+    fetchers: ReplicaFetchers | None = None
 
     @classmethod
     async def make(
@@ -57,6 +61,9 @@ class ClusterParts:
     def join(self, controller: Controller) -> None:
         """Carry on to whoever is in charge what is asked of this broker, and let others ask."""
         broker = self.broker
+        broker.replicas.following = self.fetchers = ReplicaFetchers(
+            _follower_ports(broker, controller, self.peers)
+        )
         self.peers.broker_epoch = lambda: controller.broker_epoch
         broker.peers = self.peers
         broker.controller = ForwardingController(
@@ -75,6 +82,11 @@ class ClusterParts:
             self.machine.clock,
         )
 
+    async def close(self) -> None:
+        if self.fetchers is not None:
+            await self.fetchers.close()
+        self.peers.close()
+
     async def _locate(
         self, controller: Controller, broker_id: int, fresh: bool
     ) -> BrokerRegistration | None:
@@ -85,3 +97,32 @@ class ClusterParts:
             return await controller.registration_of(broker_id)
         except CoordinationError:
             return None
+
+
+def _follower_ports(broker: Broker, controller: Controller, peers: Peers) -> FollowerPorts:
+    config = broker.config
+
+    async def connect(leader_id: int) -> BrokerConnection:
+        registration = broker.metadata.brokers.get(leader_id)
+        if registration is None:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader_id} is not in the cluster now"
+            )
+        return await peers.open(registration, "fetcher")
+
+    return FollowerPorts(
+        node_id=broker.node_id,
+        broker_epoch=lambda: controller.broker_epoch,
+        clock=broker.clock,
+        logs=broker.logs,
+        connect=connect,
+        settings=FetcherSettings(
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            partition_max_bytes=config.replica_fetch_max_bytes,
+            timeout_s=config.replica_socket_timeout_ms / 1000,
+            backoff_s=config.replica_fetch_backoff_ms / 1000,
+        ),
+        fetchers_per_leader=lambda: broker.config.num_replica_fetchers,
+    )

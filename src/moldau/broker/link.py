@@ -112,6 +112,8 @@ class LocalLink:
         # look for another leader. Before the settings: there may be some of a later namesake.
         self._remove_topics(metadata.removed_topics)
         self._configure(update)
+        if metadata.brokers is not None:
+            self._metadata.set_brokers(metadata.brokers)  # leaders, for who has to follow
         errors = await self._stop(update.stop_replicas)
         check(update)
         for some in _slices(metadata.partitions):
@@ -231,8 +233,6 @@ class LocalLink:
 
     def _describe(self, update: MetadataUpdate) -> None:
         metadata = self._metadata
-        if update.brokers is not None:
-            metadata.set_brokers(update.brokers)
         if update.full_ends:
             for name in [name for name in metadata.topics if name not in self._named]:
                 metadata.remove_topic(name)

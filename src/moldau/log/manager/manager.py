@@ -415,6 +415,10 @@ class LogManager:
         """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
         await self._flushes.flush(log)
 
+    async def make_durable(self, log: PartitionLog) -> None:
+        """Return once it is written down that everything appended so far is durable."""
+        await self._make_durable(log, log.log_end_offset)
+
     async def _make_durable(self, log: PartitionLog, offset: int) -> None:
         """Return once it is written down that everything before ``offset`` is durable."""
         await self._flushes.flush(log, offset)
