@@ -358,7 +358,9 @@ class Controller:
             except _OVER:
                 return
             except Exception as error:
-                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                # The store says why; where this happened is no news.
+                trace = None if isinstance(error, CoordinationError) else error
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=trace)
                 self._clock.call_later(self._backoff.next_delay(), again)
             else:
                 self._backoff.reset()
