@@ -77,6 +77,9 @@ class OverAWire:
     def __init__(self, controller: ControllerClient) -> None:
         self._controller = controller
 
+    def within(self, _seconds: float) -> OverAWire:
+        return self
+
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, name)
 

@@ -23,6 +23,7 @@ from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.controlled_shutdown import hand_over
+from moldau.broker.controller_port import SOON_S
 from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
@@ -65,13 +66,14 @@ from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.directory.intactness import keep_intact_since, read_intact_since
 from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
 from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
-from moldau.replication import ReplicaManager
+from moldau.replication import LeaderPorts, ReplicaManager
 
 log = logging.getLogger(__name__)
 
@@ -256,6 +258,7 @@ class BrokerServer:
         entrance = Entrance(self._router)
         if cluster_parts is not None:
             cluster_parts.join(controller)
+            self._undo.callback(cluster_parts.leave)
             broker.listeners.start_between_brokers(entrance)
         await store.close()
         with _in_plain_words():
@@ -340,14 +343,19 @@ class BrokerServer:
 
     def _build(self, configs: Configs, logs: LogManager, cluster_id: str, *, alone: bool) -> Broker:
         config = self._config
-        replicas = ReplicaManager(config.node_id, logs, configs.topic)
+        replicas = ReplicaManager(
+            config.node_id,
+            logs,
+            configs.topic,
+            LeaderPorts(partial(steady_ms, self._machine.clock), config.replica_lag_time_max_ms),
+        )
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
 
         async def next_block() -> ProducerIdBlock:
-            return await broker.controller.next_producer_id_block(config.node_id)
+            return await broker.controller.within(SOON_S).next_producer_id_block(config.node_id)
 
         async def create_topic(topic: NewTopic) -> CreateTopicResult:
-            (result,) = await broker.controller.create_topics([topic])
+            (result,) = await broker.controller.within(SOON_S).create_topics([topic])
             return result
 
         broker = Broker(

@@ -148,6 +148,8 @@ class Fetch:
                 last_fetched_epoch=wanted.last_fetched_epoch,
                 committed_only=self._body.isolation_level == READ_COMMITTED,
                 follower_id=self._body.replica_id,
+                follower_epoch=self._body.replica_epoch,
+                follower_log_start=wanted.log_start_offset,
                 min_one_batch=first,
             )
         except KafkaError as error:

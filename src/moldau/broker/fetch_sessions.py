@@ -65,6 +65,7 @@ class SessionPartition:
         "fetch_offset",
         "key",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "told_high_watermark",
         "told_log_start",
@@ -80,6 +81,7 @@ class SessionPartition:
         self.current_leader_epoch = want.current_leader_epoch
         self.fetch_offset = want.fetch_offset
         self.last_fetched_epoch = want.last_fetched_epoch
+        self.log_start_offset = want.log_start_offset
         self.max_bytes = want.max_bytes
 
     def change(self, want: FetchPartition) -> None:
@@ -87,6 +89,7 @@ class SessionPartition:
         self.current_leader_epoch = want.current_leader_epoch
         self.fetch_offset = want.fetch_offset
         self.last_fetched_epoch = want.last_fetched_epoch
+        self.log_start_offset = want.log_start_offset
         self.max_bytes = want.max_bytes
         self._partition = None
 

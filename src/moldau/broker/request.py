@@ -16,6 +16,7 @@ from moldau.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
+    from moldau.broker.controller_port import ControllerClient
     from moldau.broker.routes import Route
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,14 @@ class Request(Generic[B]):
     @property
     def client_id(self) -> str:
         return self.header.client_id or ""
+
+    @property
+    def controller(self) -> ControllerClient:
+        """The controller, for as long as this request may take."""
+        controller = self.broker.controller
+        if self.deadline is None:
+            return controller
+        return controller.within(max(self.deadline - self.broker.clock.monotonic(), 0.0))
 
     def mutator(self, *, strict: bool) -> Mutator:
         """Who pays for topics and partitions that the controller makes or removes."""

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from moldau.controller import writes
@@ -415,6 +415,10 @@ class Controller:
             raise
 
     # Requests
+
+    def within(self, _seconds: float) -> Self:
+        """Returns itself: who is in charge, or is not, knows it at once."""
+        return self
 
     async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
         """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""

@@ -104,6 +104,9 @@ class Unreachable:
     def __init__(self, code: ErrorCode) -> None:
         self._code = code
 
+    def within(self, _seconds: float) -> Unreachable:
+        return self
+
     def __getattr__(self, _name: str) -> Any:
         async def refuse(*_: object, **__: object) -> Any:
             raise KafkaError(self._code, "for this test")
