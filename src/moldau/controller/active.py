@@ -16,6 +16,7 @@ import msgspec
 
 from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import Circumstances, elect_for_shutdown, revise
 from moldau.controller.link import LeaderAndIsr
@@ -27,7 +28,7 @@ from moldau.controller.requests import (
     Mutator,
     ProducerIdBlock,
 )
-from moldau.controller.sender import Answer, Sender, SenderPorts
+from moldau.controller.sender import Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths, znodes

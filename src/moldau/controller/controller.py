@@ -24,6 +24,7 @@ from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, Delivery, SenderPorts
 from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
 from moldau.controller.reassignments import Reassignments
@@ -46,7 +47,6 @@ from moldau.controller.requests import (
     TopicReference,
     TopicResult,
 )
-from moldau.controller.sender import Answer, Delivery, SenderPorts
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion

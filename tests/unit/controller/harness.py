@@ -23,7 +23,7 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
-from moldau.controller.sender import FIRST_RETRY_S
+from moldau.controller.courier import FIRST_RETRY_S
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
@@ -82,6 +82,9 @@ class Broker:
         self.full = False
         """Whether no log can be made."""
         self.reachable = True
+        self.running = asyncio.Event()
+        """Not set while the broker is paused: it gets messages and does nothing."""
+        self.running.set()
 
     def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
         if not self.reachable:
@@ -155,6 +158,10 @@ class Cluster:
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
         """The last one of each broker."""
+        self.losses: Random | None = None
+        """Draws which messages and answers are lost, if any are."""
+        self.deaf: set[int] = set()
+        """Brokers whose answers are lost."""
         self.lost: list[int] = []
         self.lives: dict[int, int] = {}
         """The present one of each broker that is up."""
@@ -180,7 +187,14 @@ class Cluster:
     async def update(
         self, broker: BrokerRegistration, update: BrokerUpdate
     ) -> Sequence[ReplicaError]:
-        return self.brokers[broker.id].apply(update)
+        recipient = self.brokers[broker.id]
+        await recipient.running.wait()
+        if self.losses is not None and self.losses.random() < 0.2:
+            raise ConnectionError(f"a message to broker {broker.id} is lost")
+        answer = recipient.apply(update)
+        if broker.id in self.deaf or (self.losses is not None and self.losses.random() < 0.2):
+            raise ConnectionError(f"the answer of broker {broker.id} is lost")
+        return answer
 
     async def start(
         self, broker_id: int, *, rack: str | None = None, has_lost: bool = False
