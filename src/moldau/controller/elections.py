@@ -113,6 +113,11 @@ def elect_for_shutdown(
     return members.under(next(replica for replica in live if replica in isr), isr)
 
 
+def without_eligible(state: LeaderAndIsr, now: Circumstances) -> LeaderAndIsr:
+    """Returns the same with nobody eligible who is not in sync."""
+    return _Members(state, (), now).next_state(state.isr, ())
+
+
 def in_earlier_life(state: LeaderAndIsr, replica: int, now: Circumstances) -> bool:
     """Whether a replica is in sync only as its broker was before it restarted."""
     if replica not in state.isr:
