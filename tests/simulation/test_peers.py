@@ -5,12 +5,13 @@ decides.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 from tests.support.requests import error_names, request
 
+from moldau.coordination import paths
 from moldau.machine import Machine
 from moldau.net.broker_connection import BrokerConnection
 from moldau.request_errors import ConnectionLostError
@@ -25,10 +26,10 @@ SOON = dt.timedelta(seconds=5)
 Story = Callable[[SimulatedCluster, Machine], Coroutine[Any, Any, None]]
 
 
-def run(story: Story, seed: int = 1) -> None:
-    simulation = Simulation(seed)
+def run(story: Story, settings: Mapping[str, object] | None = None) -> None:
+    simulation = Simulation(1)
     simulation.loop.time_limit = 600
-    cluster = SimulatedCluster(simulation, settings=SETTINGS)
+    cluster = SimulatedCluster(simulation, settings={**SETTINGS, **(settings or {})})
 
     async def live() -> None:
         await cluster.start()
@@ -269,18 +270,63 @@ def test_a_brokers_own_listeners_change_through_itself_though_another_decides() 
     run(story)
 
 
+async def ask_privately(connection: BrokerConnection, api: PrivateApi, body: object) -> bytes:
+    return await connection.exchange_unadvertised(
+        0,
+        lambda _version, correlation_id, client_id: [
+            encode_request(api, correlation_id, client_id, body)
+        ],
+        lambda _version, frame: bytes(frame),
+    )
+
+
 @pytest.mark.parametrize("api", list(PrivateApi))
 def test_who_is_no_broker_learns_nothing_of_private_apis(api: PrivateApi) -> None:
     async def story(cluster: SimulatedCluster, machine: Machine) -> None:
         await cluster.all_in()
         connection = await connect(machine, cluster[1])
         with pytest.raises(ConnectionLostError):
-            await connection.exchange_unadvertised(
-                0,
-                lambda _version, correlation_id, client_id: [
-                    encode_request(api, correlation_id, client_id, {})
-                ],
-                lambda _version, frame: bytes(frame),
-            )
+            await ask_privately(connection, api, {})
 
     run(story)
+
+
+def test_brokers_can_have_a_listener_of_their_own_and_log_in_nowhere_else() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://:9092,INTERNAL://:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "internal",
+    }
+    claim = b"n,,n=cluster/2/1/1,r=nonce"
+
+    async def story(cluster: SimulatedCluster, machine: Machine) -> None:
+        await cluster.all_in()
+        outside = await connect(machine, cluster[1])
+        assert await create_topic(outside, "t") == ["NONE"]
+        with pytest.raises(ConnectionLostError):
+            await ask_privately(outside, PrivateApi.AUTHENTICATE_BROKER, claim)
+        inside = await BrokerConnection.open(
+            machine, "broker-1", 9093, client_id="client", connect_timeout=5, request_timeout=10
+        )
+        answer = await ask_privately(inside, PrivateApi.AUTHENTICATE_BROKER, claim)
+        assert b"This broker belongs to cluster" in answer
+
+    run(story, settings)
+
+
+@pytest.mark.parametrize("secret", [{"cluster.secret": "told"}, {"cluster.secret.file": "/secret"}])
+def test_a_secret_that_is_configured_is_kept_out_of_the_store(secret: dict[str, str]) -> None:
+    simulation = Simulation(1)
+    cluster = SimulatedCluster(simulation, settings={**SETTINGS, **secret})
+    for broker in cluster.brokers.values():
+        broker.node.disk.write("/secret", b"in a file\n")
+
+    async def live() -> None:
+        await cluster.start()
+        await cluster.all_in()
+        store = cluster.ensemble.store.session()
+        assert await store.exists(paths.CLUSTER_SECRET) is None
+        await store.close()
+
+    with simulation:
+        simulation.run(live())

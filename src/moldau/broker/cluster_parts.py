@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,13 +13,14 @@ from moldau.broker.peer_authentication import PeerAuthentication
 from moldau.broker.peers import Peers, PeerSettings
 from moldau.broker.private_apis import PrivateApis
 from moldau.broker.remote_link import ClusterLink
-from moldau.controller import BrokerLink, Controller
+from moldau.controller import AlterPartition, AlterPartitionResult, BrokerLink, Controller
 from moldau.coordination.errors import CoordinationError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
 from moldau.net.broker_connection import BrokerConnection
+from moldau.replication import IsrChanges
 from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
 
 
@@ -80,7 +82,37 @@ class ClusterParts:
             controller,
             broker.tasks.spawn,
             self.machine.clock,
+            failure_delay=broker.config.connection_failed_authentication_delay_ms / 1000,
         )
+        self._change_isr(controller)
+
+    def _change_isr(self, controller: Controller) -> None:
+        """Let the leaders among this broker's replicas ask for other in-sync replicas."""
+        broker, replicas = self.broker, self.broker.replicas
+
+        async def alter_partitions(
+            requests: Sequence[AlterPartition],
+        ) -> Sequence[AlterPartitionResult]:
+            return await broker.controller.alter_partitions(
+                broker.node_id, controller.broker_epoch, requests
+            )
+
+        broker.isr_changes = changes = IsrChanges(
+            alter_partitions,
+            replicas.partitions,
+            max_lag_ms=replicas.ports.max_lag_ms,
+            clock=self.machine.clock,
+            random=self.machine.random,
+            spawn=broker.tasks.spawn,
+        )
+        replicas.ports.ask = changes.ask
+        replicas.on_brokers = changes.review
+        changes.start()
+
+    def leave(self) -> None:
+        """Ask for nothing more by itself."""
+        if self.broker.isr_changes is not None:
+            self.broker.isr_changes.stop()
 
     async def close(self) -> None:
         if self.fetchers is not None:

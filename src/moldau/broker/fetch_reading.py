@@ -159,8 +159,10 @@ class Fetch:
         index = wanted.key[2]
         try:
             partition = self._partition(wanted)
+            fetches = None
             if isinstance(wanted, FollowerPartition):
                 wanted.watch(partition)
+                fetches = wanted.fetches
             read = partition.read(
                 wanted.fetch_offset,
                 max(min(wanted.max_bytes, room), 0),
@@ -168,6 +170,9 @@ class Fetch:
                 last_fetched_epoch=wanted.last_fetched_epoch,
                 committed_only=self._body.isolation_level == READ_COMMITTED,
                 follower_id=self._body.replica_id,
+                follower_epoch=self._body.replica_epoch,
+                follower_log_start=wanted.log_start_offset,
+                fetches=fetches,
                 min_one_batch=first,
             )
         except KafkaError as error:

@@ -28,6 +28,7 @@ class SessionPartition:
         "fetch_offset",
         "key",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "told_high_watermark",
         "told_log_start",
@@ -43,6 +44,7 @@ class SessionPartition:
         self.current_leader_epoch = want.current_leader_epoch
         self.fetch_offset = want.fetch_offset
         self.last_fetched_epoch = want.last_fetched_epoch
+        self.log_start_offset = want.log_start_offset
         self.max_bytes = want.max_bytes
 
     def change(self, want: FetchPartition) -> None:
@@ -50,6 +52,7 @@ class SessionPartition:
         self.current_leader_epoch = want.current_leader_epoch
         self.fetch_offset = want.fetch_offset
         self.last_fetched_epoch = want.last_fetched_epoch
+        self.log_start_offset = want.log_start_offset
         self.max_bytes = want.max_bytes
         self._partition = None
 

@@ -282,7 +282,7 @@ class FetchSessions:
                 context.session = context.follower = None
             session.epoch = 1 if request.session_epoch == MAX_EPOCH else request.session_epoch + 1
         if context.follower is not None:
-            context.follower.wake_some()
+            context.follower.asks(request.replica_epoch, now)
             context.look()
         else:
             context.partitions = list(context.known.values())

@@ -20,7 +20,7 @@ from moldau.broker.fetch_session import (
     PartitionMap,
     SessionPartition,
 )
-from moldau.replication import ParkedFetch, Partition
+from moldau.replication import FollowerFetches, ParkedFetch, Partition
 from moldau.wire.fetch import FetchedPartition, FetchPartition
 
 LOOKED_AT_IN_TURN: Final = 16
@@ -48,9 +48,15 @@ class FollowerPartition(SessionPartition):
             partition.watch(self)
 
     def leave(self) -> None:
-        if self._watched is not None:
-            self._watched.unwatch(self)
-            self._watched = None
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            watched.unwatch(self)
+            if self.session is not None:
+                watched.forget_fetches(self.session.replica_id, self.session.fetches)
+
+    @property
+    def fetches(self) -> FollowerFetches | None:
+        return None if self.session is None else self.session.fetches
 
     def progress(self, size: int) -> None:
         if self.session is not None:
@@ -68,7 +74,7 @@ class FollowerPartition(SessionPartition):
 class FollowerSession(FetchSession):
     """All that one fetcher of a broker follows here."""
 
-    __slots__ = ("_turn", "awake", "parked", "replica_id")
+    __slots__ = ("_replica_epoch", "_turn", "awake", "fetches", "parked", "replica_id")
 
     def __init__(
         self,
@@ -81,6 +87,9 @@ class FollowerSession(FetchSession):
     ) -> None:
         super().__init__(session_id, partitions, now, uses_topic_ids=uses_topic_ids)
         self.replica_id = replica_id
+        self.fetches = FollowerFetches()
+        """When it last asked: that holds for all its partitions, those that sleep, too."""
+        self._replica_epoch = -1
         self.parked: ParkedFetch | None = None
         """The fetch that waits, if one does."""
         self.awake: PartitionMap = {}
@@ -97,15 +106,25 @@ class FollowerSession(FetchSession):
     def remove(self, partition: SessionPartition) -> None:
         self.awake.pop(partition.key, None)
         if isinstance(partition, FollowerPartition):
-            partition.session = None
             partition.leave()
+            partition.session = None
+
+    def asks(self, replica_epoch: int, now: float) -> None:
+        """The next fetch has come. A broker that is registered anew is another one to leaders, each
+        of which has to hear of it.
+        """
+        self.fetches.last_ms = int(now * 1000)
+        if replica_epoch != self._replica_epoch:
+            self._replica_epoch = replica_epoch
+            self.awake = dict(self.partitions)
+        self._wake_some()
 
     def wake(self, partition: SessionPartition) -> None:
         if isinstance(partition, FollowerPartition):
             partition.was_touched = True
         self.awake[partition.key] = partition
 
-    def wake_some(self) -> None:
+    def _wake_some(self) -> None:
         """Let a few of those that sleep be looked at, in turn."""
         for _ in range(min(LOOKED_AT_IN_TURN, len(self.partitions))):
             if not self._turn:

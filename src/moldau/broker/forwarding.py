@@ -205,6 +205,11 @@ class ForwardingController:
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         await self._ask(messages.ReportOfflineReplicas(broker, partitions), None)
 
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        return await self._ask(
+            messages.ControlledShutdown(broker, broker_epoch), list[TopicPartition]
+        )
+
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:

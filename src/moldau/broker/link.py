@@ -114,6 +114,7 @@ class LocalLink:
         self._configure(update)
         if metadata.brokers is not None:
             self._metadata.set_brokers(metadata.brokers)  # leaders, for who has to follow
+            self._replicas.set_brokers({broker.id: broker.epoch for broker in metadata.brokers})
         errors = await self._stop(update.stop_replicas)
         check(update)
         for some in _slices(metadata.partitions):

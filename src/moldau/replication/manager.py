@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import UNDEFINED_EPOCH, Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, LeaderPorts, Partition
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +67,19 @@ class ReplicaManager:
     """All local replicas, by topic and partition."""
 
     def __init__(
-        self, node_id: int, logs: LogManager, topic_config: Callable[[str], TopicConfig]
+        self,
+        node_id: int,
+        logs: LogManager,
+        topic_config: Callable[[str], TopicConfig],
+        ports: LeaderPorts | None = None,
     ) -> None:
         self._node_id = node_id
         self._logs = logs
         self._topic_config = topic_config
+        self.ports = LeaderPorts() if ports is None else ports
+        """What the leaders among the replicas share."""
+        self.on_brokers: Callable[[], None] | None = None
+        """Called when brokers have come or gone."""
         self._changing = asyncio.Lock()
         self.following: Following = NoFollowing()
         self._offline: set[TopicPartition] = set()
@@ -116,6 +125,17 @@ class ReplicaManager:
         partition = self.topics.get(topic, {}).get(index)
         if partition is not None:
             partition.use_log(new)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All replicas that are served here."""
+        return chain.from_iterable(there.values() for there in list(self.topics.values()))
+
+    def set_brokers(self, epochs: Mapping[int, int]) -> None:
+        """The brokers that are registered, with their epochs."""
+        if self.ports.alive != epochs:
+            self.ports.alive = dict(epochs)
+            if self.on_brokers is not None:
+                self.on_brokers()
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
         """Returns what the high-watermark checkpoint stores."""
@@ -202,6 +222,7 @@ class ReplicaManager:
                 log_or_error,
                 state,
                 high_watermark=self._logs.checkpointed_high_watermarks.pop(topic_partition, 0),
+                ports=self.ports,
             )
         except (KafkaError, OSError) as error:
             # One bad disk or directory must not keep the other partitions from being served.
@@ -276,6 +297,7 @@ class ReplicaManager:
             config = self._topic_config(topic)
             for partition in partitions.values():
                 partition.log.config = config
+                partition.review_replicas()
 
     def wake_all(self) -> None:
         """Answer everything that is parked, at shutdown."""

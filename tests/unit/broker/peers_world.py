@@ -56,6 +56,7 @@ class OtherBroker:
             controller,
             spawn,
             machine.clock,
+            failure_delay=0.1,
         )
         listener = Listener(
             LISTENER,

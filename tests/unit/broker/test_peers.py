@@ -317,6 +317,20 @@ def test_brokers_that_do_not_accept_each_other_say_so_a_few_times(
     assert len(lines) < 40
 
 
+def test_who_guesses_has_to_wait_for_the_answer_and_to_connect_again() -> None:
+    world = World(secret="another")
+
+    async def story() -> None:
+        before = world.time
+        with pytest.raises(UnreachableError):
+            await world.peers.open(registration(), "test")
+        assert world.time - before > 0.1
+        await asyncio.sleep(0.1)
+        assert world.other.opened[0].closed
+
+    world.run(story)
+
+
 def test_private_requests_come_after_authentication() -> None:
     """An update over a connection that has shown nothing ends it, and is not applied."""
     world = World()
