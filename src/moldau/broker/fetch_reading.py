@@ -191,8 +191,8 @@ class Fetch:
             read.diverging_epoch,
         )
         if isinstance(wanted, FollowerPartition):
-            if read.records is None and wanted.fetch_offset < partition.log.log_end_offset:
-                wanted.was_touched = True  # there is more than this answer has room for
+            end = partition.log.log_end_offset
+            wanted.was_read(answer, has_more=read.records is None and wanted.fetch_offset < end)
         elif wanted.fetch_offset >= read.high_watermark == read.last_stable_offset and (
             wanted.last_fetched_epoch < 0
         ):

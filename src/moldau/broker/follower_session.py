@@ -54,6 +54,20 @@ class FollowerPartition(SessionPartition):
             if self.session is not None:
                 watched.forget_fetches(self.session.replica_id, self.session.fetches)
 
+    def was_read(self, answer: FetchedPartition, *, has_more: bool) -> None:
+        """What there is was seen. If the follower knows it all already, look no more at this."""
+        if has_more:
+            self.was_touched = True  # the answer had no room for it
+        elif (
+            self.session is not None
+            and not self.was_touched
+            and not answer.records
+            and answer.diverging_epoch is None
+            and answer.high_watermark == self.told_high_watermark
+            and answer.log_start_offset == self.told_log_start
+        ):
+            self.session.awake.pop(self.key, None)
+
     @property
     def fetches(self) -> FollowerFetches | None:
         return None if self.session is None else self.session.fetches
