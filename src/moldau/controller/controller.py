@@ -358,7 +358,9 @@ class Controller:
             except _OVER:
                 return
             except Exception as error:
-                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                # The store says why; where this happened is no news.
+                trace = None if isinstance(error, CoordinationError) else error
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=trace)
                 self._clock.call_later(self._backoff.next_delay(), again)
             else:
                 self._backoff.reset()
@@ -567,6 +569,12 @@ class Controller:
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """A broker's disk failed under these replicas."""
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to stop: others lead. Returns what it still leads."""
+        return await self._request(
+            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
+        )
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """Returns a block of producer ids for a broker."""

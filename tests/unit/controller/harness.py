@@ -168,6 +168,8 @@ class Cluster:
         self.lost: list[int] = []
         self.lives: dict[int, int] = {}
         """The present one of each broker that is up."""
+        self.intact_since: dict[int, int] = {}
+        """The life of each broker since which it has lost nothing."""
         self.ids = 0
         self._next_life = 0
         self.clock = clock or ClusterClock()
@@ -199,15 +201,22 @@ class Cluster:
             raise ConnectionError(f"the answer of broker {broker.id} is lost")
         return answer
 
-    async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
+    async def start(
+        self, broker_id: int, *, rack: str | None = None, has_lost: bool = False
+    ) -> Controller:
+        """``has_lost``: the broker comes back without its latest records."""
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
         endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
 
+        if has_lost:
+            self.intact_since.pop(broker_id, None)
+
         async def describe() -> BrokerRegistration:
-            return BrokerRegistration(broker_id, (endpoint,), rack)
+            intact_since = self.intact_since.get(broker_id, -1)
+            return BrokerRegistration(broker_id, (endpoint,), rack, intact_since=intact_since)
 
         controller = self.controllers[broker_id] = Controller(
             broker_id,
@@ -221,6 +230,7 @@ class Cluster:
             on_session_lost=lambda: self.lost.append(broker_id),
         )
         await controller.start()
+        self.intact_since.setdefault(broker_id, controller.broker_epoch)
         await self.settle()
         return controller
 
@@ -270,4 +280,5 @@ class Cluster:
         """The whole process dies; another one starts on what was on disk."""
         after = Cluster(MemoryStorage(self.disk.files), self.clock)
         after.ids = self.ids
+        after.intact_since = dict(self.intact_since)
         return after
