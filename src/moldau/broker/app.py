@@ -13,7 +13,7 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
+from moldau.broker.controlled_shutdown import hand_over
 from moldau.broker.controller_port import SOON_S
 from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
@@ -63,6 +64,7 @@ from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
+from moldau.log.directory.intactness import keep_intact_since, read_intact_since
 from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
@@ -155,6 +157,9 @@ class BrokerServer:
         self.broker: Broker
         """Its parts, once it has started."""
         self._router: Router
+        self._intact_since = -1
+        """The broker epoch since which this broker has lost no record; -1: not known."""
+        self._hand_over: Callable[[], Awaitable[None]] | None = None
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -210,7 +215,8 @@ class BrokerServer:
 
         # What was set at run time holds over the file: also where to listen.
         configs.update({}, await load_broker_configs(store))
-        self.broker = broker = self._build(configs, logs, cluster_id)
+        shares_store = not store.can_lose_changes
+        self.broker = broker = self._build(configs, logs, cluster_id, alone=not shares_store)
         configs.on_broker_change.append(logs.reconfigure)
         # For a start that fails before the listeners are closed in their turn.
         self._undo.push_async_callback(broker.listeners.close)
@@ -225,9 +231,9 @@ class BrokerServer:
             lambda: controller.broker_epoch,
         )
         self._undo.push_async_callback(link.close)
-        shares_store = not store.can_lose_changes
         cluster_parts = None
         if shares_store:
+            await self._look_for_losses(logs, log_dirs)
             # Imported where they are wanted: a broker without others does not pay for them.
             from moldau.broker.cluster_parts import ClusterParts
 
@@ -257,6 +263,16 @@ class BrokerServer:
         await store.close()
         with _in_plain_words():
             await controller.start()
+        if cluster_parts is not None:
+            await self._note_life(logs, controller.broker_epoch)
+            self._hand_over = partial(
+                hand_over,
+                broker.controller,
+                config.node_id,
+                lambda: controller.broker_epoch,
+                config,
+                machine.clock,
+            )
         if not link.complete.is_set():
             log.info("waiting for the controller to tell this broker everything")
             await link.complete.wait()
@@ -288,15 +304,44 @@ class BrokerServer:
             self.on_all_offline()
 
     async def stop(self) -> None:
-        """Stop whatever was started, newest first."""
+        """Stop whatever was started, newest first; before, have others lead what this one leads."""
+        if self._hand_over is not None and self._config.controlled_shutdown_enable:
+            await self._hand_over()
         await self._undo.aclose()
+
+    async def _look_for_losses(self, logs: LogManager, log_dirs: Sequence[str]) -> None:
+        """Find out since when this broker has lost nothing, for those who elect leaders."""
+        run_in_thread = self._machine.threads.run
+        if len(logs.online_dirs) == len(log_dirs):
+            self._intact_since = await run_in_thread(
+                read_intact_since, self._machine, log_dirs, logs.closed_cleanly
+            )
+        if self._intact_since >= 0:
+            await self._keep_intact_since(logs)
+        else:
+            log.info("records may have been lost: other replicas lead before those of this broker")
+
+    async def _note_life(self, logs: LogManager, epoch: int) -> None:
+        """From now on something is known of what is in the directories."""
+        if self._intact_since < 0:
+            self._intact_since = epoch
+            await self._keep_intact_since(logs)
+
+    async def _keep_intact_since(self, logs: LogManager) -> None:
+        try:
+            await self._machine.threads.run(
+                keep_intact_since, self._machine, logs.online_dirs, self._intact_since
+            )
+        except OSError as error:
+            # It will be taken for a broker that lost something.
+            log.warning("it cannot be written down that nothing is lost: %s", error)
 
     async def _open_store(self, directory: str) -> Coordination:
         coordination = await self._ports.open_coordination(self._machine, directory)
         self._undo.push_async_callback(coordination.close)
         return coordination
 
-    def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
+    def _build(self, configs: Configs, logs: LogManager, cluster_id: str, *, alone: bool) -> Broker:
         config = self._config
         replicas = ReplicaManager(
             config.node_id,
@@ -346,7 +391,7 @@ class BrokerServer:
             )
         )
         broker.groups = broker.coordinators.register(
-            group_coordinator_spec(configs, broker.metadata, self._machine)
+            group_coordinator_spec(configs, broker.metadata, self._machine, alone=alone)
         )
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
         self._router = Router(broker)
@@ -366,6 +411,8 @@ class BrokerServer:
             id=broker.node_id,
             endpoints=await broker.listeners.advertised(broker.config),
             rack=self._config.broker_rack,
+            intact_since=self._intact_since,
+            min_insync_replicas=self._config.min_insync_replicas,
         )
 
     async def _close_listeners(self, broker: Broker) -> None:

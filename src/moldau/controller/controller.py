@@ -24,6 +24,7 @@ from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, Delivery, SenderPorts
 from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
 from moldau.controller.reassignments import Reassignments
@@ -46,7 +47,6 @@ from moldau.controller.requests import (
     TopicReference,
     TopicResult,
 )
-from moldau.controller.sender import Answer, Delivery, SenderPorts
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
@@ -358,7 +358,9 @@ class Controller:
             except _OVER:
                 return
             except Exception as error:
-                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                # The store says why; where this happened is no news.
+                trace = None if isinstance(error, CoordinationError) else error
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=trace)
                 self._clock.call_later(self._backoff.next_delay(), again)
             else:
                 self._backoff.reset()
@@ -567,6 +569,12 @@ class Controller:
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """A broker's disk failed under these replicas."""
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to stop: others lead. Returns what it still leads."""
+        return await self._request(
+            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
+        )
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """Returns a block of producer ids for a broker."""

@@ -12,6 +12,7 @@ import msgspec
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
+from moldau.controller.courier import Delivery
 from moldau.controller.create_topics import (
     TopicPlan,
     initial_states,
@@ -26,7 +27,6 @@ from moldau.controller.requests import (
     NewTopic,
     TopicResult,
 )
-from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination.errors import NodeExistsError

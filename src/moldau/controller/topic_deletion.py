@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
+from moldau.controller.courier import Answer
 from moldau.controller.link import RemovedTopic, StopReplica
 from moldau.controller.requests import DeleteTopicResult, Mutator, TopicReference
-from moldau.controller.sender import Answer
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths
 from moldau.coordination.errors import NodeExistsError, NoNodeError

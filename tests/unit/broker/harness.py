@@ -55,29 +55,35 @@ class Link:
             parts.metadata,
             parts.coordinators,
             parts.groups,
-            lambda: LIFE,
+            lambda: self.life,
         )
-        self._sequence = 0
+        self.life = LIFE
+        self.sequence = 0
 
     async def update(self, *states: LeaderAndIsr, **fields: object) -> list[ReplicaError]:
         """Send states and other changes, after everything there is."""
-        if self._sequence == 0:
-            await self._send(metadata=self._everything())
-        return await self._send(**{"metadata": MetadataUpdate(partitions=states), **fields})
+        if self.sequence == 0:
+            await self.send(metadata=self.everything_known())
+        return await self.send(**{"metadata": MetadataUpdate(partitions=states), **fields})
 
-    async def _send(self, **fields: object) -> list[ReplicaError]:
+    async def everything(self, *states: LeaderAndIsr, **fields: object) -> list[ReplicaError]:
+        """Send all there is."""
+        metadata = MetadataUpdate(partitions=states, full=True, full_ends=True)
+        return await self.send(metadata=metadata, **fields)
+
+    async def send(self, **fields: object) -> list[ReplicaError]:
         settings = {
             "controller_id": ELSEWHERE,
             "controller_epoch": 5,
-            "broker_epoch": LIFE,
-            "sequence": self._sequence,
+            "broker_epoch": self.life,
+            "sequence": self.sequence,
             **fields,
         }
-        self._sequence += 1
+        self.sequence += 1
         update = BrokerUpdate(**settings)  # type: ignore[arg-type]
         return list(await self.link.update(REGISTRATION, update))
 
-    def _everything(self) -> MetadataUpdate:
+    def everything_known(self) -> MetadataUpdate:
         """Returns what the broker knows from its own controller."""
         states = [
             LeaderAndIsr(
