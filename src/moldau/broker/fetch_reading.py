@@ -7,7 +7,9 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
-from moldau.broker.fetch_sessions import PARTITIONS_PER_TURN, FetchContext, SessionPartition
+from moldau.broker.fetch_session import SessionPartition
+from moldau.broker.fetch_sessions import PARTITIONS_PER_TURN, FetchContext
+from moldau.broker.follower_session import FollowerPartition
 from moldau.broker.leader_hints import HINTED, current_leader, leader_endpoints
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.broker.turns import others_turn
@@ -102,6 +104,7 @@ class Fetch:
     def read(self) -> bool:
         """See what is there. Returns whether waiting would be pointless."""
         self.forget()
+        self._context.look()
         self._read_some(self._context.partitions)
         return self._is_settled
 
@@ -110,8 +113,11 @@ class Fetch:
         comes after a partition was read.
         """
         self.forget()
+        self._context.look()
         lags = False
         partitions = self._context.partitions
+        if parked is not None and self.wait_in_session(parked):
+            parked = None
         for start in range(0, len(partitions), PARTITIONS_PER_TURN):
             some = partitions[start : start + PARTITIONS_PER_TURN]
             if parked is not None:
@@ -121,6 +127,16 @@ class Fetch:
             lags = lags or self._lag(self._reads[start:])
             await others_turn()
         return lags or self._is_settled
+
+    def wait_in_session(self, parked: ParkedFetch | None) -> bool:
+        """A follower's session tells of progress itself, of all its partitions; returns whether
+        this is one.
+        """
+        follower = self._context.follower
+        if follower is None:
+            return False
+        follower.parked = parked
+        return True
 
     def forget(self) -> None:
         """What was read is not answered."""
@@ -138,6 +154,8 @@ class Fetch:
 
     @property
     def _is_settled(self) -> bool:
+        if self._context.follower is not None:
+            return self._has_failed or self._unknown > 0
         return self._has_failed or self._unknown == len(self._reads)
 
     def _read_some(self, partitions: list[SessionPartition]) -> None:
@@ -163,6 +181,10 @@ class Fetch:
         index = wanted.key[2]
         try:
             partition = self._partition(wanted)
+            fetches = None
+            if isinstance(wanted, FollowerPartition):
+                wanted.watch(partition)
+                fetches = wanted.fetches
             read = partition.read(
                 wanted.fetch_offset,
                 max(min(wanted.max_bytes, room), 0),
@@ -172,6 +194,7 @@ class Fetch:
                 follower_id=self._body.replica_id,
                 follower_epoch=self._body.replica_epoch,
                 follower_log_start=wanted.log_start_offset,
+                fetches=fetches,
                 min_one_batch=first,
             )
         except KafkaError as error:
@@ -192,8 +215,11 @@ class Fetch:
             read.records or NO_RECORDS,
             read.diverging_epoch,
         )
-        if wanted.fetch_offset >= read.high_watermark == read.last_stable_offset and (
-            wanted.last_fetched_epoch < 0 and self._body.replica_id < 0
+        if isinstance(wanted, FollowerPartition):
+            end = partition.log.log_end_offset
+            wanted.was_read(answer, has_more=read.records is None and wanted.fetch_offset < end)
+        elif wanted.fetch_offset >= read.high_watermark == read.last_stable_offset and (
+            wanted.last_fetched_epoch < 0
         ):
             # Until the high watermark moves there is nothing, committed or not.
             wanted.remember(partition, answer)
@@ -284,17 +310,17 @@ class Fetch:
 
     def _begin_telling(self) -> None:
         broker, context = self._broker, self._context
-        is_follower = self._body.replica_id >= 0
+        replica_id = self._body.replica_id
         if context.starts_session:
             broker.fetch_sessions.start(
                 context,
                 uses_topic_ids=self._uses_topic_ids,
                 now=broker.clock.monotonic(),
-                is_privileged=is_follower,
+                replica_id=replica_id,
             )
         traffic = broker.traffic
         traffic.fetched_partitions += len(self._reads)
-        if is_follower:
+        if replica_id >= 0:
             traffic.replication_bytes_out += self.size
         else:
             traffic.bytes_out += self.size

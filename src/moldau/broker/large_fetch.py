@@ -57,7 +57,9 @@ class LargeFetch:
         broker, body = request.broker, request.body
         try:
             if body.max_wait_ms > 0 and are_legal(body):
-                self._waiting = broker.fetch_sessions.wait(self._fetch.partition_count)
+                self._waiting = broker.fetch_sessions.wait(
+                    self._fetch.partition_count, body.replica_id
+                )
                 self._deadline = broker.clock.monotonic() + body.max_wait_ms / 1000
             with YoungObjectsOnly():
                 if await self._is_enough():

@@ -63,7 +63,7 @@ def handle(request: Request[FetchRequest]) -> Fetch | Pending:
         return fetch
     if not are_legal(body):
         return fetch
-    waiting = sessions.wait(len(context.partitions))
+    waiting = sessions.wait(len(context.partitions), body.replica_id)
     if waiting is None:
         return _answer_later(request, fetch)
     return _park(request, fetch, waiting)
@@ -105,6 +105,7 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
             settled = fetch.read()
             if not (final or settled or fetch.size >= body.min_bytes or fetch.lags()):
                 return fetch.size
+            fetch.wait_in_session(None)
             parts = request.encode(fetch)
         except Exception as error:
             waiting.end()
@@ -114,9 +115,10 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
         pending.complete(parts)
         return None
 
+    in_session = fetch.wait_in_session(None)
     parked = ParkedFetch(
         request.broker.clock,
-        fetch.local_partitions(),
+        () if in_session else fetch.local_partitions(),
         min_bytes=body.min_bytes,
         available=fetch.size,
         max_wait_ms=body.max_wait_ms,
@@ -124,9 +126,12 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
         as_follower=body.replica_id >= 0,
     )
 
+    fetch.wait_in_session(parked)
+
     def abandon() -> None:
         waiting.end()
         parked.cancel()
+        fetch.wait_in_session(None)
 
     pending.on_abandoned = abandon
     return pending
