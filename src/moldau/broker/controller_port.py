@@ -118,6 +118,12 @@ class ControllerClient(Protocol):
         """That broker's disk failed under these replicas."""
         ...
 
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """That broker is about to stop: others lead what it led, and it is in sync with nothing.
+        Returns what it still leads though others hold it, too; raises STALE_BROKER_EPOCH.
+        """
+        ...
+
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:

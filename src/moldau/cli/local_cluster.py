@@ -1,286 +1,131 @@
-"""A cluster on this machine, for ``moldau up --brokers N``: a process that coordinates, N brokers,
-and this one, which starts them, passes on what they say, and starts again what dies.
-
-The children end with this process, however it ends: each holds the reading end of a pipe whose
-writing end only this process has (``MOLDAU_LIFELINE_FD``).
+"""A cluster on this machine, as ``moldau up --brokers N`` starts it: which programs, with which
+settings, in which directories.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import socket
 import sys
-import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from moldau.cli.exit_codes import CommandError, UsageError
-from moldau.cli.output import print_line, tell
+from moldau.cli.exit_codes import UsageError
+from moldau.cli.supervisor import Program
 from moldau.config.replicated import replication_settings
-from moldau.machine.real.loop import run as run_loop
 
-READY: Final = "moldau ready: "
+MOST_BROKERS: Final = 20
 COORDINATION: Final = "coordination"
-BROKERS: Final = "brokers"
-"""Folders of the data directory. Unlike those of partitions, their names end with no number."""
-OF_ONE_BROKER: Final = "meta.properties"
-OWN_SETTINGS: Final = ("node.id", "broker.id", "listeners", "log.dirs", "log.dir")
-COORDINATED_AT: Final = "zookeeper.connect"
-
-MOST_BROKERS: Final = 100
-START_S: Final = 120.0
-STOP_S: Final = 120.0
-FIRST_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 10.0
-STEADY_S: Final = 30.0
-"""Who has lived for so long and dies is started again as if for the first time."""
-LAST_WORDS: Final = 20
-"""Lines of a child's log that are shown when it cannot start."""
+_SECRET: Final = "cluster.secret"  # noqa: S105 - the name of a file
+_SECRET_BYTES: Final = 32
+_MADE_BY_A_BROKER: Final = "meta.properties"
 
 
-@dataclass(slots=True)
-class Child:
-    """A program of the cluster, over all of its lives."""
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """Where everything is."""
 
-    name: str
-    command: Sequence[str]
-    process: Process | None = None
-    address: str = ""
-    """Where it listens, once it has said so."""
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
-    words: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
-    """The last lines of its log."""
+    host: str
+    coordination_port: int
+    ports: tuple[int, ...]
+    """Of the brokers 1, 2, ..."""
+    directory: Path
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        return [self._address(port) for port in self.ports]
+
+    @property
+    def coordination_address(self) -> str:
+        return self._address(self.coordination_port)
+
+    def _address(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+    def coordination(self, log_level: str) -> Program:
+        arguments = ["coordination", "serve", "--log-level", log_level]
+        arguments += ["--listen", self.coordination_address]
+        arguments += ["--data-dir", str(self.directory / COORDINATION)]
+        return Program(COORDINATION, _command(arguments))
+
+    def brokers(self, override: list[str], log_level: str) -> list[Program]:
+        programs = []
+        for node_id, address in enumerate(self.bootstrap_servers, 1):
+            settings = {
+                "node.id": str(node_id),
+                "listeners": f"PLAINTEXT://{address}",
+                "log.dirs": str(self.directory / str(node_id)),
+                "zookeeper.connect": self.coordination_address,
+                "cluster.secret.file": str(self.directory / _SECRET),
+                **replication_settings(len(self.ports)),
+            }
+            arguments = ["broker", "--log-level", log_level]
+            for name, value in settings.items():
+                arguments += ["--override", f"{name}={value}"]
+            for given in override:
+                arguments += ["--override", given]
+            programs.append(Program(f"broker {node_id}", _command(arguments)))
+        return programs
 
 
-def run(
-    brokers: int, port: int, host: str, data_dir: Path, override: Sequence[str], log_level: str
-) -> int:
-    """Serve until SIGTERM or SIGINT."""
-    if not 1 <= brokers <= MOST_BROKERS:
-        raise UsageError(f"--brokers is {brokers}: use 1 to {MOST_BROKERS}")
-    if port and port + brokers - 1 > 65535:
-        raise UsageError(f"{brokers} brokers from port {port} on need ports above 65535")
-    for text in override:
-        name = text.partition("=")[0].strip()
-        if name in (*OWN_SETTINGS, COORDINATED_AT):
-            raise UsageError(f"--override {name}: each broker of a cluster is given its own")
-    if (data_dir / OF_ONE_BROKER).exists():
-        raise CommandError(
-            f"{data_dir} holds the data of one broker, which cannot become a cluster. "
-            "Choose another directory with --data-dir."
+def _command(arguments: list[str]) -> tuple[str, ...]:
+    return (sys.executable, "-m", "moldau.cli", *arguments)
+
+
+def prepare(host: str, port: int, brokers: int, directory: Path) -> LocalCluster:
+    """Choose ports, and make the directory and the secret that the brokers share."""
+    if not 1 < brokers <= MOST_BROKERS:
+        raise UsageError(f"--brokers is {brokers}: use a number from 1 to {MOST_BROKERS}")
+    directory = directory.absolute()
+    if (directory / _MADE_BY_A_BROKER).exists():
+        raise UsageError(
+            f"{directory} holds the data of a single broker: run 'moldau up' there, or give the "
+            "cluster another --data-dir"
         )
-    (data_dir / BROKERS).mkdir(parents=True, exist_ok=True)
-    coordination = f"127.0.0.1:{_free_port()}"
-    directory = data_dir.absolute()
-    shown = f"[{host}]" if ":" in host else host
-    children = [
-        Child(
-            f"broker {node}",
-            _broker_command(
-                {
-                    "node.id": str(node),
-                    "listeners": f"PLAINTEXT://{shown}:{port + node - 1 if port else 0}",
-                    "log.dirs": str(directory / BROKERS / str(node)),
-                    COORDINATED_AT: coordination,
-                    **replication_settings(brokers),
-                },
-                override,
-                log_level,
-            ),
-        )
-        for node in range(1, brokers + 1)
-    ]
-    store = Child(
-        COORDINATION,
-        _moldau(
-            *("coordination", "serve", "--listen", coordination),
-            *("--data-dir", str(directory / COORDINATION)),
-        ),
-    )
-    return run_loop(_Supervisor(store, children, data_dir).run())
+    if port == 0:
+        coordination_port, *ports = _free_ports(host, brokers + 1)
+    elif port == 1 or port + brokers - 1 > 65535:
+        raise UsageError(f"--port is {port}: {brokers} brokers and coordination find no room there")
+    else:
+        coordination_port, *ports = range(port - 1, port + brokers)
+    directory.mkdir(parents=True, exist_ok=True)
+    _make_secret(directory / _SECRET)
+    return LocalCluster(host, coordination_port, tuple(ports), directory)
 
 
-def _moldau(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "moldau.cli", *arguments]
-
-
-def _broker_command(settings: dict[str, str], override: Sequence[str], log_level: str) -> list[str]:
-    command = _moldau("broker", "--log-level", log_level)
-    for text in (*(f"{name}={value}" for name, value in settings.items()), *override):
-        command += ["--override", text]
-    return command
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class _Supervisor:
-    def __init__(self, coordination: Child, brokers: Sequence[Child], data_dir: Path) -> None:
-        self._coordination = coordination
-        self._brokers = brokers
-        self._data_dir = data_dir
-        self._stopping = asyncio.Event()
-        self._failure: CommandError | None = None
-        self._lifeline, self._held = os.pipe()
-
-    async def run(self) -> int:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._asked_to_stop)
-        # Brokers wait for coordination by themselves: nothing is gained by starting them later.
-        children = [self._coordination, *self._brokers]
-        keeping = [asyncio.create_task(self._keep(child)) for child in children]
-        announcing = asyncio.create_task(self._announce(children))
-        await self._stopping.wait()
-        announcing.cancel()
-        await asyncio.gather(*(self._stop(child) for child in self._brokers))
-        await self._stop(self._coordination)
-        await asyncio.gather(*keeping)
-        if self._failure is not None:
-            raise self._failure
-        return 0
-
-    def _asked_to_stop(self) -> None:
-        if self._stopping.is_set():
-            # Asked twice: somebody does not want to wait.
-            for child in (*self._brokers, self._coordination):
-                _send(child, signal.SIGKILL)
-        self._stopping.set()
-
-    async def _announce(self, children: Sequence[Child]) -> None:
-        """Say that the cluster is up when all of it is."""
-        for child in children:
-            await child.ready.wait()
-        addresses = [broker.address for broker in self._brokers]
-        tell(self._banner(addresses))
-        print_line(f"{READY}cluster listening on {','.join(addresses)}", flush=True)
-
-    def _banner(self, addresses: Sequence[str]) -> str:
-        from moldau import __version__
-        from moldau.cli.serve import example_lines
-
-        return "\n".join(
-            (
-                f"Moldau {__version__} is up: {len(addresses)} brokers.",
-                "",
-                f"  listen on     {', '.join(addresses)}",
-                f"  coordination  {self._coordination.address}",
-                f"  data in       {self._data_dir.absolute()}",
-                "",
-                *example_lines(addresses[0]),
-                "",
-                "What dies is started again. Ctrl-C stops all of it.",
-            )
+def refuse_cluster(directory: Path) -> None:
+    """A single broker must not take the directory of a cluster for its own."""
+    if (directory / COORDINATION).is_dir() and (directory / "1").is_dir():
+        brokers = sum(1 for path in directory.iterdir() if path.name.isdecimal())
+        raise UsageError(
+            f"{directory} holds the data of a cluster: run 'moldau up --brokers {brokers}' there, "
+            "or give the broker another --data-dir"
         )
 
-    # A child's lives
 
-    async def _keep(self, child: Child) -> None:
-        """Have the child run until everything stops."""
-        pause = FIRST_PAUSE_S
-        while not self._stopping.is_set():
-            started = time.monotonic()
-            code = await self._live(child)
-            if self._stopping.is_set():
-                return
-            if not child.ready.is_set():
-                self._give_up(child, f"ended with exit code {code} before it was ready")
-                return
-            tell(f"{child.name} {_ending(code)}; it is started again")
-            if time.monotonic() - started > STEADY_S:
-                pause = FIRST_PAUSE_S
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+def _free_ports(host: str, count: int) -> list[int]:
+    import socket
 
-    async def _live(self, child: Child) -> int:
-        """Returns the exit code, or the negative number of the signal, that ended the child."""
-        process = child.process = await asyncio.create_subprocess_exec(
-            *child.command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            pass_fds=(self._lifeline,),
-            env={**os.environ, "MOLDAU_LIFELINE_FD": str(self._lifeline)},
-            # Ctrl-C is for this process, which stops the others in order.
-            start_new_session=True,
-        )
-        if self._stopping.is_set():
-            _send(child, signal.SIGTERM)
-        await asyncio.gather(self._pass_on_log(child), self._await_ready(child))
-        return await process.wait()
-
-    async def _await_ready(self, child: Child) -> None:
-        process = child.process
-        assert process is not None
-        assert process.stdout is not None
-        limit = asyncio.get_running_loop().call_later(
-            START_S, lambda: self._give_up(child, f"was not ready after {START_S:g} s")
-        )
-        try:
-            async for line in process.stdout:
-                text = line.decode(errors="replace").rstrip("\n")
-                if text.startswith(READY):
-                    child.address = text.rpartition(" listening on ")[2]
-                    child.ready.set()
-                    limit.cancel()
-        finally:
-            limit.cancel()
-
-    async def _pass_on_log(self, child: Child) -> None:
-        process = child.process
-        assert process is not None
-        assert process.stderr is not None
-        while True:
-            try:
-                line = await process.stderr.readline()
-            except ValueError:
-                continue  # longer than any line of a log: it was dropped
-            if not line:
-                return
-            text = line.decode(errors="replace").rstrip("\n")
-            child.words.append(text)
-            tell(f"{child.name} | {text}")
-
-    def _give_up(self, child: Child, what: str) -> None:
-        """A child that never was ready will not be at the next attempt: say so and stop."""
-        if self._failure is None and not self._stopping.is_set():
-            words = "\n".join(f"  {line}" for line in child.words)
-            self._failure = CommandError(
-                f"{child.name} {what}." + (f" Its last words:\n{words}" if words else "")
-            )
-        self._stopping.set()
-
-    async def _stop(self, child: Child) -> None:
-        """SIGTERM, and SIGKILL for who does not listen."""
-        process = child.process
-        if process is None:
-            return
-        _send(child, signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), STOP_S)
-        except TimeoutError:
-            tell(f"{child.name} does not stop; it is killed")
-            _send(child, signal.SIGKILL)
+    with ExitStack() as probes:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        taken = [probes.enter_context(socket.socket(family)) for _ in range(count)]
+        for probe in taken:
+            probe.bind((host, 0))
+        return [probe.getsockname()[1] for probe in taken]
 
 
-def _send(child: Child, number: signal.Signals) -> None:
-    if child.process is not None and child.process.returncode is None:
-        with suppress(ProcessLookupError):
-            child.process.send_signal(number)
+def _make_secret(path: Path) -> None:
+    """Whole or not at all: brokers that read half of it would not know each other."""
+    if path.exists():
+        return
+    import secrets
 
-
-def _ending(code: int) -> str:
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(_SECRET_BYTES) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)

@@ -18,7 +18,12 @@ from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
 from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.create_topics import initial_states
-from moldau.controller.elections import Circumstances, revise
+from moldau.controller.elections import (
+    Circumstances,
+    elect_for_shutdown,
+    revise,
+    without_eligible,
+)
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
 from moldau.controller.mutation_quota import MutationQuota
@@ -35,6 +40,7 @@ from moldau.coordination import paths, znodes
 from moldau.coordination.errors import BadVersionError, StoreUnavailableError
 from moldau.coordination.store import CoordinationStore, Op, OpResult, SetData, Watch
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
 from moldau.quotas.entity import ClientQuota
 from moldau.quotas.manager import ClientQuotaManager
 from moldau.quotas.meters import TokenBucket
@@ -238,6 +244,37 @@ class ActiveController:
         self.take_changed()
         self.sender.send([state for state in latest if state is not None])
 
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """Have others lead what a broker leads that is about to stop, and be in sync without it.
+
+        Returns what it still leads though it is not the only replica.
+        """
+        context, now = self.context, self.circumstances
+        error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        context.shutting_down.add(broker)
+        held = [state for state in context.partitions() if broker in state.replicas]
+        decided = [
+            new
+            for state in held
+            if (new := elect_for_shutdown(state, self._staying(state), broker, now)) is not None
+        ]
+        logger.info("Broker %d is about to stop: %d partitions change", broker, len(decided))
+        await self.update(decided)
+        self.sender.send(self.take_changed())
+        return [
+            state.topic_partition
+            for state in context.partitions()
+            if state.leader == broker and len(state.replicas) > 1
+        ]
+
+    def _staying(self, state: LeaderAndIsr) -> list[int]:
+        """Returns the replicas that can serve, and whose brokers are not about to stop."""
+        return self.context.live_replicas(
+            state.topic, state.partition, state.replicas, staying=True
+        )
+
     # Leaders
 
     async def initialise_new_partitions(self) -> None:
@@ -276,6 +313,20 @@ class ActiveController:
                 return int(value)
         broker = context.brokers.get(leader)
         return 1 if broker is None else broker.min_insync_replicas
+
+    async def forget_eligible(self, topic: str | None = None) -> None:
+        """A topic, or all, will need another number of in-sync replicas: what fewer of them could
+        not acknowledge so far they may acknowledge from now on.
+        """
+        now = self.circumstances
+        await self.update(
+            [
+                without_eligible(state, now)
+                for state in self.context.partitions()
+                if state.elr and topic in (None, state.topic)
+            ]
+        )
+        self.sender.send(self.take_changed())
 
     async def revise(self, states: Sequence[LeaderAndIsr]) -> None:
         """Give these partitions the leaders and in-sync replicas that those who are up allow, all
@@ -367,7 +418,7 @@ class ActiveController:
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:
-        context, now = self.context, self.circumstances
+        now = self.circumstances
         error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
@@ -375,12 +426,8 @@ class ActiveController:
         decided: list[LeaderAndIsr] = []
         for request in requests:
             current = self.state(request.topic, request.partition)
-            live: Sequence[int] = ()
-            if current is not None:
-                live = context.live_replicas(
-                    request.topic, request.partition, current.replicas, staying=True
-                )
-            answer = alter_partition.decide(current, request, broker, live, now)
+            staying = [] if current is None else self._staying(current)
+            answer = alter_partition.decide(current, request, broker, staying, now)
             if isinstance(answer, ErrorCode):
                 results.append(_refused(request.topic, request.partition, answer))
                 continue

@@ -75,9 +75,9 @@ T = TypeVar("T")
 
 _OVER = (ControllerMovedError, ConnectionLostError, SessionExpiredError)
 """What ends an office: somebody else has it, or nobody knows what became of a write."""
-_APPLIED_WITHIN_S: Final = 1.0
-"""For how long a request that was decided waits for brokers to apply it. A broker that is slower
-than that hears of it later.
+_SILENCE_S: Final = 1.0
+"""For how long a request that was decided waits for a broker that says nothing. It will hear of it
+later.
 """
 
 
@@ -147,7 +147,7 @@ class Controller:
         with suppress(SessionExpiredError):  # it joins again, and stands again
             await self._queue.submit(self._contend)
         if self._office is not None:
-            await self._office.active.sender.flush([self._id]).wait()
+            await self._office.active.sender.flush([self._id]).wait(_SILENCE_S)
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
@@ -358,7 +358,9 @@ class Controller:
             except _OVER:
                 return
             except Exception as error:
-                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                # The store says why; where this happened is no news.
+                trace = None if isinstance(error, CoordinationError) else error
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=trace)
                 self._clock.call_later(self._backoff.next_delay(), again)
             else:
                 self._backoff.reset()
@@ -441,7 +443,7 @@ class Controller:
             return await duty(office), office.active.sender.flush()
 
         result, delivery = await self._request(tell)
-        await delivery.wait(_APPLIED_WITHIN_S)
+        await delivery.wait(_SILENCE_S)
         return result
 
     async def _answers_heeded(self) -> None:
@@ -470,7 +472,7 @@ class Controller:
 
         creation = await self._request(create)
         try:
-            await creation.delivery.wait(_APPLIED_WITHIN_S)
+            await creation.delivery.wait(_SILENCE_S)
             if not creation.has_failed:
                 return creation.decided
             results = await self._announced(lambda office: office.topics.confirm(creation))
@@ -567,6 +569,12 @@ class Controller:
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """A broker's disk failed under these replicas."""
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to stop: others lead. Returns what it still leads."""
+        return await self._request(
+            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
+        )
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """Returns a block of producer ids for a broker."""

@@ -27,6 +27,7 @@ from moldau.controller.courier import FIRST_RETRY_S
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
+from moldau.coordination.latch import Latch
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
@@ -85,6 +86,8 @@ class Broker:
         self.running = asyncio.Event()
         """Not set while the broker is paused: it gets messages and does nothing."""
         self.running.set()
+        self.delay_s = 0.0
+        """For how long it is busy with a message."""
 
     def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
         if not self.reachable:
@@ -165,6 +168,8 @@ class Cluster:
         self.lost: list[int] = []
         self.lives: dict[int, int] = {}
         """The present one of each broker that is up."""
+        self.intact_since: dict[int, int] = {}
+        """The life of each broker since which it has lost nothing."""
         self.ids = 0
         self._next_life = 0
         self.clock = clock or ClusterClock()
@@ -187,6 +192,8 @@ class Cluster:
     ) -> Sequence[ReplicaError]:
         recipient = self.brokers[broker.id]
         await recipient.running.wait()
+        if recipient.delay_s:
+            await Latch().wait(self.clock, recipient.delay_s)
         if self.losses is not None and self.losses.random() < 0.2:
             raise ConnectionError(f"a message to broker {broker.id} is lost")
         answer = recipient.apply(update)
@@ -194,15 +201,27 @@ class Cluster:
             raise ConnectionError(f"the answer of broker {broker.id} is lost")
         return answer
 
-    async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
+    async def start(
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        host: str | None = None,
+        has_lost: bool = False,
+    ) -> Controller:
+        """``has_lost``: the broker comes back without its latest records."""
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
-        endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+        endpoint = Endpoint("PLAINTEXT", host or f"host{broker_id}", 9092)
+
+        if has_lost:
+            self.intact_since.pop(broker_id, None)
 
         async def describe() -> BrokerRegistration:
-            return BrokerRegistration(broker_id, (endpoint,), rack)
+            intact_since = self.intact_since.get(broker_id, -1)
+            return BrokerRegistration(broker_id, (endpoint,), rack, intact_since=intact_since)
 
         controller = self.controllers[broker_id] = Controller(
             broker_id,
@@ -216,6 +235,7 @@ class Cluster:
             on_session_lost=lambda: self.lost.append(broker_id),
         )
         await controller.start()
+        self.intact_since.setdefault(broker_id, controller.broker_epoch)
         await self.settle()
         return controller
 
@@ -265,4 +285,5 @@ class Cluster:
         """The whole process dies; another one starts on what was on disk."""
         after = Cluster(MemoryStorage(self.disk.files), self.clock)
         after.ids = self.ids
+        after.intact_since = dict(self.intact_since)
         return after

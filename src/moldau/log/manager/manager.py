@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -107,6 +107,8 @@ class LogManager:
         )
         self.topic_configs = TopicConfigCopies(disk, run_in_thread, self.logs, self._failures.fail)
         self._retention = RetentionCheck(self.logs, clock)
+        self.closed_cleanly: Collection[str] = ()
+        """Directories whose last user ended in order."""
         self.cleaner = LogCleaner(
             machine,
             config,
@@ -180,6 +182,7 @@ class LogManager:
         except BaseException:
             self._let_go()
             raise
+        self.closed_cleanly = {path for path, content in contents.items() if content.clean}
         for path, content in contents.items():
             self._removal.finish(self._directories[path], content.to_delete)
             self._checkpointer.found(self._directories[path], content.recovery_points)
