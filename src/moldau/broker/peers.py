@@ -90,7 +90,7 @@ class Peers:
         self._peers: dict[_Life, _Peer] = {}
         self._sweep: Timer | None = None
         self._is_closed = False
-        self._limiter = LogLimiter(log, machine.clock.monotonic)
+        self._limiter = LogLimiter(log, machine.clock.monotonic, lines=2, interval=60.0)
 
     # What others use
 
