@@ -14,8 +14,9 @@ import pytest
 from tests.support.waiting import eventually
 
 from moldau.cli.exit_codes import UsageError
-from moldau.cli.local_cluster import prepare, refuse_cluster, replication_settings
+from moldau.cli.local_cluster import prepare, refuse_cluster
 from moldau.cli.supervisor import DELAYS, LASTED_S, Restarts
+from moldau.config.replicated import replication_settings
 
 TIMEOUT_S = 60.0
 
