@@ -115,8 +115,10 @@ class Peers:
         *,
         answer: Any,
         within: float,
+        on_asked: Callable[[], object] | None = None,
     ) -> Any:
-        """Returns what the broker answers, an object of type ``answer``.
+        """Returns what the broker answers, an object of type ``answer``; ``on_asked`` is called
+        before the question is sent.
 
         Raises UnreachableError if nothing was asked; another ClientError (of ``request_errors``) if
         it was asked and no answer came, so that nobody knows what became of it; else the KafkaError
@@ -133,6 +135,8 @@ class Peers:
                 if connection is None:
                     connection = await self._connect(life, peer, "requests", deadline)
                 try:
+                    if on_asked is not None:
+                        on_asked()
                     left = max(deadline - self._clock.monotonic(), 0.0)
                     return await ask(connection, api, body, answer=answer, within=left)
                 finally:

@@ -138,6 +138,7 @@ class Partition:
         "_partition_epoch",
         "_ports",
         "_unannounced",
+        "_watchers",
         "high_watermark",
         "isr",
         "leader_epoch",
@@ -167,6 +168,7 @@ class Partition:
         self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._follower_waiters: dict[FetchWaiter, None] = {}
+        self._watchers: dict[FetchWaiter, None] = {}
         self._append_waiters: dict[AppendWaiter, int] = {}
         self._deletion_waiters: dict[DeletionWaiter, int] | None = None
         self._in_sync: InSyncReplicas | None = None
@@ -318,6 +320,9 @@ class Partition:
                 # Followers read ahead of the high watermark: it is they who move it.
                 for waiter in tuple(self._follower_waiters):
                     waiter.progress(info.size)
+            if self._watchers:
+                for watcher in tuple(self._watchers):
+                    watcher.progress(info.size)
         return info
 
     # Parked requests -----------------------------------------------------------------------------
@@ -326,6 +331,15 @@ class Partition:
         """Tell ``waiter`` of progress until it leaves; a follower's begins with the append."""
         waiters = self._follower_waiters if as_follower else self._fetch_waiters
         waiters[waiter] = None
+
+    def watch(self, watcher: FetchWaiter) -> None:
+        """Tell a follower's session of everything that it has to look at, until it leaves; of what
+        is no more to read by progress of 0 bytes.
+        """
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: FetchWaiter) -> None:
+        self._watchers.pop(watcher, None)
 
     def park_append(self, waiter: AppendWaiter, end_offset: int) -> None:
         """Tell ``waiter`` once, when the high watermark reaches ``end_offset`` or never will."""
@@ -418,7 +432,9 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}",
             )
-        self.log.increment_log_start_offset(offset)
+        if self.log.increment_log_start_offset(offset):
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         return self.log.log_start_offset
 
     @property
@@ -582,7 +598,7 @@ class Partition:
 
     def disturb(self) -> None:
         """Wake the fetches parked here: they look again and answer what they find."""
-        for waiter in (*self._fetch_waiters, *self._follower_waiters):
+        for waiter in (*self._fetch_waiters, *self._follower_waiters, *self._watchers):
             waiter.disturbed()
 
     def give_up_appends(self) -> None:
@@ -626,6 +642,9 @@ class Partition:
         if end <= self.high_watermark:
             return
         self.high_watermark = end
+        if self._watchers:
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         size, self._unannounced = self._unannounced, 0
         if self._fetch_waiters:
             for waiter in tuple(self._fetch_waiters):
