@@ -79,6 +79,11 @@ class MoldauProcess:
 
     def start(self) -> Self:
         """Start and wait until the broker has said that it is ready."""
+        self.begin()
+        return self.wait_until_ready()
+
+    def begin(self) -> None:
+        """Start, and do not wait: others may have to start first."""
         if self.alive:
             raise RuntimeError("the broker is already running")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -96,8 +101,11 @@ class MoldauProcess:
         finally:
             os.close(read_end)
         self._end_at_exit = weakref.finalize(self, _end, self._process, self._lifeline)
+
+    def wait_until_ready(self) -> Self:
+        """After ``begin``."""
         try:
-            self.ready_line = self._wait_until_ready(self._process)
+            self.ready_line = self._wait_until_ready(self._running())
         except BaseException:
             self.kill()
             raise

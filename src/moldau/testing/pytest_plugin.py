@@ -1,4 +1,4 @@
-"""Fixtures for users' tests: a real broker per session and a fresh topic per test.
+"""Fixtures for users' tests: a real broker, or a cluster, per session and a fresh topic per test.
 
 pytest imports this module in every run where Moldau is installed, so everything else is imported
 inside the fixtures: who does not use them pays for an empty module.
@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from moldau.testing.broker import MoldauProcess
+    from moldau.testing.cluster import MoldauCluster
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,26 @@ def moldau_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauPr
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def moldau_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauCluster]:
+    """Three brokers and their coordination store, as processes, ended with the test session.
+
+    It has ``bootstrap_servers``, ``brokers``, ``broker(node_id)`` with ``kill()`` and ``start()``,
+    ``coordination``, and ``create_topic(name, partitions=1, **configs)``: three replicas, of which
+    two must be in sync.
+    """
+    import shutil
+
+    from moldau.testing.cluster import MoldauCluster
+
+    directory = tmp_path_factory.mktemp("moldau-cluster", numbered=True)
+    try:
+        with MoldauCluster(directory) as cluster:
+            yield cluster
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture
 def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -> str:
     """The name of a fresh topic of one partition; parametrize indirectly for more partitions."""
@@ -54,7 +75,11 @@ def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that failed with a broker shows the end of the broker's log."""
     report = yield
-    broker: MoldauProcess | None = getattr(item, "funcargs", {}).get("moldau_broker")
+    arguments = getattr(item, "funcargs", {})
+    broker: MoldauProcess | None = arguments.get("moldau_broker")
     if report.failed and broker is not None:
         report.sections.append(("Moldau broker log", broker.logs()))
+    cluster: MoldauCluster | None = arguments.get("moldau_cluster")
+    if report.failed and cluster is not None:
+        report.sections.append(("Moldau cluster log", cluster.logs()))
     return report
