@@ -59,6 +59,8 @@ class LocalCluster:
                 "cluster.secret.file": str(self.directory / _SECRET),
                 **replication_of(len(self.ports)),
                 "group.initial.rebalance.delay.ms": "0",
+                # The last broker to stop has nobody to hand over to: no use in waiting.
+                "controlled.shutdown.retry.backoff.ms": "100",
             }
             arguments = ["broker", "--log-level", log_level]
             for name, value in settings.items():
