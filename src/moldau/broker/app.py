@@ -198,6 +198,9 @@ class BrokerServer:
         known = await load_topic_ids(store)
         with _in_plain_words():
             await logs.start(while_unknown(configs.topic, known), known)
+        # That may have taken longer than a session lasts.
+        await store.close()
+        store = coordination.session()
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)

@@ -247,7 +247,7 @@ class ActiveController:
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """Have others lead what a broker leads that is about to stop, and be in sync without it.
 
-        Returns what it still leads though it is not the only replica.
+        Returns what it still leads though somebody else could, once in sync.
         """
         context, now = self.context, self.circumstances
         error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
@@ -266,7 +266,7 @@ class ActiveController:
         return [
             state.topic_partition
             for state in context.partitions()
-            if state.leader == broker and len(state.replicas) > 1
+            if state.leader == broker and self._staying(state)
         ]
 
     def _staying(self, state: LeaderAndIsr) -> list[int]:

@@ -12,7 +12,7 @@ the state and the registrations knows all there is to know, whatever it has miss
 If everybody who could lead has come back with losses, whoever led last is the best there is.
 
 ``live`` are the replicas that can serve, in the order of the assignment: the first, the preferred
-one, wins where it can. Why it is so: docs/adr/0021-who-may-lead.md.
+one, wins where it can. Why it is so: docs/adr/0023-who-may-lead.md.
 """
 
 from __future__ import annotations

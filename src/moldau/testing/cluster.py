@@ -1,141 +1,129 @@
-"""A cluster of Moldau processes, for tests: brokers, and the coordination store that they share.
+"""A Moldau cluster as child processes, for tests: brokers, and the process that coordinates them.
 
-    with MoldauCluster(tmp_path) as cluster:
-        cluster.create_topic("orders", partitions=3)
-        client = connect(cluster.bootstrap_servers)
-        cluster.broker(2).kill()
-        cluster.broker(2).start()
-
-All of them end when this process does, for whatever reason, as a single ``MoldauProcess`` does.
+with MoldauCluster(tmp_path) as cluster:
+    cluster.create_topic("orders", partitions=3)
+    client = connect(cluster.bootstrap_servers)
+    cluster.brokers[1].kill()
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from moldau.testing.broker import MoldauProcess
+from moldau.config.replicated import replication_settings
+from moldau.testing.broker import MoldauProcess, create_topic
+from moldau.testing.child import MoldauChild
 
 
-class CoordinationProcess(MoldauProcess):
-    """``moldau coordination serve``; the port stays the same over restarts."""
+class CoordinationProcess(MoldauChild):
+    """``moldau coordination serve``: what the brokers of a cluster agree on."""
 
-    @property
-    def address(self) -> str:
-        """What ``zookeeper.connect`` is set to."""
-        return self.bootstrap_servers
-
-    @property
-    def log_file(self) -> Path:
-        return self.directory / "coordination.log"
-
-    def _command(self) -> list[str]:
-        command = [self.python, "-m", "moldau.cli", "coordination", "serve"]
-        return [*command, "--listen", self.address, "--data-dir", str(self.data_dir)]
-
-
-class MoldauCluster:
-    """Brokers 1, 2, 3, ... under ``directory``; ports stay the same over restarts."""
+    title = "Moldau coordination"
 
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        brokers: int = 3,
         *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        env: Mapping[str, str] | None = None,
+        start_timeout: float = 120.0,
+    ) -> None:
+        super().__init__(
+            directory,
+            log_name="coordination.log",
+            host=host,
+            port=port,
+            env=env,
+            start_timeout=start_timeout,
+        )
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    def _command(self) -> list[str]:
+        serve = [self.python, "-m", "moldau.cli", "coordination", "serve"]
+        return [*serve, "--listen", self.address, "--data-dir", str(self.data_dir)]
+
+
+class MoldauCluster:
+    """Brokers with ids from 1 on, each under a directory of its own; topics have three replicas
+    where there are three brokers, and a write with ``acks=all`` is safe on two.
+
+    ``zookeeper_connect`` names an ensemble to use instead of a coordination process.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        brokers: int = 3,
         overrides: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
         zookeeper_connect: str | None = None,
-        start_timeout: float = 120.0,
     ) -> None:
-        """``zookeeper_connect`` names a store that is somebody else's, in the place of an own."""
         self.directory = Path(directory)
-        self.coordination: CoordinationProcess | None = None
-        if zookeeper_connect is None:
-            self.coordination = CoordinationProcess(
-                self.directory / "coordination", env=env, start_timeout=start_timeout
+        self.coordination = CoordinationProcess(self.directory / "coordination", env=env)
+        self._zookeeper_connect = zookeeper_connect
+        settings = {**replication_settings(brokers), **(overrides or {})}
+        self.brokers = {
+            node: MoldauProcess(
+                self.directory / f"broker-{node}", overrides={"node.id": node, **settings}, env=env
             )
-        self._connect = zookeeper_connect
-        copies, in_sync = min(brokers, 3), 2 if brokers >= 3 else 1
-        self.brokers = [
-            MoldauProcess(
-                self.directory / str(node_id),
-                overrides={
-                    "node.id": node_id,
-                    "default.replication.factor": copies,
-                    "min.insync.replicas": in_sync,
-                    "offsets.topic.replication.factor": copies,
-                    "transaction.state.log.replication.factor": copies,
-                    "transaction.state.log.min.isr": in_sync,
-                    "group.initial.rebalance.delay.ms": 0,
-                    # The last broker to stop has nobody to hand over to: no use in waiting.
-                    "controlled.shutdown.retry.backoff.ms": 100,
-                    **(overrides or {}),
-                },
-                env=env,
-                start_timeout=start_timeout,
-            )
-            for node_id in range(1, brokers + 1)
-        ]
+            for node in range(1, brokers + 1)
+        }
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(broker.bootstrap_servers for broker in self.brokers)
-
-    @property
-    def zookeeper_connect(self) -> str:
-        if self._connect is not None:
-            return self._connect
-        assert self.coordination is not None
-        return self.coordination.address
-
-    def broker(self, node_id: int) -> MoldauProcess:
-        return self.brokers[node_id - 1]
+        """The addresses of all brokers, those that are down, too."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Self:
-        """Start what does not run, and wait until all are ready."""
-        with _all_or_nothing() as started:
-            if self.coordination is not None and not self.coordination.alive:
-                started.callback(_end, self.coordination)
+        """Start coordination and all brokers that do not run, and wait until they are ready."""
+        connect = self._zookeeper_connect
+        if connect is None:
+            if not self.coordination.alive:
                 self.coordination.start()
-            starting = [broker for broker in self.brokers if not broker.alive]
-            for broker in starting:
-                broker.overrides["zookeeper.connect"] = self.zookeeper_connect
-                started.callback(_end, broker)
-                broker.begin()
-            # Together: a broker may need others to become ready.
-            for broker in starting:
-                broker.wait_until_ready()
+            connect = self.coordination.address
+        for broker in self.brokers.values():
+            broker.overrides["zookeeper.connect"] = connect
+            if not broker.alive:
+                broker.start()
         return self
 
     def stop(self) -> None:
-        """Stop the brokers cleanly, all at once, then coordination."""
-        for broker in self.brokers:
+        """End all of it, brokers first; those that do not listen are killed."""
+        for broker in self.brokers.values():
             if broker.alive:
-                os.kill(broker.pid, signal.SIGTERM)
-        for broker in self.brokers:
-            _end(broker)
-        if self.coordination is not None:
-            _end(self.coordination)
+                os.kill(broker.pid, signal.SIGTERM)  # all at once: nobody takes over for good
+        with ExitStack() as stack:
+            for child in (self.coordination, *self.brokers.values()):
+                stack.callback(child.__exit__, None, None, None)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> str:
-        """As ``MoldauProcess.create_topic``, with as many replicas as the cluster's default."""
-        living = [broker for broker in self.brokers if broker.alive]
-        return living[0].create_topic(name, partitions, **configs)
+        """As that of a broker."""
+        return create_topic(self.bootstrap_servers, name, partitions, **configs)
 
     def logs(self) -> str:
         """The last lines of everybody's log."""
-        parts = [(f"broker {number}", one) for number, one in enumerate(self.brokers, 1)]
-        if self.coordination is not None:
-            parts.append(("coordination", self.coordination))
-        return "\n".join(f"{name}:\n{process.logs()}" for name, process in parts)
+        children = {"coordination": self.coordination} | {
+            f"broker {node}": broker for node, broker in self.brokers.items()
+        }
+        return "\n".join(f"--- {name}\n{child.logs()}" for name, child in children.items())
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def __exit__(
         self,
@@ -144,18 +132,3 @@ class MoldauCluster:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-    def __repr__(self) -> str:
-        return f"<MoldauCluster of {len(self.brokers)} brokers in {self.directory}>"
-
-
-def _end(process: MoldauProcess) -> None:
-    """Cleanly if it can; what is gone already is forgotten."""
-    process.__exit__(None, None, None)
-
-
-@contextmanager
-def _all_or_nothing() -> Iterator[ExitStack]:
-    with ExitStack() as started:
-        yield started
-        started.pop_all()

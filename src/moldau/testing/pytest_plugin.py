@@ -1,4 +1,4 @@
-"""Fixtures for users' tests: a real broker, or a cluster, per session and a fresh topic per test.
+"""Fixtures for users' tests: a real broker per session and a fresh topic per test.
 
 pytest imports this module in every run where Moldau is installed, so everything else is imported
 inside the fixtures: who does not use them pays for an empty module.
@@ -41,11 +41,10 @@ def moldau_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauPr
 
 @pytest.fixture(scope="session")
 def moldau_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauCluster]:
-    """Three brokers and their coordination store, as processes, ended with the test session.
+    """Three brokers in a temporary directory on free ports, ended with the test session.
 
-    It has ``bootstrap_servers``, ``brokers``, ``broker(node_id)`` with ``kill()`` and ``start()``,
-    ``coordination``, and ``create_topic(name, partitions=1, **configs)``: three replicas, of which
-    two must be in sync.
+    It has ``bootstrap_servers``, ``create_topic(name, partitions=1, **configs)`` and ``brokers`` by
+    id, each with ``kill()``, ``terminate()`` and ``start()``.
     """
     import shutil
 
@@ -75,11 +74,9 @@ def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that failed with a broker shows the end of the broker's log."""
     report = yield
-    arguments = getattr(item, "funcargs", {})
-    broker: MoldauProcess | None = arguments.get("moldau_broker")
-    if report.failed and broker is not None:
-        report.sections.append(("Moldau broker log", broker.logs()))
-    cluster: MoldauCluster | None = arguments.get("moldau_cluster")
-    if report.failed and cluster is not None:
-        report.sections.append(("Moldau cluster log", cluster.logs()))
+    fixtures = getattr(item, "funcargs", {})
+    for name in ("moldau_broker", "moldau_cluster"):
+        running: MoldauProcess | MoldauCluster | None = fixtures.get(name)
+        if report.failed and running is not None:
+            report.sections.append((f"{name.replace('_', ' ').capitalize()} log", running.logs()))
     return report

@@ -406,6 +406,7 @@ async def test_a_broker_that_is_about_to_stop_hands_over() -> None:
     syncs = cluster.disk.appends
     assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)]
     assert cluster.disk.appends == syncs + 1, "one batch for all partitions"
+    assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)], "asked again"
     await cluster.settle()
     for number in range(6):
         state = cluster.brokers[1].metadata["a", number]
