@@ -10,10 +10,12 @@ from moldau.broker.broker import Broker
 from moldau.broker.fetch_session import SessionPartition
 from moldau.broker.fetch_sessions import PARTITIONS_PER_TURN, FetchContext
 from moldau.broker.follower_session import FollowerPartition
+from moldau.broker.leader_hints import HINTED, current_leader, leader_endpoints
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.broker.turns import others_turn
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import FileSlice
+from moldau.model import Node
 from moldau.replication import ParkedFetch, Partition
 from moldau.wire.fetch import FetchedPartition, FetchedTopic, FetchRequest
 
@@ -28,12 +30,20 @@ Gathered: TypeAlias = list[tuple[str | None, UUID | None, list[FetchedPartition]
 
 
 class Response:
-    __slots__ = ("error_code", "session_id", "topics")
+    __slots__ = ("endpoints", "error_code", "session_id", "topics")
 
-    def __init__(self, error_code: int, session_id: int, topics: Sequence[FetchedTopic]) -> None:
+    def __init__(
+        self,
+        error_code: int,
+        session_id: int,
+        topics: Sequence[FetchedTopic],
+        endpoints: Sequence[Node] = (),
+    ) -> None:
         self.error_code = error_code
         self.session_id = session_id
         self.topics = topics
+        self.endpoints = endpoints
+        """Where the leaders are that are named in it (KIP-951)."""
 
     @property
     def size(self) -> int:
@@ -57,6 +67,8 @@ class Fetch:
         "_broker",
         "_context",
         "_has_failed",
+        "_leaders",
+        "_listener",
         "_reads",
         "_unknown",
         "_uses_topic_ids",
@@ -64,9 +76,18 @@ class Fetch:
     )
 
     def __init__(
-        self, broker: Broker, body: FetchRequest, context: FetchContext, *, uses_topic_ids: bool
+        self,
+        broker: Broker,
+        body: FetchRequest,
+        context: FetchContext,
+        *,
+        uses_topic_ids: bool,
+        listener: str,
     ) -> None:
+        """``listener`` is where the client asked, and would find other brokers."""
         self._broker = broker
+        self._listener = listener
+        self._leaders: set[int] | None = None
         self._body = body
         self._context = context
         self._uses_topic_ids = uses_topic_ids
@@ -120,6 +141,7 @@ class Fetch:
     def forget(self) -> None:
         """What was read is not answered."""
         self._reads = []
+        self._leaders = None
         self.size = self._unknown = 0
         self._has_failed = self._context.error != 0
 
@@ -178,7 +200,10 @@ class Fetch:
         except KafkaError as error:
             if error.code not in EXPECTED_OF_CONSUMERS:
                 self._broker.traffic.failed_fetches += 1
-            return failed(index, error)
+            answer = failed(index, error)
+            if error.code in HINTED:
+                answer.current_leader = self._current_leader(wanted)
+            return answer
         answer = FetchedPartition(
             index,
             0,
@@ -208,6 +233,24 @@ class Fetch:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             name = topic.name
         return self._broker.partition(name, index)
+
+    def _current_leader(self, wanted: SessionPartition) -> tuple[int, int] | None:
+        name, topic_id, index = wanted.key
+        if name is None:
+            topic = self._broker.metadata.topics_by_id.get(topic_id) if topic_id else None
+            if topic is None:
+                return None
+            name = topic.name
+        leader = current_leader(self._broker, name, index)
+        if leader is not None:
+            if self._leaders is None:
+                self._leaders = set()
+            self._leaders.add(leader[0])
+        return leader
+
+    def _endpoints(self) -> Sequence[Node]:
+        leaders = self._leaders
+        return () if leaders is None else leader_endpoints(self._broker, self._listener, leaders)
 
     def lags(self) -> bool:
         """Returns whether what was read ends with its segment: no append can ever make it more."""
@@ -251,7 +294,8 @@ class Fetch:
         if not throttle_ms:
             self._begin_telling()
             _gather(topics, self._context.select(self._reads))
-        return Response(self._context.error, self._context.session_id, topics)
+        context = self._context
+        return Response(context.error, context.session_id, topics, self._endpoints())
 
     async def told_in_turns(self, throttle_ms: int) -> Response:
         topics: Gathered = []
@@ -261,7 +305,8 @@ class Fetch:
                 some = self._reads[start : start + PARTITIONS_PER_TURN]
                 _gather(topics, self._context.select(some))
                 await others_turn()
-        return Response(self._context.error, self._context.session_id, topics)
+        context = self._context
+        return Response(context.error, context.session_id, topics, self._endpoints())
 
     def _begin_telling(self) -> None:
         broker, context = self._broker, self._context

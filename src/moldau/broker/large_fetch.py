@@ -164,7 +164,7 @@ class LargeFetch:
                     size = 0
                     await others_turn()
             writer.end_topic()
-        self._complete(writer.end())
+        self._complete(writer.end(response.endpoints))
 
     def _fail(self, error: Exception) -> None:
         self._leave()
