@@ -36,6 +36,7 @@ from moldau.controller import (
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.machine.backoff import Backoff
 from moldau.model import ElectionType, TopicPartition
 from moldau.request_errors import ClientError, ConnectionLostError
 from moldau.wire.private import PrivateApi
@@ -100,7 +101,7 @@ class ForwardingController:
     async def _ask(self, message: _Message[T], answer: Any) -> T:
         clock = self._machine.clock
         deadline = clock.monotonic() + self._within
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(clock, self._machine.random, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         has_failed = False
         while True:
             try:
@@ -114,10 +115,10 @@ class ForwardingController:
                     raise
                 failure = error
             has_failed = True
+            pause = backoff.next_delay()
             if clock.monotonic() + pause >= deadline:
                 raise failure
-            await asyncio.sleep(pause * self._machine.random.uniform(0.8, 1.0))
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause)
 
     async def _ask_once(
         self, message: _Message[T], answer: Any, deadline: float, *, fresh: bool

@@ -252,6 +252,7 @@ class LocalLink:
                     state.isr,
                     state.offline_replicas,
                     state.partition_epoch,
+                    state.elr,
                 ),
             )
 

@@ -202,14 +202,19 @@ class Cluster:
         return answer
 
     async def start(
-        self, broker_id: int, *, rack: str | None = None, has_lost: bool = False
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        host: str | None = None,
+        has_lost: bool = False,
     ) -> Controller:
         """``has_lost``: the broker comes back without its latest records."""
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
-        endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+        endpoint = Endpoint("PLAINTEXT", host or f"host{broker_id}", 9092)
 
         if has_lost:
             self.intact_since.pop(broker_id, None)
