@@ -36,9 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("moldau")
     group.addoption(
         "--target",
-        choices=("moldau", "kafka"),
+        choices=("moldau", "cluster", "kafka"),
         default="moldau",
-        help="what the compatibility tests talk to; kafka proves the tests themselves",
+        help="what the compatibility tests talk to: one broker, three of them, or Apache Kafka, "
+        "which proves the tests themselves",
     )
     group.addoption(
         "--compat-report",
@@ -54,6 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers",
+        "one_broker: looks into the directory of the only broker, or at what it answers for all; "
+        "not for --target=cluster",
+    )
+    config.addinivalue_line(
+        "markers",
         "compat(feature, client): the cell of the compatibility table that this test fills; "
         "both may name parameters of the test in braces",
     )
@@ -63,7 +69,11 @@ SLOWEST_FIRST = ("spark", "kafka_suite", "client", "cluster", "compat", "simulat
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--target") == "cluster":
+        alone = [item for item in items if item.get_closest_marker("one_broker") is not None]
+        config.hook.pytest_deselected(items=alone)
+        items[:] = [item for item in items if item not in alone]
     # Files are handed to processes in this order: the quick ones fill what the slow ones leave,
     # so that no process waits for another's last long file. Within a kind the order stays random.
     ranks = {kind: rank for rank, kind in enumerate(SLOWEST_FIRST)}

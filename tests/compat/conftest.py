@@ -10,7 +10,7 @@ import pytest
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clients.base import Client
 from tests.support.members.kinds import GROUP_SETTINGS
-from tests.support.moldau import Moldau
+from tests.support.moldau import Moldau, ThreeMoldau
 from tests.support.target import Target
 
 ClientT = TypeVar("ClientT", bound=Client)
@@ -36,6 +36,8 @@ class ClientPool:
 def make_target(config: pytest.Config, directory: Path, settings: dict[str, str]) -> Target:
     if config.getoption("--target") == "kafka":
         return ApacheKafka(directory, settings)
+    if config.getoption("--target") == "cluster":
+        return ThreeMoldau(directory, settings)
     return Moldau(directory, settings)
 
 

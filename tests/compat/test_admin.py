@@ -19,8 +19,6 @@ from tests.support.clients.java import JavaClient
 from tests.support.samples import samples
 from tests.support.target import Target
 
-NODE_ID = 1
-
 _numbers = count()
 
 
@@ -181,8 +179,8 @@ def test_idempotent_producers_are_listed(
 
 @pytest.mark.compat("Describe cluster", "{client}")
 @pytest.mark.parametrize("client", offering("node_ids"))
-def test_describe_cluster(client: type[Client], clients: ClientPool) -> None:
-    assert clients.get(client).node_ids() == {NODE_ID}
+def test_describe_cluster(client: type[Client], clients: ClientPool, target: Target) -> None:
+    assert clients.get(client).node_ids() == target.node_ids
 
 
 @pytest.mark.compat("Describe log directories", "{client}")

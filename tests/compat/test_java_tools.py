@@ -44,6 +44,7 @@ def topic(client: ConfluentKafka) -> str:
     return name
 
 
+@pytest.mark.one_broker
 @pytest.mark.compat("TopicCommand", TOOLS)
 def test_topic_command_lives_through_the_life_of_a_topic(tool: RunTool) -> None:
     name = f"tools-{next(_numbers)}"
@@ -207,6 +208,7 @@ def test_delete_records_command(
     assert client.earliest_offset(topic) == 6
 
 
+@pytest.mark.one_broker
 @pytest.mark.compat("LogDirsCommand", TOOLS)
 def test_log_dirs_command(
     tool: RunTool, client: ConfluentKafka, topic: str, target: Target

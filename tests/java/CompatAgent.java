@@ -78,7 +78,7 @@ public final class CompatAgent {
             case "write": return write(topic, request);
             case "read": return read(topic, request);
             case "create_topic": {
-                NewTopic created = new NewTopic(topic, request.get("partitions").asInt(), (short) 1);
+                NewTopic created = new NewTopic(topic, request.get("partitions").asInt(), (short) -1);
                 created.configs(strings(request.get("configs")));
                 admin.createTopics(List.of(created)).all().get();
                 return null;

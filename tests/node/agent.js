@@ -11,7 +11,7 @@ const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snapp
 
 const kafka = new Kafka({
   clientId: 'kafkajs',
-  brokers: [process.argv[2]],
+  brokers: process.argv[2].split(','),
   logLevel: logLevel.NOTHING,
   connectionTimeout: 60000,
   requestTimeout: 60000,

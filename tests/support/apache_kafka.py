@@ -51,6 +51,7 @@ class ApacheKafka:
         self._listeners = dict(listeners or {})
         self._format_options = tuple(format_options)
         self.node_id = node_id
+        self.node_ids = frozenset({node_id})
         self.port, controller, *others = free_ports(2 + len(self._listeners))
         self._listener_ports = dict(zip(self._listeners, others, strict=True))
         self._voters = dict(voters or {node_id: controller})

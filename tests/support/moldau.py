@@ -10,12 +10,14 @@ from pathlib import Path
 from tests.support.process import NO_RETENTION, START_TIMEOUT_S, ServerProcess
 
 from moldau.testing.broker import READY_PREFIX, MoldauProcess
+from moldau.testing.cluster import MoldauCluster
 
 
 class Moldau:
     """A broker on a directory that outlives it; every start may get another port."""
 
     name = "Moldau"
+    node_ids = frozenset({1})
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self._process = MoldauProcess(
@@ -44,10 +46,43 @@ class Moldau:
             self._process.kill()
 
 
+class ThreeMoldau:
+    """Three brokers on directories that outlive them; topics have three replicas. ``data_dir`` is
+    that of the first.
+    """
+
+    name = "Moldau, three brokers"
+    node_ids = frozenset({1, 2, 3})
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        single = {name for name in (settings or {}) if name.endswith("replication.factor")}
+        kept = {name: value for name, value in (settings or {}).items() if name not in single}
+        self._cluster = MoldauCluster(directory, overrides={**NO_RETENTION, **kept})
+        self.data_dir = self._cluster.brokers[1].data_dir
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    def start(self) -> None:
+        self._cluster.start()
+
+    def stop(self) -> None:
+        self._cluster.stop()
+
+    def kill(self) -> None:
+        for broker in self._cluster.brokers.values():
+            if broker.alive:
+                broker.kill()
+        if self._cluster.coordination.alive:
+            self._cluster.coordination.kill()
+
+
 class MoldauOnConfig:
     """``moldau broker --config`` with a file that somebody else wrote."""
 
     name = "Moldau"
+    node_ids = frozenset({1})
 
     def __init__(self, config: Path, data_dir: Path) -> None:
         self.config = config

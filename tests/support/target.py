@@ -11,6 +11,8 @@ class Target(Protocol):
 
     name: str
     data_dir: Path
+    """Of the first broker, where there are several."""
+    node_ids: frozenset[int]
 
     @property
     def bootstrap(self) -> str: ...

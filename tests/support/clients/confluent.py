@@ -107,7 +107,7 @@ class ConfluentKafka(Client):
     def create_topic(
         self, topic: str, partitions: int, configs: Mapping[str, str] | None = None
     ) -> None:
-        new = api.NewTopic(topic, partitions, 1, config=dict(configs or {}))
+        new = api.NewTopic(topic, partitions, -1, config=dict(configs or {}))
         self._wait(self._admin.create_topics([new]))
 
     def list_topics(self) -> set[str]:

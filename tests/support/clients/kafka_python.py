@@ -89,7 +89,7 @@ class KafkaPython(Client):
     def create_topic(
         self, topic: str, partitions: int, configs: Mapping[str, str] | None = None
     ) -> None:
-        new = NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))
+        new = NewTopic(topic, partitions, -1, topic_configs=dict(configs or {}))
         try:
             self._admin.create_topics([new])
         except KafkaError as failure:
@@ -131,7 +131,7 @@ class KafkaPython(Client):
         return {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
 
     def log_size(self, topic: str) -> int:
-        (broker,) = self._admin.describe_log_dirs({topic: [0]})
+        (broker,) = self._admin.describe_log_dirs({topic: [0]}, brokers=[1])
         sizes = [
             partition["partition_size"]
             for log_dir in broker["log_dirs"]
