@@ -177,7 +177,7 @@ check: install ## Formatting, lint, types, layers, known vulnerabilities of what
 	@$(BIN)/python tools/audit.py
 
 # What a release is installed with: every extra that users have, each file by its hash, for all platforms.
-RELEASED_EXTRAS := arrow claim-check mailalert postgresql spark tls zookeeper
+RELEASED_EXTRAS := arrow claim-check mailalert postgresql spark tls
 
 .PHONY: constraints
 constraints: install ## Write constraints.txt anew: the newest versions of all dependencies, with hashes

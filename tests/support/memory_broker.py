@@ -77,6 +77,9 @@ class OverAWire:
     def __init__(self, controller: ControllerClient) -> None:
         self._controller = controller
 
+    def within(self, _seconds: float) -> OverAWire:
+        return self
+
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, name)
 
@@ -145,8 +148,11 @@ class MemoryBroker(BrokerParts):
     async def stop(self) -> None:
         await self.server.stop()
 
-    async def connect(self) -> WireClient:
+    async def connect(self, *, broker_id: int = -1) -> WireClient:
+        """``broker_id``: of the broker that the peer has shown to be."""
         transport = self.network.acceptors[PORT].connect()
+        connection: Any = transport.receiver
+        connection.broker_id = broker_id
         writer: Any = MemoryWriter(transport)
         return WireClient(transport.stream, writer)
 

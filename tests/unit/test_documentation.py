@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.testing.simulation.checker import check, offsets, ownership, records, topics
+from moldau.testing.simulation.checker import check, offsets, ownership, records, replicas, topics
 from moldau.testing.simulation.lives import life
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def test_modules_that_decisions_name_exist() -> None:
 
 INVARIANTS = {
     value
-    for module in (check, offsets, ownership, records, topics)
+    for module in (check, offsets, ownership, records, replicas, topics)
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str)
 } | {life.STUCK}

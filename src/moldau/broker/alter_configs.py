@@ -76,6 +76,8 @@ async def alter_configs(
                 decided = await broker.controller.alter_configs(
                     forwarded, validate_only=validate_only
                 )
+                if _are_moved(forwarded, decided):
+                    await broker.listeners.in_force()
             except KafkaError as error:
                 # What was decided here stays true.
                 decided = [ConfigResult(error=error.code, message=error.message)] * len(forwarded)
@@ -130,6 +132,14 @@ async def _prepare_broker(
         return alteration
     endpoints = await while_undecided.enter_async_context(listeners.prepared(changed))
     return msgspec.structs.replace(alteration, endpoints=endpoints)
+
+
+def _are_moved(alterations: Sequence[ConfigAlteration], results: Sequence[ConfigResult]) -> bool:
+    """Returns whether this broker has got other endpoints."""
+    return any(
+        alteration.endpoints is not None and result.error is ErrorCode.NONE
+        for alteration, result in zip(alterations, results, strict=True)
+    )
 
 
 def _endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:

@@ -13,15 +13,18 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from random import Random
 from typing import Any
 
 from moldau.broker.adoption import take_stock, while_unknown
 from moldau.broker.broker import Broker
 from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
+from moldau.broker.controlled_shutdown import hand_over
+from moldau.broker.controller_port import SOON_S
 from moldau.broker.entrance import Entrance
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordinator import group_coordinator_spec
@@ -29,7 +32,7 @@ from moldau.broker.link import LocalLink
 from moldau.broker.listeners import BrokerListeners, bracketed
 from moldau.broker.long_checks import LongChecks
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.ports import Coordination, Ports
+from moldau.broker.ports import Coordination, Ports, coordination_of
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
@@ -50,9 +53,11 @@ from moldau.controller import (
     ProducerIdBlock,
 )
 from moldau.controller.loading import load_broker_configs, load_topic_configs, load_topic_ids
+from moldau.controller.settings import always_has_room
 from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
+    EnsembleError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -61,14 +66,17 @@ from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
+from moldau.log.directory.intactness import keep_intact_since, read_intact_since
 from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine.backoff import Backoff
+from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
 from moldau.machine.real.loop import run as run_loop
 from moldau.model import TopicPartition
 from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
-from moldau.replication import ReplicaManager
+from moldau.replication import LeaderPorts, ReplicaManager
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +98,7 @@ def run(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
 
 async def _serve(config: BrokerConfig, on_ready: Callable[[list[str]], None]) -> int:
     stop = asyncio.Event()
-    ports = Ports(real_machine())
+    ports = Ports(real_machine(), coordination_of(config))
     ports.machine.signals.on_stop(stop.set)
     server = BrokerServer(config, ports)
     server.on_all_offline = stop.set
@@ -152,6 +160,9 @@ class BrokerServer:
         self.broker: Broker
         """Its parts, once it has started."""
         self._router: Router
+        self._intact_since = -1
+        """The broker epoch since which this broker has lost no record; -1: not known."""
+        self._hand_over: Callable[[], Awaitable[None]] | None = None
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -187,6 +198,9 @@ class BrokerServer:
         known = await load_topic_ids(store)
         with _in_plain_words():
             await logs.start(while_unknown(configs.topic, known), known)
+        # That may have taken longer than a session lasts.
+        await store.close()
+        store = coordination.session()
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
@@ -207,7 +221,8 @@ class BrokerServer:
 
         # What was set at run time holds over the file: also where to listen.
         configs.update({}, await load_broker_configs(store))
-        self.broker = broker = self._build(configs, logs, cluster_id)
+        shares_store = not store.can_lose_changes
+        self.broker = broker = self._build(configs, logs, cluster_id, alone=not shares_store)
         configs.on_broker_change.append(logs.reconfigure)
         # For a start that fails before the listeners are closed in their turn.
         self._undo.push_async_callback(broker.listeners.close)
@@ -219,38 +234,51 @@ class BrokerServer:
             broker.metadata,
             broker.coordinators,
             broker.groups,
+            lambda: controller.broker_epoch,
         )
-        shares_store = not store.can_lose_changes
+        self._undo.push_async_callback(link.close)
         cluster_parts = None
         if shares_store:
+            await self._look_for_losses(logs, log_dirs)
             # Imported where they are wanted: a broker without others does not pay for them.
             from moldau.broker.cluster_parts import ClusterParts
 
             with _in_plain_words():
                 cluster_parts = await ClusterParts.make(broker, machine, store, link)
-            self._undo.callback(cluster_parts.peers.close)
+            self._undo.push_async_callback(cluster_parts.close)
         broker.controller = controller = Controller(
             config.node_id,
             coordination.session,
             partial(self._registration, broker),
             link if cluster_parts is None else cluster_parts.link,
-            _controller_settings(configs, logs, strays),
+            _controller_settings(configs, logs, strays, alone=not shares_store),
             clock=machine.clock,
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_session if shares_store else _report_lost_store,
         )
-        broker.replicas.on_offline = partial(_report_offline, broker)
+        broker.replicas.on_offline = partial(_report_offline, broker, machine.random)
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
         entrance = Entrance(self._router)
         if cluster_parts is not None:
             cluster_parts.join(controller)
+            self._undo.callback(cluster_parts.leave)
             broker.listeners.start_between_brokers(entrance)
         await store.close()
         with _in_plain_words():
             await controller.start()
+        if cluster_parts is not None:
+            await self._note_life(logs, controller.broker_epoch)
+            self._hand_over = partial(
+                hand_over,
+                broker.controller,
+                config.node_id,
+                lambda: controller.broker_epoch,
+                config,
+                machine.clock,
+            )
         if not link.complete.is_set():
             log.info("waiting for the controller to tell this broker everything")
             await link.complete.wait()
@@ -282,24 +310,58 @@ class BrokerServer:
             self.on_all_offline()
 
     async def stop(self) -> None:
-        """Stop whatever was started, newest first."""
+        """Stop whatever was started, newest first; before, have others lead what this one leads."""
+        if self._hand_over is not None and self._config.controlled_shutdown_enable:
+            await self._hand_over()
         await self._undo.aclose()
+
+    async def _look_for_losses(self, logs: LogManager, log_dirs: Sequence[str]) -> None:
+        """Find out since when this broker has lost nothing, for those who elect leaders."""
+        run_in_thread = self._machine.threads.run
+        if len(logs.online_dirs) == len(log_dirs):
+            self._intact_since = await run_in_thread(
+                read_intact_since, self._machine, log_dirs, logs.closed_cleanly
+            )
+        if self._intact_since >= 0:
+            await self._keep_intact_since(logs)
+        else:
+            log.info("records may have been lost: other replicas lead before those of this broker")
+
+    async def _note_life(self, logs: LogManager, epoch: int) -> None:
+        """From now on something is known of what is in the directories."""
+        if self._intact_since < 0:
+            self._intact_since = epoch
+            await self._keep_intact_since(logs)
+
+    async def _keep_intact_since(self, logs: LogManager) -> None:
+        try:
+            await self._machine.threads.run(
+                keep_intact_since, self._machine, logs.online_dirs, self._intact_since
+            )
+        except OSError as error:
+            # It will be taken for a broker that lost something.
+            log.warning("it cannot be written down that nothing is lost: %s", error)
 
     async def _open_store(self, directory: str) -> Coordination:
         coordination = await self._ports.open_coordination(self._machine, directory)
         self._undo.push_async_callback(coordination.close)
         return coordination
 
-    def _build(self, configs: Configs, logs: LogManager, cluster_id: str) -> Broker:
+    def _build(self, configs: Configs, logs: LogManager, cluster_id: str, *, alone: bool) -> Broker:
         config = self._config
-        replicas = ReplicaManager(config.node_id, logs, configs.topic)
+        replicas = ReplicaManager(
+            config.node_id,
+            logs,
+            configs.topic,
+            LeaderPorts(partial(steady_ms, self._machine.clock), config.replica_lag_time_max_ms),
+        )
         logs.use_high_watermarks(replicas.high_watermarks, replicas.high_watermark)
 
         async def next_block() -> ProducerIdBlock:
-            return await broker.controller.next_producer_id_block(config.node_id)
+            return await broker.controller.within(SOON_S).next_producer_id_block(config.node_id)
 
         async def create_topic(topic: NewTopic) -> CreateTopicResult:
-            (result,) = await broker.controller.create_topics([topic])
+            (result,) = await broker.controller.within(SOON_S).create_topics([topic])
             return result
 
         broker = Broker(
@@ -335,7 +397,7 @@ class BrokerServer:
             )
         )
         broker.groups = broker.coordinators.register(
-            group_coordinator_spec(configs, broker.metadata, self._machine)
+            group_coordinator_spec(configs, broker.metadata, self._machine, alone=alone)
         )
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
         self._router = Router(broker)
@@ -355,6 +417,8 @@ class BrokerServer:
             id=broker.node_id,
             endpoints=await broker.listeners.advertised(broker.config),
             rack=self._config.broker_rack,
+            intact_since=self._intact_since,
+            min_insync_replicas=self._config.min_insync_replicas,
         )
 
     async def _close_listeners(self, broker: Broker) -> None:
@@ -367,7 +431,7 @@ class BrokerServer:
 
 
 def _controller_settings(
-    configs: Configs, logs: LogManager, strays: Mapping[str, str]
+    configs: Configs, logs: LogManager, strays: Mapping[str, str], *, alone: bool
 ) -> ControllerSettings:
     config = configs.broker
 
@@ -390,7 +454,8 @@ def _controller_settings(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
-        has_room=logs.has_room,
+        # The store is elsewhere otherwise, and so are other disks.
+        has_room=logs.has_room if alone else always_has_room,
         stray_topics=strays,
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,
@@ -407,6 +472,8 @@ def _in_plain_words() -> Iterator[None]:
         raise StorageError(
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
+    except EnsembleError as error:
+        raise StorageError(str(error)) from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "
@@ -430,14 +497,21 @@ def _report_lost_session() -> None:
     )
 
 
-def _report_offline(broker: Broker, lost: list[TopicPartition]) -> None:
+def _report_offline(broker: Broker, random: Random, lost: list[TopicPartition]) -> None:
     """Other replicas have to lead what this broker has lost with a disk."""
 
     async def report() -> None:
-        try:
-            await broker.controller.offline_replicas(broker.node_id, lost)
-        except KafkaError as error:
-            log.error("the controller could not be told of %d lost replicas: %s", len(lost), error)
+        backoff = Backoff(broker.clock, random)
+        while True:
+            try:
+                await broker.controller.offline_replicas(broker.node_id, lost)
+            except KafkaError as error:
+                log.error(
+                    "the controller is not told yet of %d lost replicas: %s", len(lost), error
+                )
+            else:
+                return
+            await backoff.wait()
 
     broker.tasks.spawn(report())
 

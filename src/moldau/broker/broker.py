@@ -24,7 +24,7 @@ from moldau.log import LogManager
 from moldau.machine.clock import Clock
 from moldau.machine.threads import RunInThread
 from moldau.net.memory_pool import MemoryPool
-from moldau.replication import Partition, ReplicaManager
+from moldau.replication import IsrChanges, Partition, ReplicaManager
 
 if TYPE_CHECKING:
     from moldau.broker.peers import Peers
@@ -57,6 +57,8 @@ class Broker:
     """The other brokers of the cluster; None where there cannot be any."""
     private_apis: PrivateApis | None = None
     """What they may ask of this one."""
+    isr_changes: IsrChanges | None = None
+    """What its leaders ask of the controller."""
     listeners: BrokerListeners = field(init=False)
     coordinators: CoordinatorRuntime = field(init=False)
     groups: GroupCoordinator = field(init=False)

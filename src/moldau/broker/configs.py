@@ -8,7 +8,7 @@ at the moment it needs it, so that a change takes effect without a restart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from moldau.config.option import ConfigError
 from moldau.config.values.broker import BrokerConfig
@@ -130,6 +130,16 @@ class Configs:
     def forget_topic(self, name: str) -> None:
         self._topic_overrides.pop(name, None)
         self._topic_configs.pop(name, None)
+
+    def forget_topics_except(self, names: Container[str]) -> None:
+        """No other topic exists."""
+        for name in [name for name in self._topic_overrides if name not in names]:
+            self.forget_topic(name)
+
+    def forgotten_broker_configs(self, told: Container[str]) -> dict[str, dict[str, str]]:
+        """Returns what is to be updated if no settings hold for this broker but those ``told``."""
+        known = {EVERY_BROKER: self.broker.cluster_dynamic, self._node: self.broker.broker_dynamic}
+        return {entity: {} for entity, config in known.items() if config and entity not in told}
 
 
 def _take_over(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from moldau.controller import (
     AlterPartition,
@@ -26,6 +26,11 @@ from moldau.controller import (
 )
 from moldau.model import ElectionType, TopicPartition
 
+SOON_S: Final = 5.0
+"""Seconds for what clients wait for without knowing that the controller is asked: less than what
+any of them has, so that it gets an error to try again after, and not no answer.
+"""
+
 
 class ControllerClient(Protocol):
     """What a broker asks of the controller. ``moldau.controller.Controller`` is one, for a broker
@@ -36,6 +41,10 @@ class ControllerClient(Protocol):
     controller cannot write. After the last two the request may have been carried out or not. All
     three are codes that clients try again after.
     """
+
+    def within(self, seconds: float) -> ControllerClient:
+        """Returns the same for a request that has so much time to find whoever is in charge."""
+        ...
 
     async def create_topics(
         self,
@@ -107,6 +116,12 @@ class ControllerClient(Protocol):
 
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """That broker's disk failed under these replicas."""
+        ...
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """That broker is about to stop: others lead what it led, and it is in sync with nothing.
+        Returns what it still leads though others could, once in sync; raises STALE_BROKER_EPOCH.
+        """
         ...
 
     async def alter_partitions(

@@ -130,6 +130,14 @@ class ReportOfflineReplicas(_Message, frozen=True):
         await controller.offline_replicas(self.broker, self.partitions)
 
 
+class ControlledShutdown(_Message, frozen=True):
+    broker: int
+    broker_epoch: int
+
+    async def put_to(self, controller: ControllerClient) -> list[TopicPartition]:
+        return await controller.controlled_shutdown(self.broker, self.broker_epoch)
+
+
 class AlterPartitions(_Message, frozen=True):
     broker: int
     broker_epoch: int
@@ -151,5 +159,6 @@ ControllerRequest: TypeAlias = (
     | AlterClientQuotas
     | AllocateProducerIds
     | ReportOfflineReplicas
+    | ControlledShutdown
     | AlterPartitions
 )

@@ -25,8 +25,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def group_coordinator_spec(
-    configs: Configs, metadata: MetadataCache, machine: Machine
+    configs: Configs, metadata: MetadataCache, machine: Machine, *, alone: bool = True
 ) -> CoordinatorSpec[GroupShard]:
+    """``alone``: there can be no other broker in the cluster."""
     settings = GroupSettings.from_config(configs.broker, configs.group)
     topics = MetadataTopics(metadata)
     memory = GroupMemory()
@@ -38,7 +39,7 @@ def group_coordinator_spec(
 
     return CoordinatorSpec(
         OFFSETS_TOPIC,
-        new_topic=lambda: _offsets_topic(configs.broker, len(metadata.brokers)),
+        new_topic=lambda: _offsets_topic(configs.broker, alone=alone),
         new_shard=new_shard,
         compression=lambda: Compression(configs.broker.offsets_topic_compression_codec),
         commit_timeout_ms=lambda: configs.broker.offsets_commit_timeout_ms,
@@ -46,12 +47,15 @@ def group_coordinator_spec(
     )
 
 
-def _offsets_topic(config: BrokerConfig, live_brokers: int) -> NewTopic:
+def _offsets_topic(config: BrokerConfig, *, alone: bool) -> NewTopic:
+    """With fewer brokers than its factor it is not made: clients hear that no coordinator is
+    available, and ask again. A topic made while others start would stay as small as it was then.
+    """
     factor = config.offsets_topic_replication_factor
-    if BrokerConfig.offsets_topic_replication_factor.name not in config.explicit:
-        # Kafka's default of 3 is for clusters: unless it was asked for, a smaller one may start.
-        # Kafka's sample configuration for a single broker sets it to 1 for the same reason.
-        factor = min(factor, max(live_brokers, 1))
+    if alone and BrokerConfig.offsets_topic_replication_factor.name not in config.explicit:
+        # Kafka's default of 3 is for clusters. Its sample configuration for a single broker sets it
+        # to 1.
+        factor = 1
     return NewTopic(
         name=OFFSETS_TOPIC,
         num_partitions=config.offsets_topic_num_partitions,

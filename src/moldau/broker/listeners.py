@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from moldau.broker.advertising import advertise
@@ -32,6 +32,7 @@ from moldau.quotas.meters import Rate
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S: Final = 5.0
+IN_FORCE_WITHIN_S: Final = 5.0
 FILES: Final = 1024
 """For how many open files of logs there is room at least, if there can be."""
 
@@ -77,6 +78,7 @@ class BrokerListeners:
         self._between_brokers: Listener | None = None
         """One that is open before the others are."""
         self._prepared: tuple[Endpoint, ...] = ()
+        self._reconfigured = asyncio.Event()
         self.changing: Final = asyncio.Lock()
         """Held by whoever decides on other settings of this broker until they are in force."""
 
@@ -149,8 +151,19 @@ class BrokerListeners:
             self._prepared = ()
             self._close_unwanted(self._configs.broker)
 
+    async def in_force(self) -> None:
+        """Wait until what is prepared holds: it is decided, and the controller says so soon. If
+        that takes long, what was opened for it is closed, and opened again when it comes.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IN_FORCE_WITHIN_S):
+                while self._configs.broker.endpoints != self._prepared:
+                    self._reconfigured.clear()
+                    await self._reconfigured.wait()
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Other settings are in force."""
+        self._reconfigured.set()
         self._quotas.configure(_connection_quotas(config, self._room))
         self._close_unwanted(config)
         if not all(self._opened(endpoint) for endpoint in config.endpoints):

@@ -23,6 +23,15 @@ class PartitionMetadata(NamedTuple):
     isr: tuple[int, ...]
     failed: tuple[int, ...] = ()
     """Replicas of live brokers whose disk failed."""
+    partition_epoch: int = -1
+    eligible: tuple[int, ...] = ()
+    """Replicas that are not in sync and could lead all the same (KIP-966)."""
+
+    def is_later_than(self, other: PartitionMetadata) -> bool:
+        return (self.leader_epoch, self.partition_epoch) > (
+            other.leader_epoch,
+            other.partition_epoch,
+        )
 
     def offline_replicas(self, live: Container[int]) -> tuple[int, ...]:
         return tuple(
@@ -71,6 +80,9 @@ class MetadataCache:
             topic = TopicMetadata(name, topic_id)
             self.topics[name] = topic
             self.topics_by_id[topic_id] = topic
+        known = topic.partitions.get(partition)
+        if known is not None and known.is_later_than(state):
+            return
         topic.partitions[partition] = state
         self.version += 1
 

@@ -56,13 +56,13 @@ class MeteredRequest(Request[B]):
         """For how long the client was told to hold back; None as long as nothing was counted."""
 
     def handle(self) -> Any:
-        if self._is_consumer_fetch:
+        if self._is_fetch:
             self._limit_fetch()
         response = self._timed(partial(self.route.handle, self))
         return _TimedSteps(response, self._timed) if inspect.isawaitable(response) else response
 
     def handle_large(self) -> Awaitable[Any]:
-        if self._is_consumer_fetch:
+        if self._is_fetch:
             self._limit_fetch()
         return _TimedSteps(super().handle_large(), self._timed)
 
@@ -83,14 +83,6 @@ class MeteredRequest(Request[B]):
     @property
     def _is_fetch(self) -> bool:
         return self.route.key is ApiKey.FETCH
-
-    @property
-    def _is_consumer_fetch(self) -> bool:
-        if not self._is_fetch:
-            return False
-        body: Any = self.body
-        replica_id: int = body.replica_id
-        return replica_id < 0
 
     def _limit_fetch(self) -> None:
         """Read no more than could ever be sent without going over the quota."""
@@ -125,8 +117,6 @@ class MeteredRequest(Request[B]):
 
     def _charge(self, response: Any) -> None:
         """Count the request, and hold its client back if that is too much."""
-        if self._is_fetch and not self._is_consumer_fetch:
-            return
         if self._told_ms is not None:
             # What the controller says after the client was told that its time is up still holds.
             if self.throttle_ms != self._told_ms:

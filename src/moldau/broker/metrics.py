@@ -7,8 +7,7 @@ DescribeLogDirs and ListOffsets, which are asked for what they are needed for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 
 from moldau.broker.broker import Broker
 from moldau.broker.stalls import kafka_name
@@ -147,12 +146,9 @@ def _log(registry: Registry, broker: Broker) -> None:
 def _replicas(registry: Registry, broker: Broker) -> None:
     replicas = broker.replicas
 
-    def partitions() -> Iterator[Partition]:
-        return chain.from_iterable(there.values() for there in list(replicas.topics.values()))
-
     def leading(condition: Callable[[Partition], bool]) -> Callable[[], int]:
         return lambda: sum(
-            partition.is_leader and condition(partition) for partition in partitions()
+            partition.is_leader and condition(partition) for partition in replicas.partitions()
         )
 
     for name, doc, read in (
@@ -180,10 +176,31 @@ def _replicas(registry: Registry, broker: Broker) -> None:
         (
             "ProducerIdCount",
             "Producers whose sequence numbers are remembered.",
-            lambda: sum(len(partition.log.producers.producers) for partition in partitions()),
+            lambda: sum(
+                len(partition.log.producers.producers) for partition in replicas.partitions()
+            ),
         ),
     ):
         registry.gauge(f"kafka.server:type=ReplicaManager,name={name}", doc, read)
+    changes = broker.isr_changes
+    for name, doc, read in (
+        (
+            "IsrExpands",
+            "How often a replica joined the in-sync ones of a partition led from here.",
+            lambda: 0 if changes is None else changes.expands,
+        ),
+        (
+            "IsrShrinks",
+            "How often replicas left the in-sync ones of a partition led from here, by their lag.",
+            lambda: 0 if changes is None else changes.shrinks,
+        ),
+        (
+            "FailedIsrUpdates",
+            "How often the controller did not, or not yet, do as it was asked with them.",
+            lambda: 0 if changes is None else changes.failures,
+        ),
+    ):
+        registry.counter(f"kafka.server:type=ReplicaManager,name={name}PerSec", doc, read)
 
 
 def _fetch_sessions(registry: Registry, broker: Broker) -> None:

@@ -48,14 +48,20 @@ class PrivateApis:
         controller: ControllerClient,
         spawn: Spawn,
         clock: Clock,
+        *,
+        failure_delay: float,
     ) -> None:
-        """``controller`` is this broker's own, in charge or not."""
+        """``controller`` is this broker's own, in charge or not; ``failure_delay``: seconds that
+        whoever guesses has to wait for the answer.
+        """
         self._listener = listener
         self._authentication = authentication
         self._apply_update = apply_update
         self._controller = controller
         self._spawn = spawn
-        self._limiter = LogLimiter(log, clock.monotonic)
+        self._clock = clock
+        self._failure_delay = failure_delay
+        self._limiter = LogLimiter(log, clock.monotonic, lines=2, interval=60.0)
 
     def answer(
         self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
@@ -66,7 +72,7 @@ class PrivateApis:
             case PrivateApi.AUTHENTICATE_BROKER:
                 if connection.broker_id < 0 and len(frame) - position <= _LONGEST_MESSAGE:
                     message = decode_body(frame, position, bytes)
-                    return [self._authenticate(header, connection, message)]
+                    return self._authenticate(header, connection, message)
             case PrivateApi.BROKER_UPDATE if connection.broker_id >= 0:
                 update: BrokerUpdate = decode_body(frame, position, BrokerUpdate)
                 if update.controller_id == connection.broker_id:
@@ -78,7 +84,7 @@ class PrivateApis:
 
     def _authenticate(
         self, header: RequestHeader, connection: ServerConnection, message: bytes
-    ) -> bytes:
+    ) -> Sequence[bytes] | Pending:
         exchange, connection.authentication = connection.authentication, None
         try:
             if isinstance(exchange, ScramServer):
@@ -88,7 +94,7 @@ class PrivateApis:
                 connection.authentication, answer = self._authentication.begin(message)
         except KafkaError as error:
             reason = (
-                "its cluster secret is not this broker's"
+                "the two have not the same cluster secret"
                 if isinstance(error, AuthenticationError) and isinstance(exchange, ScramServer)
                 else error.message
             )
@@ -97,8 +103,12 @@ class PrivateApis:
                 f"{connection.peer} is not accepted as a broker of this cluster: {reason}",
             )
             connection.finish()
-            return encode_error(header.correlation_id, error.code, reason)
-        return encode_result(header.correlation_id, answer)
+            pending = Pending()
+            refusal = encode_error(header.correlation_id, error.code, reason)
+            timer = self._clock.call_later(self._failure_delay, lambda: pending.complete([refusal]))
+            pending.on_abandoned = timer.cancel
+            return pending
+        return [encode_result(header.correlation_id, answer)]
 
     def _later(self, header: RequestHeader, work: Awaitable[object]) -> Pending:
         pending = Pending()

@@ -16,6 +16,7 @@ from moldau.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
+    from moldau.broker.controller_port import ControllerClient
     from moldau.broker.routes import Route
 
 log = logging.getLogger(__name__)
@@ -77,10 +78,25 @@ class Request(Generic[B]):
     def client_id(self) -> str:
         return self.header.client_id or ""
 
+    @property
+    def controller(self) -> ControllerClient:
+        """The controller, for as long as this request may take."""
+        controller = self.broker.controller
+        if self.deadline is None:
+            return controller
+        return controller.within(max(self.deadline - self.broker.clock.monotonic(), 0.0))
+
     def mutator(self, *, strict: bool) -> Mutator:
         """Who pays for topics and partitions that the controller makes or removes."""
         user = self.connection.principal.name
         return Mutator(user=user, client_id=self.client_id, strict=strict)
+
+    def check_replica(self, replica_id: int) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED if who asks as a replica is not that broker: others
+        would move the high watermark, or see above it.
+        """
+        if replica_id >= 0 and replica_id != self.connection.broker_id:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def handle(self) -> Any:
         """Returns what the handler returns."""

@@ -29,6 +29,7 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "--host": "host",
         "--data-dir": "data_dir",
         "-d": "data_dir",
+        "--brokers": "brokers",
     },
     "broker": {**_COMMON, "--config": "config", "-c": "config"},
 }
@@ -47,7 +48,8 @@ def serve_quickly(command: str, arguments: list[str]) -> int | None:
         config = single.get("config")
         return broker(Path(config) if config else None, override, log_level or "info")
     port = single.get("port", "9092")
-    if not port.isdecimal() or int(port) > 65535:
+    brokers = single.get("brokers", "1")
+    if not port.isdecimal() or int(port) > 65535 or not brokers.isdecimal():
         return None
     return up(
         int(port),
@@ -55,6 +57,7 @@ def serve_quickly(command: str, arguments: list[str]) -> int | None:
         Path(single.get("data_dir", "moldau-data")),
         override,
         log_level or "warning",
+        int(brokers),
     )
 
 
@@ -73,8 +76,16 @@ def _plain_options(flags: Mapping[str, str], arguments: list[str]) -> dict[str, 
     return found
 
 
-def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str) -> int:
-    """A broker without configuration, with a banner."""
+def up(
+    port: int, host: str, data_dir: Path, override: list[str], log_level: str, brokers: int = 1
+) -> int:
+    """A broker without configuration, with a banner; or several, with what they need."""
+    if brokers != 1:
+        from moldau.cli.up_cluster import up_cluster
+
+        parse_overrides(override)
+        return up_cluster(port, host, data_dir, override, log_level, brokers)
+    _refuse_cluster(data_dir)
     shown_host = f"[{host}]" if ":" in host else host
     settings = {
         "node.id": "1",
@@ -91,6 +102,13 @@ def up(port: int, host: str, data_dir: Path, override: list[str], log_level: str
     return _serve(settings, override, log_level, on_ready)
 
 
+def _refuse_cluster(data_dir: Path) -> None:
+    if (data_dir / "coordination").is_dir():
+        from moldau.cli.local_cluster import refuse_cluster
+
+        refuse_cluster(data_dir)
+
+
 def broker(config: Path | None, override: list[str], log_level: str) -> int:
     """A broker with a ``server.properties`` file, overrides, or both."""
     if config is not None and not config.exists():
@@ -104,7 +122,7 @@ def _serve(
     log_level: str,
     on_ready: Callable[[BrokerConfig, list[str]], None],
 ) -> int:
-    overrides = _parse_overrides(override)
+    overrides = parse_overrides(override)
     configure_logging(log_level)
     from moldau.config.values.broker import BrokerConfig
 
@@ -120,7 +138,7 @@ def _serve(
     return run(settings, ready)
 
 
-def _parse_overrides(override: list[str]) -> dict[str, str]:
+def parse_overrides(override: list[str]) -> dict[str, str]:
     pairs = {}
     for text in override:
         name, equals, value = text.partition("=")
@@ -142,8 +160,6 @@ def configure_logging(level: str) -> None:
 def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
     from moldau import __version__
 
-    option = "" if addresses[0] == DEFAULT_BOOTSTRAP else f" -b {addresses[0]}"
-    program = _program()
     return "\n".join(
         (
             f"Moldau {__version__} is up.",
@@ -151,14 +167,23 @@ def _banner(addresses: list[str], log_dirs: tuple[str, ...]) -> str:
             f"  listens on  {', '.join(addresses)}",
             f"  data in     {', '.join(log_dirs)}",
             "",
-            "Try it from another terminal:",
-            "",
-            f"  {program} topic create greetings{option}",
-            f"  echo hello | {program} produce greetings{option}",
-            f"  {program} consume greetings{option}",
-            "",
-            "Ctrl-C stops it.",
+            *what_to_try(addresses[0]),
         )
+    )
+
+
+def what_to_try(address: str) -> tuple[str, ...]:
+    """Lines to copy into another terminal."""
+    option = "" if address == DEFAULT_BOOTSTRAP else f" -b {address}"
+    called = _program()
+    return (
+        "Try it from another terminal:",
+        "",
+        f"  {called} topic create greetings{option}",
+        f"  echo hello | {called} produce greetings{option}",
+        f"  {called} consume greetings{option}",
+        "",
+        "Ctrl-C stops it.",
     )
 
 

@@ -35,12 +35,17 @@ def up(
     ] = Path("moldau-data"),
     override: Overrides = [],  # noqa: B006 - typer copies it
     log_level: LogLevel = "warning",
+    brokers: Annotated[
+        int, typer.Option("--brokers", min=1, max=20, help="More than one make a cluster.")
+    ] = 1,
 ) -> int:
-    """Start a broker for development: no configuration, ready at once.
+    """Start a broker for development, or a cluster: no configuration, ready at once.
 
     It runs until Ctrl-C. Data stays in the data directory and is there again at the next start.
+    With --brokers 3, brokers listen on three ports from --port on, and the store that they share
+    on the one before; whichever of these processes dies is started again.
     """
-    return serve.up(port, host, data_dir, override, log_level)
+    return serve.up(port, host, data_dir, override, log_level, brokers)
 
 
 @broker_app.command()

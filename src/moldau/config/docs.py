@@ -50,8 +50,8 @@ _ALIASES = """\
 | ZooKeeper era | KRaft era | Meaning here |
 |---|---|---|
 | `broker.id` | `node.id` | The same setting; either may be used. `broker.id=-1` means "not set". |
-| `zookeeper.connect` | `controller.quorum.voters` | Read, not contacted: a node keeps its own \
-coordination data. |
+| `zookeeper.connect` | `controller.quorum.voters` | The first is where a node finds its cluster; \
+without it, it is one of its own. Voters are read, not contacted. |
 | (none) | `process.roles` | Every node is a broker and may be controller; only `controller` alone \
 is refused. |
 | (none) | `controller.listener.names` | Recognised in `listeners` and not opened. |

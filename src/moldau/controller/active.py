@@ -8,7 +8,7 @@ the controller epoch's version, so a controller that was deposed without noticin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from random import Random
 from uuid import UUID
 
@@ -16,9 +16,15 @@ import msgspec
 
 from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.create_topics import initial_states
-from moldau.controller.elections import elect_offline, without_replicas
-from moldau.controller.link import BrokerLink, LeaderAndIsr
+from moldau.controller.elections import (
+    Circumstances,
+    elect_for_shutdown,
+    revise,
+    without_eligible,
+)
+from moldau.controller.link import LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
 from moldau.controller.mutation_quota import MutationQuota
 from moldau.controller.requests import (
@@ -27,13 +33,14 @@ from moldau.controller.requests import (
     Mutator,
     ProducerIdBlock,
 )
-from moldau.controller.sender import Delivery, Sender
+from moldau.controller.sender import Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths, znodes
-from moldau.coordination.errors import BadVersionError
+from moldau.coordination.errors import BadVersionError, StoreUnavailableError
 from moldau.coordination.store import CoordinationStore, Op, OpResult, SetData, Watch
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
 from moldau.quotas.entity import ClientQuota
 from moldau.quotas.manager import ClientQuotaManager
 from moldau.quotas.meters import TokenBucket
@@ -43,6 +50,7 @@ logger = logging.getLogger(__name__)
 
 EVERY_BROKER = ""
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 PRODUCER_ID_BLOCK_SIZE = 1000
 _ELECTION_ATTEMPTS = 3
 _MAX_PRODUCER_ID = 2**63 - 1
@@ -57,7 +65,7 @@ class ActiveController:
         self,
         controller_id: int,
         store: CoordinationStore,
-        link: BrokerLink,
+        ports: SenderPorts,
         settings: ControllerSettings,
         random: Random,
         new_topic_id: Callable[[], UUID],
@@ -70,7 +78,9 @@ class ActiveController:
         self.settings = settings
         self.random = random
         self.new_topic_id = new_topic_id
-        self.sender = Sender(controller_id, link, context)
+        self.sender = Sender(controller_id, context, ports)
+        self.unconfirmed: set[str] = set()
+        """Topics that are being made: who asked for them deals with what fails of them."""
         self._steady_ms = steady_ms
         self._mutations = ClientQuotaManager(
             CONTROLLER_MUTATION_RATE, TokenBucket, settings.mutation_window
@@ -92,17 +102,13 @@ class ActiveController:
     async def take_over(self, watch_brokers: Watch, watch_deletions: Watch) -> None:
         """Load everything, give every partition a leader that can have one, tell all brokers."""
         context = self.context
-        written = await load_context(
-            self.store, context, self.new_topic_id, watch_brokers, watch_deletions
-        )
+        await load_context(self.store, context, self.new_topic_id, watch_brokers, watch_deletions)
         self.client_quotas_changed(
             ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()
         )
         context.start_states()
         await self.initialise_new_partitions()
-        for (lost, restarted), states in self._lost_since(written).items():
-            await self._replicas_lost(states, lost, restarted)
-        await self.elect(self._leaderless())
+        await self.revise(list(context.partitions()))
         logger.info(
             "Controller %d took over with epoch %d: %d brokers, %d topics, %d partitions",
             self.controller_id,
@@ -112,33 +118,7 @@ class ActiveController:
             len(context.partition_states),
         )
         self.take_changed()
-        await self.settle(await self.sender.send_everything(context.brokers))
-
-    def _lost_since(
-        self, written: Mapping[tuple[str, int], int]
-    ) -> dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]]:
-        """Returns partitions by the in-sync replicas they lost while nobody looked, and those
-        restarted.
-
-        A state older than the registration of a broker in it was written for an earlier life of
-        that broker, which may have kept less than it had acknowledged: a leader needs a new epoch,
-        a follower has to catch up again.
-        """
-        brokers = self.context.brokers
-        changed: dict[tuple[frozenset[int], frozenset[int]], list[LeaderAndIsr]] = {}
-        for state in self.context.partitions():
-            zxid = written.get((state.topic, state.partition))
-            if zxid is None:
-                continue
-            lost = frozenset(
-                replica
-                for replica in state.isr
-                if replica not in brokers or brokers[replica].epoch > zxid
-            )
-            if lost:
-                restarted = frozenset(replica for replica in lost if replica in brokers)
-                changed.setdefault((lost, restarted), []).append(state)
-        return changed
+        self.sender.start()
 
     def _leaderless(self, topic: str | None = None) -> list[LeaderAndIsr]:
         context = self.context
@@ -170,8 +150,8 @@ class ActiveController:
         """A topic, or the default of all, now accepts unclean leaders: partitions without a leader
         get one.
         """
-        await self.elect(self._leaderless(topic))
-        await self.settle(await self.sender.send(self.take_changed()))
+        await self.revise(self._leaderless(topic))
+        self.sender.send(self.take_changed())
 
     # Brokers
 
@@ -192,37 +172,20 @@ class ActiveController:
         logger.info("Brokers came: %s, went: %s, restarted: %s", came, gone, restarted)
         for broker in (*gone, *restarted):
             context.offline_dirs.pop(broker, None)
+            context.shutting_down.discard(broker)
+        changed = {*came, *gone, *restarted}
         try:
-            await self._replace_leaders(came, gone, restarted)
+            self._move_replicas(gone, ReplicaState.OFFLINE)
+            self._move_replicas(came, ReplicaState.ONLINE)
+            await self.initialise_new_partitions()
+            await self.revise(
+                [state for state in context.partitions() if not changed.isdisjoint(state.replicas)]
+            )
         except Exception:
-            # What could not be written is due again when the brokers change next.
+            # What could not be written is due again.
             context.brokers = before
             raise
-        new = (*came, *restarted)
-        to_new = await self.sender.send_everything(new)
-        others = [broker for broker in now if broker not in new]
-        to_others = await self.sender.send(self.take_changed(), brokers=True, to=others)
-        await self.settle(to_new, to_others)
-
-    async def _replace_leaders(
-        self, came: Collection[int], gone: Collection[int], restarted: Collection[int]
-    ) -> None:
-        self._move_replicas(gone, ReplicaState.OFFLINE)
-        lost = {*gone, *restarted}
-        touched = [
-            state for state in self.context.partitions() if not lost.isdisjoint(state.replicas)
-        ]
-        await self._replicas_lost(touched, lost, restarted)
-        self._move_replicas(came, ReplicaState.ONLINE)
-        await self.initialise_new_partitions()
-        await self.elect(self._leaderless())
-
-    async def _replicas_lost(
-        self, states: Sequence[LeaderAndIsr], lost: Collection[int], restarted: Collection[int]
-    ) -> None:
-        """Others lead what the lost replicas led, and their in-sync sets do without them."""
-        await self.elect([state for state in states if state.leader in lost], restarted=restarted)
-        await self._shrink([state for state in states if state.leader not in lost], lost)
+        self.sender.send(self.take_changed(), brokers=True)
 
     def _move_replicas(self, brokers: Collection[int], target: ReplicaState) -> None:
         context = self.context
@@ -238,15 +201,29 @@ class ActiveController:
             target,
         )
 
-    async def settle(self, *deliveries: Delivery) -> None:
+    async def replicas_failed(self, answer: Answer) -> None:
         """Take replicas offline that a live broker could not bring up."""
-        for delivery in deliveries:
-            for broker, failed in delivery.failed.items():
-                known = self.context.offline_dirs.get(broker, ())
-                new = [replica for replica in failed if replica not in known]
-                if new:
-                    logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
-                    await self.offline_replicas(broker, new)
+        broker = answer.broker
+        registration = self.context.brokers.get(broker.id)
+        if registration is None or registration.epoch != broker.epoch:
+            return
+        stopped = {(stop.topic, stop.partition) for stop in answer.stops}
+        failed = [
+            replica
+            for replica, error in answer.errors.items()
+            if error is ErrorCode.KAFKA_STORAGE_ERROR
+            and replica not in stopped
+            and replica[0] not in self.unconfirmed
+        ]
+        await self.replicas_lost_disk(broker.id, failed)
+
+    async def replicas_lost_disk(self, broker: int, replicas: Iterable[tuple[str, int]]) -> None:
+        """A live broker cannot serve these replicas, and may have said so before."""
+        known = self.context.offline_dirs.get(broker, ())
+        new = [replica for replica in replicas if replica not in known]
+        if new:
+            logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
+            await self.offline_replicas(broker, new)
 
     async def offline_replicas(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
         """A broker lost the disk under these replicas: others lead, or nobody does."""
@@ -262,10 +239,41 @@ class ActiveController:
         context.replica_states.move(
             [(state.topic, state.partition, broker) for state in states], ReplicaState.OFFLINE
         )
-        await self._replicas_lost(states, (broker,), ())
+        await self.revise(states)
         latest = (self.state(state.topic, state.partition) for state in states)
         self.take_changed()
-        await self.settle(await self.sender.send([state for state in latest if state is not None]))
+        self.sender.send([state for state in latest if state is not None])
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """Have others lead what a broker leads that is about to stop, and be in sync without it.
+
+        Returns what it still leads though somebody else could, once in sync.
+        """
+        context, now = self.context, self.circumstances
+        error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        context.shutting_down.add(broker)
+        held = [state for state in context.partitions() if broker in state.replicas]
+        decided = [
+            new
+            for state in held
+            if (new := elect_for_shutdown(state, self._staying(state), broker, now)) is not None
+        ]
+        logger.info("Broker %d is about to stop: %d partitions change", broker, len(decided))
+        await self.update(decided)
+        self.sender.send(self.take_changed())
+        return [
+            state.topic_partition
+            for state in context.partitions()
+            if state.leader == broker and self._staying(state)
+        ]
+
+    def _staying(self, state: LeaderAndIsr) -> list[int]:
+        """Returns the replicas that can serve, and whose brokers are not about to stop."""
+        return self.context.live_replicas(
+            state.topic, state.partition, state.replicas, staying=True
+        )
 
     # Leaders
 
@@ -286,15 +294,50 @@ class ActiveController:
             self.raise_errors(await self.write(batches))
             self.went_online(states)
 
-    async def elect(
-        self, states: Sequence[LeaderAndIsr], *, restarted: Collection[int] = ()
-    ) -> None:
-        """New leaders for these partitions, all in one batch."""
+    @property
+    def circumstances(self) -> Circumstances:
+        """What decisions depend on besides the partition."""
+        return Circumstances(self.context.brokers, self.context.epoch, self.min_isr)
+
+    def min_isr(self, topic: str, leader: int) -> int:
+        """Returns how many in-sync replicas a topic needs, as a broker sees it that leads it."""
+        context = self.context
+        nothing: dict[str, str] = {}
+        for overrides in (
+            context.topic_configs.get(topic, nothing),
+            context.broker_configs.get(str(leader), nothing),
+            context.broker_configs.get(EVERY_BROKER, nothing),
+        ):
+            value = overrides.get(MIN_INSYNC_REPLICAS)
+            if value is not None:
+                return int(value)
+        broker = context.brokers.get(leader)
+        return 1 if broker is None else broker.min_insync_replicas
+
+    async def forget_eligible(self, topic: str | None = None) -> None:
+        """A topic, or all, will need another number of in-sync replicas: what fewer of them could
+        not acknowledge so far they may acknowledge from now on.
+        """
+        now = self.circumstances
+        await self.update(
+            [
+                without_eligible(state, now)
+                for state in self.context.partitions()
+                if state.elr and topic in (None, state.topic)
+            ]
+        )
+        self.sender.send(self.take_changed())
+
+    async def revise(self, states: Sequence[LeaderAndIsr]) -> None:
+        """Give these partitions the leaders and in-sync replicas that those who are up allow, all
+        in one batch.
+        """
         context = self.context
         for _ in range(_ELECTION_ATTEMPTS):
-            decided, offline = self._decide_leaders(states, restarted)
+            decided = self._decide(states)
             done = await self.update(decided)
             online = [(state.topic, state.partition) for state in done if state.leader >= 0]
+            offline = [(state.topic, state.partition) for state in done if state.leader < 0]
             context.partition_states.move(online, PartitionState.ONLINE)
             context.partition_states.move(offline, PartitionState.OFFLINE)
             if offline:
@@ -310,33 +353,22 @@ class ActiveController:
                 if (state.topic, state.partition) not in settled
             )
             states = [state for state in again if state is not None]
+        raise StoreUnavailableError("the states of partitions keep being changed by others")
 
-    def _decide_leaders(
-        self, states: Sequence[LeaderAndIsr], restarted: Collection[int]
-    ) -> tuple[list[LeaderAndIsr], list[tuple[str, int]]]:
-        """Returns the states to write, and the partitions that nobody can lead."""
-        context, epoch = self.context, self.context.epoch
+    def _decide(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
+        """Returns the states that have to be written."""
+        context, now = self.context, self.circumstances
         unclean: dict[str, bool] = {}
         decided: list[LeaderAndIsr] = []
-        offline: list[tuple[str, int]] = []
         for state in states:
             name = state.topic
             if name not in unclean:
                 unclean[name] = self.allows_unclean_election(name)
             live = context.live_replicas(name, state.partition, state.replicas)
-            new = elect_offline(state, live, epoch, unclean=unclean[name], restarted=restarted)
-            if new is None:
-                offline.append((name, state.partition))
-                gone = {replica for replica in state.replicas if replica not in live}
-                new = without_replicas(state, gone | {state.leader}, epoch)
+            new = revise(state, live, now, unclean=unclean[name])
             if new is not None:
                 decided.append(new)
-        return decided, offline
-
-    async def _shrink(self, states: Iterable[LeaderAndIsr], gone: Collection[int]) -> None:
-        epoch = self.context.epoch
-        decided = (without_replicas(state, gone, epoch) for state in states)
-        await self.update([state for state in decided if state is not None])
+        return decided
 
     async def update(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
         """Write new states; those that were changed meanwhile are read again and left out."""
@@ -344,18 +376,23 @@ class ActiveController:
         size = writes.PARTITIONS_PER_BATCH
         batches = writes.fenced_batches(context, writes.update_states(states), size)
         done: list[LeaderAndIsr] = []
+        failure: Exception | None = None
         for nth, result in enumerate(await self.write(batches)):
             part = states[nth * size : (nth + 1) * size]
             if isinstance(result, BadVersionError):
                 logger.warning("Partition state %s was written by somebody else", result.path)
                 await read_states(
-                    self.store, [(context.topics[state.topic], state.partition) for state in part]
+                    self.store,
+                    context.brokers,
+                    [(context.topics[state.topic], state.partition) for state in part],
                 )
             elif isinstance(result, Exception):
-                raise result
+                failure = failure or result
             else:
                 done += part
         self._put(done)
+        if failure is not None:
+            raise failure
         return done
 
     def _put(self, states: Sequence[LeaderAndIsr]) -> None:
@@ -381,16 +418,16 @@ class ActiveController:
     async def alter_partitions(
         self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
     ) -> list[AlterPartitionResult]:
-        context = self.context
-        live = {registration.id: registration.epoch for registration in context.brokers.values()}
-        error = alter_partition.check_broker_epoch(live, broker, broker_epoch)
+        now = self.circumstances
+        error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
         results: list[AlterPartitionResult] = []
         decided: list[LeaderAndIsr] = []
         for request in requests:
             current = self.state(request.topic, request.partition)
-            answer = alter_partition.decide(current, request, broker, live, context.epoch)
+            staying = [] if current is None else self._staying(current)
+            answer = alter_partition.decide(current, request, broker, staying, now)
             if isinstance(answer, ErrorCode):
                 results.append(_refused(request.topic, request.partition, answer))
                 continue
@@ -398,7 +435,7 @@ class ActiveController:
                 decided.append(answer)
             results.append(_altered(answer))
         done = await self.update(decided)
-        await self.settle(await self.sender.send(self.take_changed()))
+        self.sender.send(self.take_changed())
         if len(done) < len(decided):
             written = {(state.topic, state.partition) for state in done}
             missed = {(state.topic, state.partition) for state in decided} - written

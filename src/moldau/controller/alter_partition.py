@@ -1,19 +1,22 @@
-"""A leader asks for other in-sync replicas: whether it may (KIP-497, KIP-841)."""
+"""A leader asks for other in-sync replicas: whether it may (KIP-497, KIP-841, KIP-903)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
-from moldau.controller.elections import with_isr
+from moldau.controller.elections import Circumstances, in_earlier_life, with_isr
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.requests import AlterPartition
-from moldau.coordination.znodes import RECOVERED, RECOVERING
+from moldau.coordination.znodes import RECOVERED, RECOVERING, BrokerRegistration
 from moldau.errors import ErrorCode
 
 
-def check_broker_epoch(live: Mapping[int, int], broker: int, broker_epoch: int) -> ErrorCode:
-    """``live`` maps broker ids to their epochs. -1 stands for a caller that knows no epoch."""
-    if broker not in live or broker_epoch not in (-1, live[broker]):
+def check_broker_epoch(
+    brokers: Mapping[int, BrokerRegistration], broker: int, broker_epoch: int
+) -> ErrorCode:
+    """``brokers`` are up. -1 stands for a caller that knows no epoch."""
+    if broker not in brokers or broker_epoch not in (-1, brokers[broker].epoch):
         return ErrorCode.STALE_BROKER_EPOCH
     return ErrorCode.NONE
 
@@ -22,12 +25,13 @@ def decide(
     current: LeaderAndIsr | None,
     request: AlterPartition,
     broker: int,
-    live: Mapping[int, int],
-    controller_epoch: int,
+    staying: Sequence[int],
+    now: Circumstances,
 ) -> LeaderAndIsr | ErrorCode:
     """Returns the new state (``current`` itself if it is that already), or why not.
 
-    A request from the future means that this controller is the one that is behind.
+    ``staying`` are the replicas that can serve and whose brokers are not about to stop. A request
+    from the future means that this controller is the one that is behind.
     """
     if current is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -48,25 +52,34 @@ def decide(
         return current
     if request.partition_epoch < current.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    refusal = _refuse_isr(current, request, live)
+    refusal = _refuse_isr(current, request, staying, now)
     if refusal is not ErrorCode.NONE:
         return refusal
-    return with_isr(current, request.new_isr, controller_epoch, request.leader_recovery_state)
+    return with_isr(current, staying, now, request.new_isr, request.leader_recovery_state)
 
 
 def _refuse_isr(
-    current: LeaderAndIsr, request: AlterPartition, live: Mapping[int, int]
+    current: LeaderAndIsr, request: AlterPartition, staying: Sequence[int], now: Circumstances
 ) -> ErrorCode:
-    new_isr = request.new_isr
+    new_isr, epochs = request.new_isr, request.new_isr_epochs
     recovering = request.leader_recovery_state == RECOVERING
     if (
         len(set(new_isr)) != len(new_isr)
+        or len(epochs) not in (0, len(new_isr))
         or not set(new_isr) <= set(current.replicas)
         or current.leader not in new_isr
         or (recovering and len(new_isr) > 1)
         or (recovering and current.leader_recovery_state == RECOVERED)
     ):
         return ErrorCode.INVALID_REQUEST
-    if any(replica not in live for replica in new_isr):
-        return ErrorCode.INELIGIBLE_REPLICA
+    for replica, epoch in zip_longest(new_isr, epochs, fillvalue=-1):
+        if replica == current.leader:
+            continue  # it is there to ask
+        # Who had caught up in an earlier life may have lost what it had.
+        if (
+            replica not in staying
+            or epoch not in (-1, now.brokers[replica].epoch)
+            or in_earlier_life(current, replica, now)
+        ):
+            return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE

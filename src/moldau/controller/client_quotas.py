@@ -86,7 +86,7 @@ class ClientQuotaAdmin:
             else:
                 del context.client_quotas[change.entity]
         active.client_quotas_changed(changed)
-        await active.settle(await active.sender.send(client_quotas=changed))
+        active.sender.send(client_quotas=changed)
 
     async def _ops(self, changed: Sequence[ClientQuota]) -> list[Op]:
         """A user's node is also the parent of those of its clients: it stays as long as they are

@@ -16,7 +16,7 @@ from moldau.config.options.group import GroupOptions
 from moldau.config.options.topic import TopicOptions
 from moldau.config.types import ResourceType
 from moldau.controller import writes
-from moldau.controller.active import EVERY_BROKER, ActiveController
+from moldau.controller.active import EVERY_BROKER, MIN_INSYNC_REPLICAS, ActiveController
 from moldau.controller.requests import ConfigAlteration, ConfigResult
 from moldau.controller.topic_names import check_name
 from moldau.coordination import paths, znodes
@@ -72,12 +72,14 @@ class ConfigAdmin:
         active.settings.validate_topic_config(config)
         if validate_only:
             return
+        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+            await active.forget_eligible(name)
         put = writes.put_config(
             paths.topic_config(name), config, exists=name in context.topic_configs
         )
         await self._write(put)
         context.put_topic_config(name, config)
-        await active.settle(await active.sender.send(topic_configs={name: config}))
+        active.sender.send(topic_configs={name: config})
         if active.allows_unclean_election(name):
             await active.revive(name)
 
@@ -90,12 +92,15 @@ class ConfigAdmin:
             raise KafkaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {entity} found."
             )
-        config = alteration.apply(BrokerOptions.table, context.broker_configs.get(entity, {}))
+        stored = context.broker_configs.get(entity, {})
+        config = alteration.apply(BrokerOptions.table, stored)
         if entity in (EVERY_BROKER, str(active.controller_id)):
             # Another broker's own settings have been checked by that broker: it knows its file.
             active.settings.validate_broker_config(entity, config)
         if validate_only:
             return
+        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+            await active.forget_eligible()
         ops = [
             writes.put_config(
                 paths.broker_config(entity), config, exists=entity in context.broker_configs
@@ -114,9 +119,7 @@ class ConfigAdmin:
         unclean = active.allows_unclean_election()
         context.broker_configs[entity] = config
         context.brokers |= moved
-        await active.settle(
-            await active.sender.send(brokers=bool(moved), broker_configs={entity: config})
-        )
+        active.sender.send(brokers=bool(moved), broker_configs={entity: config})
         if active.allows_unclean_election() and not unclean:
             await active.revive()
 
@@ -131,7 +134,7 @@ class ConfigAdmin:
         if validate_only:
             return
         if await self._put_or_drop(configs, group, config, paths.group_config(group)):
-            await active.settle(await active.sender.send(group_configs={group: config}))
+            active.sender.send(group_configs={group: config})
 
     async def _alter_client_metrics(
         self, alteration: ConfigAlteration, validate_only: bool
@@ -146,7 +149,7 @@ class ConfigAdmin:
         if validate_only:
             return
         if await self._put_or_drop(configs, name, config, paths.client_metrics_config(name)):
-            await active.settle(await active.sender.send(client_metrics_configs={name: config}))
+            active.sender.send(client_metrics_configs={name: config})
 
     async def _put_or_drop(
         self, configs: dict[str, dict[str, str]], name: str, config: dict[str, str], path: str

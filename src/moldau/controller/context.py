@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import msgspec
+
 from moldau.controller.assignment import Assignment
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.states import (
@@ -41,6 +43,8 @@ class ControllerContext:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.offline_dirs: dict[int, set[tuple[str, int]]] = {}
         """Partitions that a live broker cannot serve because their disk failed."""
+        self.shutting_down: set[int] = set()
+        """Live brokers that have said that they are about to stop."""
         self.topics: dict[str, Topic] = {}
         self.names: dict[UUID, str] = {}
         self.deleting: set[str] = set()
@@ -99,14 +103,29 @@ class ControllerContext:
                 yield from topic.partitions.values()
 
     def put(self, states: Iterable[LeaderAndIsr]) -> None:
+        """What is new is so only for brokers that hear of it now."""
         for state in states:
+            if state.is_new:
+                state = msgspec.structs.replace(state, is_new=False)
             self.topics[state.topic].partitions[state.partition] = state
 
     # Brokers and replicas
 
     @property
     def racks(self) -> Mapping[int, str | None]:
-        return {broker.id: broker.rack for broker in self.brokers.values()}
+        """Where brokers are, for whoever places replicas. If none of them names its rack, those on
+        one host are in one: they fail together.
+        """
+        racks = {broker.id: broker.rack for broker in self.brokers.values()}
+        hosts = {
+            broker.id: broker.endpoints[0].host
+            for broker in self.brokers.values()
+            if broker.endpoints
+        }
+        is_named = any(rack is not None for rack in racks.values())
+        # If each has its own host, hosts say no more than the brokers do.
+        is_shared = len(hosts) == len(racks) > len(set(hosts.values()))
+        return hosts if is_shared and not is_named else racks
 
     def is_online(self, broker: int, topic: str, partition: int) -> bool:
         if broker not in self.brokers:
@@ -114,10 +133,19 @@ class ControllerContext:
         failed = self.offline_dirs.get(broker)
         return failed is None or (topic, partition) not in failed
 
-    def live_replicas(self, topic: str, partition: int, replicas: Iterable[int]) -> list[int]:
+    def live_replicas(
+        self, topic: str, partition: int, replicas: Iterable[int], *, staying: bool = False
+    ) -> list[int]:
+        """Returns those that can serve; brokers that are about to stop come last, or with
+        ``staying`` not at all.
+        """
         live = [broker for broker in replicas if broker in self.brokers]
         if self.offline_dirs:
             live = [broker for broker in live if self.is_online(broker, topic, partition)]
+        if self.shutting_down:
+            stay = [broker for broker in live if broker not in self.shutting_down]
+            leave = [] if staying else [broker for broker in live if broker in self.shutting_down]
+            live = stay + leave
         return live
 
     def start_states(self) -> None:

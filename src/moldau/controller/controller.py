@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from moldau.controller import writes
@@ -24,6 +24,7 @@ from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Answer, Delivery, SenderPorts
 from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
 from moldau.controller.reassignments import Reassignments
@@ -47,7 +48,7 @@ from moldau.controller.requests import (
     TopicResult,
 )
 from moldau.controller.settings import ControllerSettings
-from moldau.controller.topic_admin import TopicAdmin
+from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import (
@@ -74,6 +75,10 @@ T = TypeVar("T")
 
 _OVER = (ControllerMovedError, ConnectionLostError, SessionExpiredError)
 """What ends an office: somebody else has it, or nobody knows what became of a write."""
+_SILENCE_S: Final = 1.0
+"""For how long a request that was decided waits for a broker that says nothing. It will hear of it
+later.
+"""
 
 
 class _Office(NamedTuple):
@@ -136,11 +141,13 @@ class Controller:
     async def start(self) -> None:
         """Register the broker and stand for election; returns when there is a controller.
 
-        If this broker wins, it has told all brokers (itself first of all) everything by then.
+        If this broker wins, it has told itself everything by then.
         """
         await self._membership.join()
         with suppress(SessionExpiredError):  # it joins again, and stands again
             await self._queue.submit(self._contend)
+        if self._office is not None:
+            await self._office.active.sender.flush([self._id]).wait(_SILENCE_S)
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
@@ -152,8 +159,14 @@ class Controller:
         self._retire()
 
     async def settled(self) -> None:
-        """Wait until everything that was noticed so far has been dealt with."""
-        await self._queue.drain()
+        """Wait until everything that was noticed so far has been dealt with, and brokers that can
+        be reached know of it.
+        """
+        while True:
+            await self._queue.drain()
+            if self._office is None or not self._office.active.sender.is_busy:
+                return
+            await self._office.active.sender.drain()
 
     @property
     def is_active(self) -> bool:
@@ -247,7 +260,13 @@ class Controller:
         active = ActiveController(
             self._id,
             self._store,
-            self._link,
+            SenderPorts(
+                self._link,
+                self._clock,
+                self._random,
+                lambda answer: self._answered(active, answer),
+                lambda: self._deposed(active),
+            ),
             self._settings,
             self._random,
             self._new_topic_id,
@@ -290,7 +309,9 @@ class Controller:
     def _retire(self) -> None:
         if self._office is not None:
             logger.info("Controller %d retires from epoch %d", self._id, self.epoch)
+            self._office.active.sender.close()
             self._office = None
+            self.controller_id = -1
 
     def _take_a_rest(self) -> None:
         """Try nothing for a while, then stand again."""
@@ -337,7 +358,9 @@ class Controller:
             except _OVER:
                 return
             except Exception as error:
-                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=error)
+                # The store says why; where this happened is no news.
+                trace = None if isinstance(error, CoordinationError) else error
+                logger.error("Controller %d failed at a duty: %s", self._id, error, exc_info=trace)
                 self._clock.call_later(self._backoff.next_delay(), again)
             else:
                 self._backoff.reset()
@@ -346,6 +369,28 @@ class Controller:
             self._queue.post(attempt)
 
         self._queue.post(attempt)
+
+    # What brokers say
+
+    def _answered(self, active: ActiveController, answer: Answer) -> None:
+        """A broker could not serve replicas, or has stopped some."""
+
+        async def react(office: _Office) -> None:
+            if office.active is active:
+                await office.deletion.answered(answer)
+                await active.replicas_failed(answer)
+
+        self._post_duty(react)
+
+    def _deposed(self, active: ActiveController) -> None:
+        """A broker obeys a later controller: this one has not heard of it yet."""
+
+        async def give_up() -> None:
+            if self._office is not None and self._office.active is active:
+                self._retire()
+                await self._stand()
+
+        self._queue.post(give_up)
 
     def _session_lost(self) -> None:
         """No longer in charge from this moment, whatever is still queued."""
@@ -371,6 +416,10 @@ class Controller:
 
     # Requests
 
+    def within(self, _seconds: float) -> Self:
+        """Returns itself: who is in charge, or is not, knows it at once."""
+        return self
+
     async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
         """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""
         try:
@@ -387,6 +436,24 @@ class Controller:
             logger.exception("Controller %d failed at a request", self._id)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
+    async def _announced(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+        """Do it in office, in turn; returns when brokers that answer soon have applied it."""
+
+        async def tell(office: _Office) -> tuple[T, Delivery]:
+            return await duty(office), office.active.sender.flush()
+
+        result, delivery = await self._request(tell)
+        await delivery.wait(_SILENCE_S)
+        return result
+
+    async def _answers_heeded(self) -> None:
+        """Returns when what brokers have answered so far has been dealt with, and announced."""
+
+        async def nothing(_office: _Office) -> None: ...
+
+        with suppress(KafkaError):  # what was decided is written: the next controller goes on
+            await self._announced(nothing)
+
     async def create_topics(
         self,
         topics: Sequence[NewTopic],
@@ -395,11 +462,24 @@ class Controller:
         mutator: Mutator | None = None,
     ) -> list[CreateTopicResult]:
         """Returns one result per name, in order."""
-        return await self._request(
-            lambda office: office.topics.create_topics(
+        offices: list[_Office] = []
+
+        async def create(office: _Office) -> Creation:
+            offices.append(office)
+            return await office.topics.create_topics(
                 topics, validate_only=validate_only, mutator=mutator
             )
-        )
+
+        creation = await self._request(create)
+        try:
+            await creation.delivery.wait(_SILENCE_S)
+            if not creation.has_failed:
+                return creation.decided
+            results = await self._announced(lambda office: office.topics.confirm(creation))
+        finally:
+            offices[0].topics.release(creation)
+        await self._answers_heeded()
+        return results
 
     async def auto_create(
         self, names: Sequence[str], *, mutator: Mutator | None = None
@@ -415,25 +495,30 @@ class Controller:
         validate_only: bool = False,
         mutator: Mutator | None = None,
     ) -> list[TopicResult]:
-        return await self._request(
+        growth = await self._announced(
             lambda office: office.topics.create_partitions(
                 topics, validate_only=validate_only, mutator=mutator
             )
         )
+        if growth.has_failed:
+            await self._answers_heeded()
+        return growth.results
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
     ) -> list[DeleteTopicResult]:
         """Raises TOPIC_DELETION_DISABLED where that is so."""
-        return await self._request(
+        results = await self._announced(
             lambda office: office.deletion.delete_topics(topics, mutator=mutator)
         )
+        await self._answers_heeded()
+        return results
 
     async def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> list[ConfigResult]:
         """Returns one result per alteration, in order."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.configs.alter(alterations, validate_only=validate_only)
         )
 
@@ -441,7 +526,7 @@ class Controller:
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> list[PartitionResult]:
         """Returns one result per partition, in order; None asks for every partition."""
-        return await self._request(lambda office: office.elections.elect(kind, partitions))
+        return await self._announced(lambda office: office.elections.elect(kind, partitions))
 
     async def alter_reassignments(
         self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
@@ -469,7 +554,7 @@ class Controller:
         self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
     ) -> list[ClientQuotaResult]:
         """Returns one result per entity."""
-        return await self._request(
+        return await self._announced(
             lambda office: office.client_quotas.alter(alterations, validate_only=validate_only)
         )
 
@@ -484,6 +569,12 @@ class Controller:
     async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
         """A broker's disk failed under these replicas."""
         await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+
+    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to stop: others lead. Returns what it still leads."""
+        return await self._request(
+            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
+        )
 
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         """Returns a block of producer ids for a broker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from moldau.controller.active import ActiveController
-from moldau.controller.elections import elect_offline, elect_preferred
+from moldau.controller.elections import elect_preferred, revise
 from moldau.controller.link import NO_LEADER, LeaderAndIsr
 from moldau.controller.requests import PartitionResult
 from moldau.controller.states import PartitionState
@@ -50,14 +50,16 @@ class LeaderElections:
             return KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition}"
             )
-        epoch = self._context.epoch
+        now = self._active.circumstances
         live = self._context.live_replicas(name, number, state.replicas)
         if kind is ElectionType.PREFERRED:
             needed = state.leader != state.replicas[0]
-            elected = elect_preferred(state, live, epoch) if needed else None
+            elected = elect_preferred(state, live, now) if needed else None
         else:
             needed = state.leader == NO_LEADER
-            elected = elect_offline(state, live, epoch, unclean=True) if needed else None
+            elected = revise(state, live, now, unclean=True) if needed else None
+            if elected is not None and elected.leader == NO_LEADER:
+                elected = None
         if not needed:
             return KafkaError(
                 ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
@@ -69,5 +71,5 @@ class LeaderElections:
         elected = {state.topic_partition for state in await active.update(list(states))}
         self._context.partition_states.move(elected, PartitionState.ONLINE)
         if elected:
-            await active.settle(await active.sender.send(active.take_changed()))
+            active.sender.send(active.take_changed())
         return elected

@@ -25,12 +25,14 @@ NO_LEADER = -1
 INITIAL_LEADER_EPOCH = 0
 
 
-class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
+class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Everything the controller knows about one partition.
 
     ``partition_epoch`` is the version of the partition's state node: it rises with every change,
     ``leader_epoch`` with every new leadership. ``offline_replicas`` are those that a broker which
     is up cannot serve (failed disk); replicas on dead brokers are told by the list of brokers.
+    ``elr`` could lead though they are not in sync, ``last_known_leader`` led before nobody did, and
+    ``broker_epochs`` are those of ``isr`` and ``elr``, in that order (see ``elections``).
     """
 
     topic: str
@@ -47,13 +49,16 @@ class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     is_new: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+    broker_epochs: tuple[int, ...] = ()
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
-class StopReplica(msgspec.Struct, frozen=True, gc=False):
+class StopReplica(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Stop serving this replica; with ``delete``, remove its log as well."""
 
     topic: str
@@ -71,13 +76,15 @@ class RemovedTopic(msgspec.Struct, frozen=True, gc=False):
 class MetadataUpdate(msgspec.Struct, frozen=True):
     """What every broker should know. ``brokers`` is None if it did not change.
 
-    With ``full``, this is all there is: topics not named here do not exist.
+    With ``full`` begins all there is, with ``full_ends`` it ends: topics not named in between do
+    not exist, and replicas that are assigned elsewhere are not this broker's.
     """
 
     brokers: tuple[BrokerRegistration, ...] | None = None
     partitions: Sequence[LeaderAndIsr] = ()
     removed_topics: Sequence[RemovedTopic] = ()
     full: bool = False
+    full_ends: bool = False
 
 
 class BrokerUpdate(msgspec.Struct, frozen=True):

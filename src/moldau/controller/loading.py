@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from moldau.controller.context import ControllerContext, Topic
@@ -38,8 +38,8 @@ async def load_context(
     new_topic_id: Callable[[], UUID],
     watch_brokers: Watch,
     watch_deletions: Watch,
-) -> dict[tuple[str, int], int]:
-    """Fill the context. Returns the transaction that last wrote each partition's state."""
+) -> None:
+    """Fill the context."""
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
     for name, (config, version) in (await load_versioned_topic_configs(store)).items():
@@ -60,7 +60,11 @@ async def load_context(
             Topic(name, topic_id, assignment, stat.version, stored.adding, stored.removing)
         )
     # A marker without a topic is what is left of a deletion that was all but done.
-    return await _load_states(store, context)
+    await read_states(
+        store,
+        context.brokers,
+        [(topic, number) for topic in context.topics.values() for number in topic.assignment],
+    )
 
 
 async def load_stored(store: CoordinationStore) -> Stored:
@@ -188,20 +192,14 @@ def _decode_quotas(entity: ClientQuotaEntity, data: bytes, path: str) -> dict[st
     return quotas
 
 
-async def _load_states(
-    store: CoordinationStore, context: ControllerContext
-) -> dict[tuple[str, int], int]:
-    wanted = [(topic, number) for topic in context.topics.values() for number in topic.assignment]
-    return await read_states(store, wanted)
-
-
 async def read_states(
-    store: CoordinationStore, wanted: list[tuple[Topic, int]]
-) -> dict[tuple[str, int], int]:
-    """Read the states of these partitions into their topics."""
+    store: CoordinationStore,
+    brokers: Mapping[int, znodes.BrokerRegistration],
+    wanted: list[tuple[Topic, int]],
+) -> None:
+    """Read the states of these partitions into their topics. ``brokers`` are those that are up."""
     state_paths = [paths.partition_state(topic.name, number) for topic, number in wanted]
     nodes = await store.get_many(state_paths)
-    written: dict[tuple[str, int], int] = {}
     for (topic, number), node in zip(wanted, nodes, strict=True):
         if node is None:
             topic.partitions.pop(number, None)
@@ -222,6 +220,23 @@ async def read_states(
             (),
             topic.adding.get(number, ()),
             topic.removing.get(number, ()),
+            elr=state.elr,
+            last_known_leader=state.last_known_leader,
+            broker_epochs=state.broker_epochs or _epochs(state, brokers, stat.mzxid),
         )
-        written[topic.name, number] = stat.mzxid
-    return written
+
+
+def _epochs(
+    state: znodes.StateNode, brokers: Mapping[int, znodes.BrokerRegistration], written: int
+) -> tuple[int, ...]:
+    """Returns broker epochs for a state that does not tell them: it was written for lives that had
+    begun by then, which may be the present ones.
+    """
+    return tuple(
+        [
+            brokers[replica].epoch
+            if replica in brokers and brokers[replica].epoch <= written
+            else written
+            for replica in (*state.isr, *state.elr)
+        ]
+    )

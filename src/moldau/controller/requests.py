@@ -137,6 +137,9 @@ class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int
     partition_epoch: int
     new_isr: tuple[int, ...]
+    new_isr_epochs: tuple[int, ...] = ()
+    """The broker epochs that the leader knows of ``new_isr``, in the same order (KIP-903). None at
+    all: it does not know; -1: not of this one."""
     leader_recovery_state: int = 0
 
 

@@ -1,27 +1,27 @@
-"""From changed states to one message per broker."""
+"""From decisions to messages: every change goes into the outbox of every live broker.
+
+Nobody waits for a broker on the controller's queue. A courier per registration carries the
+messages of its outbox, one at a time, and tries again until the broker has applied them or its
+registration is gone. What the broker answers comes back as an event.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypedDict, Unpack
 
-import msgspec
-
 from moldau.controller.context import ControllerContext
+from moldau.controller.courier import Courier, Delivery, SenderPorts
+from moldau.controller.image import ClusterImage
 from moldau.controller.link import (
-    BrokerLink,
     BrokerUpdate,
     LeaderAndIsr,
     MetadataUpdate,
     RemovedTopic,
     StopReplica,
 )
-from moldau.errors import ErrorCode
+from moldau.controller.outbox import Outbox
 from moldau.quotas.entity import ClientQuota
-
-logger = logging.getLogger(__name__)
 
 NO_BROKER: Final = -1
 """The epoch in a message that is not for one broker yet."""
@@ -37,42 +37,25 @@ class Settings(TypedDict, total=False):
     client_quotas: Sequence[ClientQuota]
 
 
-@dataclass(slots=True)
-class Delivery:
-    """How it went: replicas that failed, by broker, and brokers that were not reached at all."""
-
-    failed: dict[int, dict[tuple[str, int], ErrorCode]] = field(default_factory=dict)
-    unreachable: set[int] = field(default_factory=set)
-
-    def has_failed(self, broker: int, topic: str, partition: int) -> bool:
-        return broker in self.unreachable or (topic, partition) in self.failed.get(broker, ())
-
-    def forget_topics(self, names: Collection[str]) -> None:
-        """What failed of these topics is dealt with already."""
-        for broker, replicas in self.failed.items():
-            self.failed[broker] = {
-                replica: error for replica, error in replicas.items() if replica[0] not in names
-            }
-
-
 class Sender:
-    def __init__(self, controller_id: int, link: BrokerLink, context: ControllerContext) -> None:
+    def __init__(self, controller_id: int, context: ControllerContext, ports: SenderPorts) -> None:
         self._controller_id = controller_id
-        self._link = link
         self._context = context
+        self._ports = ports
+        self._image = ClusterImage()
+        self._couriers: dict[int, Courier] = {}
 
-    async def send_everything(self, to: Iterable[int]) -> Delivery:
-        """All there is, for brokers that know nothing yet (or not whether it still holds)."""
+    # Life
+
+    def start(self) -> None:
+        """Tell all brokers everything."""
         context = self._context
-        states = list(context.partitions())
-        metadata = MetadataUpdate(
-            brokers=tuple(context.brokers.values()), partitions=states, full=True
-        )
         configs = {
             name: config for name, config in context.topic_configs.items() if name in context.topics
         }
-        update = self._update(
-            metadata,
+        self.send(
+            list(context.partitions()),
+            brokers=True,
             topic_configs=configs,
             broker_configs=context.broker_configs,
             group_configs=context.group_configs,
@@ -81,70 +64,82 @@ class Sender:
                 ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()
             ],
         )
-        return await self._deliver({broker: [] for broker in to}, update)
 
-    async def send(
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        couriers, self._couriers = self._couriers, {}
+        for courier in couriers.values():
+            courier.close()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message is on its way."""
+        return any(courier.is_busy for courier in self._couriers.values())
+
+    async def drain(self) -> None:
+        """Wait for the messages that are on their way."""
+        for courier in list(self._couriers.values()):
+            await courier.drain()
+
+    # Sending
+
+    def send(
         self,
         states: Sequence[LeaderAndIsr] = (),
         *,
         brokers: bool = False,
         stop: Mapping[int, Sequence[StopReplica]] | None = None,
         removed: Sequence[RemovedTopic] = (),
-        to: Collection[int] | None = None,
         **settings: Unpack[Settings],
     ) -> Delivery:
-        """Changes, for all live brokers or those in ``to``; ``brokers``: their list changed."""
+        """Changes, for all live brokers; ``brokers``: their list changed. Who is new among them is
+        told everything.
+        """
         context = self._context
-        metadata = MetadataUpdate(
-            brokers=tuple(context.brokers.values()) if brokers else None,
-            partitions=states,
-            removed_topics=removed,
-        )
-        stops = stop or {}
-        recipients = {
-            broker: stops.get(broker, ())
-            for broker in context.brokers
-            if to is None or broker in to
-        }
-        return await self._deliver(recipients, self._update(metadata, **settings))
-
-    def _update(self, metadata: MetadataUpdate, **settings: Unpack[Settings]) -> BrokerUpdate:
-        """Returns what is the same for every broker."""
-        versions = self._context.topic_config_versions
-        return BrokerUpdate(
+        versions = context.topic_config_versions
+        change = BrokerUpdate(
             self._controller_id,
-            self._context.epoch,
+            context.epoch,
             NO_BROKER,
-            metadata=metadata,
             topic_config_versions={
                 topic: versions[topic] for topic in settings.get("topic_configs", ())
             },
+            metadata=MetadataUpdate(
+                brokers=tuple(context.brokers.values()) if brokers else None,
+                partitions=[state for state in states if context.existing_topic(state.topic)],
+                removed_topics=removed,
+            ),
             **settings,
         )
+        self._image.apply(change)
+        if brokers:
+            self._follow_registrations()
+        stops = stop or {}
+        for broker, courier in self._couriers.items():
+            courier.outbox.add(change, stops.get(broker, ()))
+        return self.flush()
 
-    async def _deliver(
-        self, recipients: Mapping[int, Sequence[StopReplica]], update: BrokerUpdate
-    ) -> Delivery:
-        context = self._context
-        delivery = Delivery()
-        for broker, stop in recipients.items():
-            registration = context.brokers.get(broker)
-            if registration is None:
-                continue
-            of_broker = msgspec.structs.replace(
-                update,
-                broker_epoch=registration.epoch,
-                stop_replicas=stop,
-            )
-            try:
-                errors = await self._link.update(registration, of_broker)
-            except Exception:
-                # It will register again and then be told everything.
-                logger.exception("Broker %d did not take an update", broker)
-                delivery.unreachable.add(broker)
-                continue
-            if errors:
-                delivery.failed[broker] = {
-                    (replica.topic, replica.partition): replica.error for replica in errors
-                }
+    def flush(self, to: Collection[int] | None = None) -> Delivery:
+        """Returns a delivery of all that was sent so far, to all brokers or these."""
+        delivery = Delivery(self._ports.clock)
+        for broker, courier in self._couriers.items():
+            if to is None or broker in to:
+                courier.follow(delivery)
+            courier.wake()
         return delivery
+
+    def _follow_registrations(self) -> None:
+        """An outbox for each registration there is, and for no other."""
+        now = self._context.brokers
+        for broker, courier in list(self._couriers.items()):
+            registration = now.get(broker)
+            if registration is None or registration.epoch != courier.outbox.broker.epoch:
+                del self._couriers[broker]
+                courier.close()
+            else:
+                courier.outbox.broker = registration  # its endpoints may have changed
+        for broker, registration in now.items():
+            if broker not in self._couriers:
+                outbox = Outbox(self._controller_id, self._context.epoch, registration)
+                is_own = broker == self._controller_id
+                self._couriers[broker] = Courier(outbox, self._image, self._ports, is_own=is_own)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
+from moldau.controller.courier import Delivery
 from moldau.controller.create_topics import (
     TopicPlan,
     initial_states,
@@ -23,7 +27,6 @@ from moldau.controller.requests import (
     NewTopic,
     TopicResult,
 )
-from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination.errors import NodeExistsError
@@ -31,6 +34,45 @@ from moldau.coordination.store import Op
 from moldau.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
+
+
+class Creation(NamedTuple):
+    """Topics that were created, as far as the controller is concerned."""
+
+    decided: list[CreateTopicResult]
+    made: Sequence[LeaderAndIsr]
+    delivery: Delivery
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a broker could not make a replica."""
+        return any(self.delivery.failed.values())
+
+
+class Growth(NamedTuple):
+    """Partitions that were added, as far as the controller is concerned."""
+
+    decided: list[TopicResult]
+    made: Sequence[LeaderAndIsr]
+    delivery: Delivery
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a broker could not make a replica."""
+        return any(self.delivery.failed.values())
+
+    @property
+    def results(self) -> list[TopicResult]:
+        """What became of them, now that brokers had time to make them."""
+        unmade = _unmade(self.made, self.delivery.failed)
+        so = "it was added, and is offline until a restart"
+        results = []
+        for result in self.decided:
+            if result.name in unmade:
+                error = _no_replica(result.name, unmade[result.name], so)
+                result = msgspec.structs.replace(result, error=error.code, message=error.message)
+            results.append(result)
+        return results
 
 
 class TopicAdmin:
@@ -43,7 +85,8 @@ class TopicAdmin:
 
     async def create_topics(
         self, requests: Sequence[NewTopic], *, validate_only: bool, mutator: Mutator | None
-    ) -> list[CreateTopicResult]:
+    ) -> Creation:
+        """Decide and tell; whether brokers could make the topics shows in ``confirm``."""
         active = self._active
         quota = active.mutation_quota(mutator)
         answers = plan_topics(
@@ -56,23 +99,56 @@ class TopicAdmin:
         )
         plans = [answer for answer in answers if isinstance(answer, TopicPlan)]
         failed: dict[str, KafkaError] = {}
+        made: list[LeaderAndIsr] = []
         if plans and not validate_only:
-            failed = await self._create_if_room(plans)
+            failed, made = await self._create_if_room(plans)
         results: dict[str, CreateTopicResult] = {}
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, TopicPlan):
                 answer = failed.get(answer.name, answer)
             results[request.name] = _create_result(request.name, answer)
-        return quota.stamp(list(results.values()))
+        return Creation(quota.stamp(list(results.values())), made, active.sender.flush())
 
-    async def _create_if_room(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
+    async def confirm(self, creation: Creation) -> list[CreateTopicResult]:
+        """Returns what became of topics, now that brokers had time to make them: one with a
+        partition that no broker could make is taken back. Nobody is told of a topic that nobody can
+        use; the disk may be full.
+        """
+        self.release(creation)
+        failed = creation.delivery.failed
+        unmade = {
+            name: number
+            for name, number in _unmade(creation.made, failed).items()
+            if self._context.existing_topic(name) is not None
+        }
+        if unmade:
+            await self._deletion.discard(list(unmade))
+        for broker, replicas in failed.items():
+            lost = [replica for replica in replicas if replica[0] not in unmade]
+            await self._active.replicas_lost_disk(broker, lost)
+        return [
+            _create_result(result.name, _no_replica(result.name, number, "it was not created"))
+            if (number := unmade.get(result.name)) is not None
+            else result
+            for result in creation.decided
+        ]
+
+    def release(self, creation: Creation) -> None:
+        """Nobody waits for these topics any more: what fails of them later is taken offline."""
+        self._active.unconfirmed.difference_update(state.topic for state in creation.made)
+
+    async def _create_if_room(
+        self, plans: Sequence[TopicPlan]
+    ) -> tuple[dict[str, KafkaError], list[LeaderAndIsr]]:
         wanted = sum(len(plan.assignment) for plan in plans)
         if await self._active.settings.has_room(wanted):
             return await self._create(plans)
-        return {plan.name: _no_room(f"Topic '{plan.name}' was not created") for plan in plans}
+        return {plan.name: _no_room(f"Topic '{plan.name}' was not created") for plan in plans}, []
 
-    async def _create(self, plans: Sequence[TopicPlan]) -> dict[str, KafkaError]:
-        """Write and announce; returns what could not be written, or made on any disk."""
+    async def _create(
+        self, plans: Sequence[TopicPlan]
+    ) -> tuple[dict[str, KafkaError], list[LeaderAndIsr]]:
+        """Write and announce; returns what could not be written, and the partitions there are."""
         context = self._context
         failed: dict[str, KafkaError] = {}
         batches: list[list[Op]] = []
@@ -98,16 +174,9 @@ class TopicAdmin:
             context.add_topic(topic)
             self._new_replicas(topic, list(plan.assignment))
             online += states
-        delivery = await self._announce(online, configs)
-        unmade = _unmade(online, delivery)
-        if unmade:
-            # Nobody is told of a topic that nobody can use; the disk may be full.
-            for name, number in unmade.items():
-                failed[name] = _no_replica(name, number, "it was not created")
-            delivery.forget_topics(unmade)
-            await self._deletion.discard(list(unmade))
-        await self._active.settle(delivery)
-        return failed
+        self._active.unconfirmed.update(configs)
+        self._announce(online, configs)
+        return failed, online
 
     def _new_replicas(self, topic: Topic, numbers: Sequence[int]) -> None:
         context = self._context
@@ -127,19 +196,19 @@ class TopicAdmin:
             [key for key in keys if key[2] not in context.brokers], ReplicaState.OFFLINE
         )
 
-    async def _announce(
-        self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]
-    ) -> Delivery:
+    def _announce(self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]) -> None:
         active = self._active
         active.went_online(states)
-        return await active.sender.send(active.take_changed(), topic_configs=configs)
+        active.sender.send(active.take_changed(), topic_configs=configs)
 
     async def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool, mutator: Mutator | None
-    ) -> list[TopicResult]:
+    ) -> Growth:
+        """Decide and tell; whether brokers could make the partitions shows in ``results``."""
         quota = self._active.mutation_quota(mutator)
         named = Counter(request.topic for request in requests)
         results: dict[str, TopicResult] = {}
+        made: list[LeaderAndIsr] = []
         for request in requests:
             try:
                 if named[request.topic] > 1:
@@ -151,15 +220,19 @@ class TopicAdmin:
                 if not validate_only:
                     if not await self._active.settings.has_room(len(assignment)):
                         raise _no_room(f"No partition was added to topic '{request.topic}'")
-                    await self._add_partitions(self._context.topics[request.topic], assignment)
+                    topic = self._context.topics[request.topic]
+                    made += await self._add_partitions(topic, assignment)
                 results[request.topic] = TopicResult(name=request.topic)
             except KafkaError as error:
                 results[request.topic] = TopicResult(
                     name=request.topic, error=error.code, message=error.message
                 )
-        return quota.stamp(list(results.values()))
+        stamped = quota.stamp(list(results.values()))
+        return Growth(stamped, made, self._active.sender.flush())
 
-    async def _add_partitions(self, topic: Topic, added: dict[int, tuple[int, ...]]) -> None:
+    async def _add_partitions(
+        self, topic: Topic, added: dict[int, tuple[int, ...]]
+    ) -> list[LeaderAndIsr]:
         context, active = self._context, self._active
         grown = Topic(
             topic.name,
@@ -178,19 +251,19 @@ class TopicAdmin:
         topic.assignment = grown.assignment
         topic.version += 1
         self._new_replicas(topic, list(added))
-        delivery = await self._announce(states, {})
-        await active.settle(delivery)
-        for name, number in _unmade(states, delivery).items():
-            raise _no_replica(name, number, "it was added, and is offline until a restart")
+        self._announce(states, {})
+        return states
 
 
-def _unmade(states: Sequence[LeaderAndIsr], delivery: Delivery) -> dict[str, int]:
+def _unmade(
+    states: Sequence[LeaderAndIsr], failed: Mapping[int, Collection[tuple[str, int]]]
+) -> dict[str, int]:
     """Returns topics with a partition that no broker could make, and the first of those."""
     unmade: dict[str, int] = {}
     for state in states:
         name, number = state.topic, state.partition
         # A broker that could not be reached will be told, and may have room.
-        if all((name, number) in delivery.failed.get(broker, ()) for broker in state.isr):
+        if all((name, number) in failed.get(broker, ()) for broker in state.isr):
             unmade.setdefault(name, number)
     return unmade
 

@@ -1,23 +1,25 @@
 """Deleting topics: mark, delete the replicas, forget.
 
 A marker under /admin/delete_topics makes the decision durable; from then on clients do not see
-the topic. Replicas are deleted by their brokers. When all are gone, so are the topic's nodes, the
-marker last. A replica whose broker is down keeps the marker until the broker is back: otherwise its
-old log would be taken for that of a later topic of the same name.
+the topic. Replicas are deleted by their brokers, which answer when they are: nobody waits for them
+here. When all are gone, so are the topic's nodes, the marker last. A replica whose broker is down
+keeps the marker until the broker is back and has deleted it, as with Kafka: the name is not free
+before, and no order to delete can be under way that is older than the next topic of that name.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
 from moldau.controller.context import Topic
+from moldau.controller.courier import Answer
 from moldau.controller.link import RemovedTopic, StopReplica
 from moldau.controller.requests import DeleteTopicResult, Mutator, TopicReference
-from moldau.controller.sender import Delivery
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths
 from moldau.coordination.errors import NodeExistsError, NoNodeError
@@ -32,11 +34,17 @@ class TopicDeletion:
     def __init__(self, active: ActiveController) -> None:
         self._active = active
         self._context = active.context
+        self._told: dict[tuple[str, int, int], int] = {}
+        """Replicas whose brokers were told to delete them: as which registration. It will answer,
+        or be gone.
+        """
+        self._announced: set[UUID] = set()
+        """Topics that brokers know to be gone, or will be told are not there."""
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
     ) -> list[DeleteTopicResult]:
-        """Returns when the topics are gone, or marked to go when brokers return."""
+        """Returns when the topics are marked; they go when all their brokers have answered."""
         if not self._active.settings.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
         quota = self._active.mutation_quota(mutator)
@@ -149,7 +157,7 @@ class TopicDeletion:
         )
 
     async def resume(self) -> None:
-        """Delete what can be deleted now."""
+        """Tell the brokers that are up to delete what has not been deleted yet."""
         context, active = self._context, self._active
         for name in sorted(context.deleting - set(context.topics)):
             await self._unmark(name)
@@ -157,14 +165,23 @@ class TopicDeletion:
         if not topics:
             return
         stops = self._start(topics)
-        removed = [RemovedTopic(topic.name, topic.topic_id) for topic in topics]
-        self._answered(stops, await active.sender.send(stop=stops, removed=removed))
+        removed = [
+            RemovedTopic(topic.name, topic.topic_id)
+            for topic in topics
+            if topic.topic_id not in self._announced
+        ]
+        if stops or removed:
+            self._announced.update(topic.topic_id for topic in removed)
+            active.sender.send(stop=stops, removed=removed)
+        await self._forget_deleted(topics)
+
+    async def _forget_deleted(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
             if self._is_deleted(topic):
                 await self._forget(topic)
 
     def _start(self, topics: Sequence[Topic]) -> dict[int, list[StopReplica]]:
-        """Tell the brokers that are up; the other replicas wait."""
+        """Returns what the brokers that are up are to be told; the other replicas wait."""
         context = self._context
         states = context.replica_states
         stops: dict[int, list[StopReplica]] = {}
@@ -174,10 +191,16 @@ class TopicDeletion:
                 _, number, broker = key
                 if states.state(key) is ReplicaState.DELETION_SUCCESSFUL:
                     continue
+                if states.state(key) is ReplicaState.DELETION_STARTED:
+                    registration = context.brokers.get(broker)
+                    if registration is not None and registration.epoch == self._told[key]:
+                        continue
+                    states.move([key], ReplicaState.DELETION_INELIGIBLE)
                 if not context.is_online(broker, topic.name, number):
                     waiting.append(key)
                     continue
                 started.append(key)
+                self._told[key] = context.brokers[broker].epoch
                 state = topic.partitions.get(number)
                 epoch = state.leader_epoch if state is not None else -1
                 stop = StopReplica(topic.name, topic.topic_id, number, True, epoch)
@@ -193,16 +216,24 @@ class TopicDeletion:
         )
         return stops
 
-    def _answered(self, stops: dict[int, list[StopReplica]], delivery: Delivery) -> None:
+    async def answered(self, answer: Answer) -> None:
+        """A broker has deleted replicas, or could not."""
+        context = self._context
         succeeded: list[tuple[str, int, int]] = []
         failed: list[tuple[str, int, int]] = []
-        for broker, stopped in stops.items():
-            for stop in stopped:
-                key = (stop.topic, stop.partition, broker)
-                bad = delivery.has_failed(broker, stop.topic, stop.partition)
+        topics: dict[str, Topic] = {}
+        for stop in answer.stops:
+            topic = context.topics.get(stop.topic)
+            if not stop.delete or topic is None or topic.topic_id != stop.topic_id:
+                continue
+            topics[topic.name] = topic
+            key = (stop.topic, stop.partition, answer.broker.id)
+            if context.replica_states.state(key) is ReplicaState.DELETION_STARTED:
+                bad = (stop.topic, stop.partition) in answer.errors
                 (failed if bad else succeeded).append(key)
-        self._context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
-        self._context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)
+        context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
+        context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)
+        await self._forget_deleted(topics.values())
 
     def _is_deleted(self, topic: Topic) -> bool:
         states = self._context.replica_states
@@ -214,6 +245,9 @@ class TopicDeletion:
         context, active = self._context, self._active
         active.raise_errors(await active.write(writes.delete_topic(context, topic)))
         context.replica_states.move(_replicas(topic), ReplicaState.NON_EXISTENT)
+        for key in _replicas(topic):
+            self._told.pop(key, None)
+        self._announced.discard(topic.topic_id)
         keys = [(topic.name, number) for number in topic.assignment]
         context.partition_states.move(keys, PartitionState.OFFLINE)
         context.partition_states.move(keys, PartitionState.NON_EXISTENT)

@@ -38,6 +38,8 @@ def fenced_batches(
 
 
 def state_data(state: LeaderAndIsr) -> bytes:
+    # Who is the only replica leads whatever it has lost.
+    broker_epochs = state.broker_epochs if len(state.replicas) > 1 else ()
     return znodes.encode_state(
         StateNode(
             state.controller_epoch,
@@ -45,6 +47,9 @@ def state_data(state: LeaderAndIsr) -> bytes:
             state.leader_epoch,
             state.isr,
             state.leader_recovery_state,
+            state.elr,
+            state.last_known_leader,
+            broker_epochs,
         )
     )
 

@@ -10,6 +10,7 @@ CoordinationError
 ├── SessionExpiredError          this session is over; its ephemeral nodes are gone
 ├── ConnectionLostError          the connection broke: whether the change was made is not known
 ├── StoreUnavailableError        the change was not made (for example: disk full)
+│   └── EnsembleError            a ZooKeeper ensemble is not reached, or refuses
 ├── StoreLockedError             another process has this directory open
 └── StoreCorruptError            the files on disk are damaged; nothing was guessed
 """
@@ -66,6 +67,10 @@ class ConnectionLostError(CoordinationError):
 
 
 class StoreUnavailableError(CoordinationError):
+    pass
+
+
+class EnsembleError(StoreUnavailableError):
     pass
 
 

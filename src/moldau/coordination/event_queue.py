@@ -42,6 +42,17 @@ class EventQueue:
             raise QueueClosedError(f"{self._name} is closed")
         return await future
 
+    @property
+    def is_idle(self) -> bool:
+        return self._worker is None
+
+    def abandon(self) -> None:
+        """Drop what has not begun, and break off what has."""
+        self._closed = True
+        self._events.clear()
+        if self._worker is not None:
+            self._worker.cancel()
+
     async def drain(self) -> None:
         """Wait until everything posted so far, and what that posted, has run."""
         while self._worker is not None:

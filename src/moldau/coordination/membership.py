@@ -121,7 +121,12 @@ class Membership:
             ) from error
         if session.is_over:
             raise SessionExpiredError("the session ended while the broker registered")
-        self.registration = msgspec.structs.replace(description, epoch=stat.czxid)
+        epoch = stat.czxid
+        # What was lost was lost before this life began.
+        intact_since = description.intact_since if description.intact_since >= 0 else epoch
+        self.registration = msgspec.structs.replace(
+            description, epoch=epoch, intact_since=intact_since
+        )
         session.is_member = True
 
     def _over(self, session: _Session) -> None:

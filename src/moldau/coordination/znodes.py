@@ -38,6 +38,11 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     epoch: int = -1
+    intact_since: int = -1
+    """The first of its lives since which it has lost no record; -1: not known, or not before it is
+    registered."""
+    min_insync_replicas: int = 1
+    """What its file says, for topics that do not."""
 
 
 class TopicNode(msgspec.Struct, frozen=True):
@@ -50,13 +55,20 @@ class TopicNode(msgspec.Struct, frozen=True):
 
 
 class StateNode(msgspec.Struct, frozen=True, gc=False):
-    """/brokers/topics/[t]/partitions/[n]/state: leader and in-sync replicas."""
+    """/brokers/topics/[t]/partitions/[n]/state: leader and in-sync replicas.
+
+    The last three are not Kafka's, whose readers pass over them: eligible leaders that are not in
+    sync, who led before nobody did, and the broker epochs of ``isr`` and ``elr``.
+    """
 
     controller_epoch: int
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     leader_recovery_state: int = RECOVERED
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = -1
+    broker_epochs: tuple[int, ...] = ()
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True):
@@ -78,6 +90,8 @@ class _BrokerJson(msgspec.Struct):
     endpoints: list[str]
     listener_security_protocol_map: dict[str, str] = {}
     rack: str | None = None
+    intact_since: int | None = None
+    min_insync_replicas: int = 1
 
 
 class _ControllerJson(msgspec.Struct):
@@ -166,6 +180,11 @@ def encode_broker(registration: BrokerRegistration, now_ms: int) -> bytes:
     }
     if registration.rack is not None:
         fields["rack"] = registration.rack
+    # Not Kafka's, whose readers pass over them.
+    if registration.intact_since >= 0:
+        fields["intact_since"] = registration.intact_since
+    if registration.min_insync_replicas != 1:
+        fields["min_insync_replicas"] = registration.min_insync_replicas
     return _encode(fields)
 
 
@@ -177,7 +196,10 @@ def decode_broker(broker: int, data: bytes, epoch: int) -> BrokerRegistration:
         host, _, port = address.rpartition(":")
         protocol = node.listener_security_protocol_map.get(listener, listener)
         endpoints.append(Endpoint(listener, host.strip("[]"), int(port), protocol))
-    return BrokerRegistration(broker, tuple(endpoints), node.rack, epoch)
+    intact_since = epoch if node.intact_since is None else node.intact_since
+    return BrokerRegistration(
+        broker, tuple(endpoints), node.rack, epoch, intact_since, node.min_insync_replicas
+    )
 
 
 def encode_topic(node: TopicNode) -> bytes:
@@ -205,14 +227,18 @@ def encode_state(state: StateNode) -> bytes:
     # Written by hand: ten thousand of these are written when a broker with as many partitions
     # starts, and Kafka's fixed "version" is not worth a field in the struct.
     isr = ",".join(map(str, state.isr))
-    recovery = (
-        f',"leader_recovery_state":{state.leader_recovery_state}'
-        if state.leader_recovery_state != RECOVERED
-        else ""
-    )
+    more = ""
+    if state.leader_recovery_state != RECOVERED:
+        more = f',"leader_recovery_state":{state.leader_recovery_state}'
+    if state.elr:
+        more += f',"elr":[{",".join(map(str, state.elr))}]'
+    if state.last_known_leader >= 0:
+        more += f',"last_known_leader":{state.last_known_leader}'
+    if state.broker_epochs:
+        more += f',"broker_epochs":[{",".join(map(str, state.broker_epochs))}]'
     return (
         f'{{"controller_epoch":{state.controller_epoch},"leader":{state.leader},"version":1,'
-        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]{recovery}}}'
+        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]{more}}}'
     ).encode()
 
 

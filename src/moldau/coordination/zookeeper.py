@@ -18,13 +18,14 @@ from typing import Any
 from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL
 
 from moldau.config.options.coordination import CoordinationOptions
 from moldau.coordination.errors import (
     CoordinationError,
+    EnsembleError,
     NoNodeError,
     SessionExpiredError,
-    StoreUnavailableError,
 )
 from moldau.coordination.kazoo_answers import BROKEN, EVENTS, lost, results, stat
 from moldau.coordination.kazoo_handler import LoopHandler
@@ -43,6 +44,8 @@ from moldau.coordination.store import (
 from moldau.coordination.tree import check_path
 
 logger = logging.getLogger(__name__)
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)  # it tells of every try; what matters is told here
 
 SESSION_TIMEOUT_MS = CoordinationOptions.zookeeper_session_timeout_ms.default
 """The default of Kafka's ``zookeeper.session.timeout.ms``."""
@@ -52,18 +55,25 @@ some 270 fill it, and the one after them would block the event loop."""
 TRIES_IN_A_SESSION = 3
 """How many connections that stay silent a session can survive, and one."""
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+SILENCE_S = 2.0
+"""After so long without a first connection the log says that one is waited for."""
 
 
 class ZooKeeperStore(SingleChanges):
-    """A session; satisfies ``CoordinationStore``. Made by ``open``."""
+    """A session; satisfies ``CoordinationStore``. Made by ``begin`` or ``open``."""
 
-    def __init__(self, connect: str, session_timeout_ms: int) -> None:
+    def __init__(
+        self, connect: str, session_timeout_ms: int, credentials: str | None, *, own_acl: bool
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._client = KazooClient(
             connect,
             timeout=session_timeout_ms / 1000,
             handler=LoopHandler(self._loop, session_timeout_ms / 1000 / TRIES_IN_A_SESSION),
             connection_retry=dict(RECONNECT),
+            logger=_kazoo_logger,
+            auth_data=[("digest", credentials)] if credentials else None,
+            default_acl=CREATOR_ALL_ACL if own_acl else None,
         )
         self._client.add_listener(self._tell_state)
         self._watches = SessionWatches()
@@ -78,32 +88,80 @@ class ZooKeeperStore(SingleChanges):
         self._session_id = 0
 
     @classmethod
+    def begin(
+        cls,
+        connect: str,
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        credentials: str | None = None,
+        own_acl: bool = False,
+    ) -> ZooKeeperStore:
+        """Returns a session that is on its way; requests wait until there is a connection.
+
+        ``connect`` is ``host:port,host:port/chroot``, as Kafka's ``zookeeper.connect``;
+        ``credentials`` are ``user:password`` of ZooKeeper's digest scheme. With ``own_acl`` nobody
+        else may read or change what is made.
+        """
+        store = cls(connect, session_timeout_ms, credentials, own_acl=own_acl)
+        store._client.start_async()
+        return store
+
+    @classmethod
     async def open(
         cls,
         connect: str,
         *,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         connection_timeout_ms: int | None = None,
+        credentials: str | None = None,
+        own_acl: bool = False,
     ) -> ZooKeeperStore:
-        """Begin a session. ``connect`` is ``host:port,host:port/chroot``, as Kafka's
-        ``zookeeper.connect``; a chroot is made if it is missing."""
-        store = cls(connect, session_timeout_ms)
-        store._client.start_async()
+        """As ``begin``, and wait until the session is there; a chroot is made if it is missing.
+
+        EnsembleError if none is within the connection timeout, or the ensemble refuses.
+        """
+        store = cls.begin(
+            connect,
+            session_timeout_ms=session_timeout_ms,
+            credentials=credentials,
+            own_acl=own_acl,
+        )
         patience_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
+        silence = store._loop.call_later(
+            SILENCE_S, logger.warning, "No ZooKeeper answers at %s yet; trying on", connect
+        )
         try:
             async with asyncio.timeout(patience_ms / 1000):
                 await store._ready()
-                if store._client.chroot:
-                    await store._read(partial(store._client.ensure_path_async, "/"))
+                if store._client.chroot and await store.exists("/") is None:
+                    await store._make_chroot(connect, session_timeout_ms, credentials)
         except TimeoutError:
             await store.close()
-            raise StoreUnavailableError(
+            raise EnsembleError(
                 f"no ZooKeeper answers at {connect} within {patience_ms} ms"
             ) from None
+        except SessionExpiredError:
+            await store.close()
+            raise EnsembleError(f"ZooKeeper at {connect} accepts no session") from None
         except BaseException:
             await store.close()
             raise
+        finally:
+            silence.cancel()
         return store
+
+    async def _make_chroot(
+        self, connect: str, session_timeout_ms: int, credentials: str | None
+    ) -> None:
+        """In a session of its own, which sees what is above; others may share that."""
+        hosts, _, chroot = connect.partition("/")
+        above = await ZooKeeperStore.open(
+            hosts, session_timeout_ms=session_timeout_ms, credentials=credentials
+        )
+        try:
+            await above.ensure_path(f"/{chroot.rstrip('/')}")
+        finally:
+            await above.close()
 
     @property
     def can_lose_changes(self) -> bool:
@@ -113,6 +171,10 @@ class ZooKeeperStore(SingleChanges):
     @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended
 
     # Reading
 
@@ -198,7 +260,7 @@ class ZooKeeperStore(SingleChanges):
             except CoordinationError as error:
                 answers.append(error)
             except kazoo.ZookeeperError as error:
-                answers.append(StoreUnavailableError(f"ZooKeeper refuses: {error!r}"))
+                answers.append(EnsembleError(f"ZooKeeper refuses: {error!r}"))
         return answers
 
     def _transaction(self, ops: Sequence[Op]) -> Any:
@@ -257,6 +319,8 @@ class ZooKeeperStore(SingleChanges):
             if self._rearming is not None:
                 self._rearming.cancel()
         elif state == KazooState.CONNECTED:
+            if self._session_id:
+                logger.info("There is a connection to ZooKeeper again")
             self._session_id = self._client.client_id[0]
             self._rearming = self._loop.create_task(self._rearm())
         else:
@@ -312,6 +376,10 @@ class ZooKeeperStore(SingleChanges):
                 return await future
             except BROKEN:
                 await asyncio.sleep(0)  # the news of the break is on its way to the loop
+            except kazoo.NoNodeError:
+                raise
+            except kazoo.ZookeeperError as error:
+                raise EnsembleError(f"ZooKeeper refuses: {error!r}") from None
 
     async def _submit(
         self,

@@ -4,7 +4,7 @@
 records, is the caller's business.
 """
 
-from moldau.fetch.exchange import FetchAnswer, fetch
+from moldau.fetch.exchange import FetchAnswer, fetch, fetch_in_session
 from moldau.fetch.request import CONSUMER, NO_EPOCH, FetchParams, PartitionFetch
 from moldau.fetch.session import FetchSession
 
@@ -16,4 +16,5 @@ __all__ = [
     "FetchSession",
     "PartitionFetch",
     "fetch",
+    "fetch_in_session",
 ]

@@ -44,13 +44,25 @@ async def fetch(
     ``within`` is for the broker's answer, on top of the time it may wait for records; by default
     what the connection has. A session that the broker has lost is begun anew.
     """
-    if session is None:
-        response = await _exchange(connection, without_session(partitions), params, within)
-        names = {wanted.topic_id: key.topic for key, wanted in partitions.items()}
-        return _answer(response, names)
+    if session is not None:
+        session.want_only(partitions)
+        return await fetch_in_session(connection, session, params, within=within)
+    response = await _exchange(connection, without_session(partitions), params, within)
+    names = {wanted.topic_id: key.topic for key, wanted in partitions.items()}
+    return _answer(response, names)
+
+
+async def fetch_in_session(
+    connection: BrokerConnection,
+    session: FetchSession,
+    params: FetchParams,
+    *,
+    within: float | None = None,
+) -> FetchAnswer:
+    """As ``fetch``, for what the session wants."""
     for _ in range(2):
         try:
-            asked = session.next_fetch(partitions)
+            asked = session.next_fetch()
             response = await _exchange(connection, asked, params, within)
         except BaseException:
             session.failed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -27,26 +27,64 @@ _SESSION_ERRORS: Final = {
 
 
 class FetchSession:
-    """The session with one broker; one fetch at a time."""
+    """The session with one broker; one fetch at a time.
+
+    What is wanted is said before each fetch, all of it, by ``want_only``; or, where there are
+    thousands of partitions and one is busy, by ``want`` and ``forget`` as it changes: then a fetch
+    costs nothing for those that stay as they are.
+    """
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self._epoch = FULL_EPOCH
-        self._known: dict[TopicPartition, PartitionFetch] = {}
+        self._wanted: dict[TopicPartition, PartitionFetch] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._gone: dict[tuple[TopicPartition, UUID], None] = {}
         self._names: dict[UUID, str] = {}
 
-    def next_fetch(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> SessionFetch:
-        """Returns the request for these partitions and no others."""
-        known = self._known if self._epoch != FULL_EPOCH else {}
-        changed = {key: fetch for key, fetch in wanted.items() if known.get(key) != fetch}
-        gone = {
-            key: fetch
-            for key, fetch in known.items()
-            if key not in wanted or wanted[key].topic_id != fetch.topic_id
-        }
-        self._known = dict(wanted)
-        self._names |= {fetch.topic_id: key.topic for key, fetch in wanted.items()}
-        return SessionFetch(self.session_id, self._epoch, by_topic(changed), _forgotten(gone))
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def want(self, key: TopicPartition, fetch: PartitionFetch) -> None:
+        """Ask for this partition from the next fetch on."""
+        known = self._wanted.get(key)
+        if known == fetch:
+            return
+        if known is None or known.topic_id != fetch.topic_id:
+            if known is not None:
+                self._gone[key, known.topic_id] = None
+            self._gone.pop((key, fetch.topic_id), None)
+            self._names[fetch.topic_id] = key.topic
+        self._wanted[key] = fetch
+        self._changed[key] = None
+
+    def forget(self, key: TopicPartition) -> None:
+        """Ask for this partition no more."""
+        known = self._wanted.pop(key, None)
+        if known is not None:
+            self._changed.pop(key, None)
+            self._gone[key, known.topic_id] = None
+
+    def want_only(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> None:
+        """Ask for these partitions and no others."""
+        for key in [key for key in self._wanted if key not in wanted]:
+            self.forget(key)
+        for key, fetch in wanted.items():
+            self.want(key, fetch)
+
+    def next_fetch(self) -> SessionFetch:
+        """Returns the request for what is wanted now."""
+        wanted, changed, gone = self._wanted, self._changed, self._gone
+        self._changed, self._gone = {}, {}
+        if self._epoch == FULL_EPOCH:
+            self._names = {fetch.topic_id: key.topic for key, fetch in wanted.items()}
+            return SessionFetch(self.session_id, self._epoch, by_topic(wanted), [])
+        return SessionFetch(
+            self.session_id,
+            self._epoch,
+            by_topic({key: wanted[key] for key in changed}),
+            _forgotten(gone),
+        )
 
     @property
     def topic_names(self) -> Mapping[UUID, str]:
@@ -75,8 +113,8 @@ class FetchSession:
         self._epoch = FULL_EPOCH
 
 
-def _forgotten(gone: Mapping[TopicPartition, PartitionFetch]) -> list[ForgottenTopic]:
+def _forgotten(gone: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, UUID], list[int]] = {}
-    for (name, number), fetch in gone.items():
-        topics.setdefault((name, fetch.topic_id), []).append(number)
+    for (name, number), topic_id in gone:
+        topics.setdefault((name, topic_id), []).append(number)
     return [(name, topic_id, numbers) for (name, topic_id), numbers in topics.items()]

@@ -33,6 +33,9 @@ class Machine:
     network: Network
     signals: Signals
     limits: Limits
+    boot_id: str | None = None
+    """Of the machine's present start: what was written since outlives every process. None where it
+    is not told."""
 
     def new_uuid(self) -> UUID:
         """Returns a random UUID that nobody had before."""

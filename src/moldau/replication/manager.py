@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from itertools import chain
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from moldau.config.values.topic import TopicConfig
 from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, Partition
+from moldau.replication.ports import LeaderPorts
 
 log = logging.getLogger(__name__)
 
@@ -54,15 +57,30 @@ class NoFollowing:
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
 
 
+class LocalReplica(NamedTuple):
+    """Which topic a replica is of, and the last leadership that it knows of."""
+
+    topic_id: UUID
+    leader_epoch: int = UNDEFINED_EPOCH
+
+
 class ReplicaManager:
     """All local replicas, by topic and partition."""
 
     def __init__(
-        self, node_id: int, logs: LogManager, topic_config: Callable[[str], TopicConfig]
+        self,
+        node_id: int,
+        logs: LogManager,
+        topic_config: Callable[[str], TopicConfig],
+        ports: LeaderPorts | None = None,
     ) -> None:
         self._node_id = node_id
         self._logs = logs
         self._topic_config = topic_config
+        self.ports = LeaderPorts() if ports is None else ports
+        """What the leaders among the replicas share."""
+        self.on_brokers: Callable[[], None] | None = None
+        """Called when brokers have come or gone."""
         self._changing = asyncio.Lock()
         self.following: Following = NoFollowing()
         self._offline: set[TopicPartition] = set()
@@ -80,6 +98,15 @@ class ReplicaManager:
     def offline_count(self) -> int:
         """How many replicas should be here but cannot be served."""
         return len(self._offline)
+
+    def describe(self, topic_partition: TopicPartition) -> LocalReplica | None:
+        """Returns whose replica this broker has, served or not; None if it has none."""
+        topic, index = topic_partition
+        partition = self.topics.get(topic, {}).get(index)
+        if partition is not None:
+            return LocalReplica(partition.topic_id, partition.leader_epoch)
+        topic_id = self._logs.topic_id(topic_partition)
+        return None if topic_id is None else LocalReplica(topic_id)
 
     def _log_dir_failed(self, lost: list[TopicPartition]) -> None:
         """A log directory failed: its replicas are not served until it is back at a restart."""
@@ -99,6 +126,17 @@ class ReplicaManager:
         partition = self.topics.get(topic, {}).get(index)
         if partition is not None:
             partition.use_log(new)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All replicas that are served here."""
+        return chain.from_iterable(there.values() for there in list(self.topics.values()))
+
+    def set_brokers(self, epochs: Mapping[int, int]) -> None:
+        """The brokers that are registered, with their epochs."""
+        if self.ports.alive != epochs:
+            self.ports.alive = dict(epochs)
+            if self.on_brokers is not None:
+                self.on_brokers()
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
         """Returns what the high-watermark checkpoint stores."""
@@ -185,6 +223,7 @@ class ReplicaManager:
                 log_or_error,
                 state,
                 high_watermark=self._logs.checkpointed_high_watermarks.pop(topic_partition, 0),
+                ports=self.ports,
             )
         except (KafkaError, OSError) as error:
             # One bad disk or directory must not keep the other partitions from being served.
@@ -259,6 +298,7 @@ class ReplicaManager:
             config = self._topic_config(topic)
             for partition in partitions.values():
                 partition.log.config = config
+                partition.review_replicas()
 
     def wake_all(self) -> None:
         """Answer everything that is parked, at shutdown."""

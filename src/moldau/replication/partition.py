@@ -1,22 +1,22 @@
 """One partition as this broker serves it: leadership, in-sync replicas, high watermark.
 
-The rules are Kafka's. The high watermark is the smallest log end offset of the in-sync replicas;
-consumers see only what is below it, followers see all. It is looked at again whenever it may move:
-on becoming leader, on an append, on a follower's fetch, when the ISR changes. With one replica it
-follows the log end at once, so an ``acks=all`` request is answered without being parked; unless
-``flush.messages`` is reached: then it follows the disk, so that nobody sees what a power cut may
-still take.
+The rules are Kafka's; those of the in-sync replicas are in ``replication/isr.py``. The high
+watermark is the smallest log end offset of the in-sync replicas; consumers see only what is below
+it, followers see all. It is looked at again whenever it may move: on becoming leader, on an append,
+on a follower's fetch, when the ISR changes. It stays where it is while fewer replicas are in sync
+than ``min.insync.replicas`` asks for (KIP-966). With one replica it follows the log end at once, so
+an ``acks=all`` request is answered without being parked; unless ``flush.messages`` is reached: then
+it follows the disk, so that nobody sees what a power cut may still take.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final
 
-from moldau.controller import LeaderAndIsr
+from moldau.controller import AlterPartitionResult, LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import (
     AppendInfo,
@@ -27,32 +27,19 @@ from moldau.log import (
 )
 from moldau.machine import FileSlice
 from moldau.model import TopicPartition
+from moldau.replication.isr import (
+    UNKNOWN_BROKER_EPOCH,
+    FollowerFetches,
+    InSyncReplicas,
+    IsrChange,
+)
+from moldau.replication.ports import AppendWaiter, DeletionWaiter, FetchWaiter, LeaderPorts
 
 UNKNOWN_OFFSET: Final = -1
 UNDEFINED_EPOCH: Final = -1
 NO_FOLLOWER: Final = -1
 
 _BASE: Final = attrgetter("base_offset")
-
-
-class FetchWaiter(Protocol):
-    """A parked fetch that wants to hear of progress on a partition."""
-
-    def progress(self, size: int) -> None:
-        """About ``size`` more bytes became readable."""
-        ...
-
-    def disturbed(self) -> None:
-        """Leadership moved or the partition went away: look again now."""
-        ...
-
-
-class AppendWaiter(Protocol):
-    """A parked append that waits for the high watermark."""
-
-    def settled(self, partition: Partition) -> None:
-        """The high watermark has reached the append, or this broker leads no more."""
-        ...
 
 
 @dataclass(init=False)
@@ -89,11 +76,15 @@ class Partition:
     __slots__ = (
         "_append_waiters",
         "_awaits_flush",
+        "_deletion_waiters",
+        "_epoch_start",
         "_fetch_waiters",
-        "_follower_ends",
         "_follower_waiters",
+        "_in_sync",
         "_partition_epoch",
+        "_ports",
         "_unannounced",
+        "_watchers",
         "high_watermark",
         "isr",
         "leader_epoch",
@@ -106,18 +97,30 @@ class Partition:
     )
 
     def __init__(
-        self, local_id: int, log: PartitionLog, state: LeaderAndIsr, *, high_watermark: int = 0
+        self,
+        local_id: int,
+        log: PartitionLog,
+        state: LeaderAndIsr,
+        *,
+        high_watermark: int = 0,
+        ports: LeaderPorts | None = None,
     ) -> None:
         """``high_watermark`` is what was last written down; the log may know better."""
         self.local_id = local_id
+        self._ports = LeaderPorts() if ports is None else ports
         self.log = log
         self.topic_partition = TopicPartition(state.topic, state.partition)
         self.topic_id = state.topic_id
         self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._follower_waiters: dict[FetchWaiter, None] = {}
+        self._watchers: dict[FetchWaiter, None] = {}
         self._append_waiters: dict[AppendWaiter, int] = {}
-        self._follower_ends: dict[int, int] = {}
+        self._deletion_waiters: dict[DeletionWaiter, int] | None = None
+        self._in_sync: InSyncReplicas | None = None
+        """Of a leader that has followers."""
+        self._epoch_start = 0
+        """Where the log ended when this broker became its leader."""
         self._unannounced = 0
         self._awaits_flush = False
         self._partition_epoch = -1
@@ -169,15 +172,18 @@ class Partition:
         self.isr = tuple(state.isr)
         self.replicas = tuple(state.replicas)
         if new_epoch:
-            self._follower_ends.clear()
+            self._in_sync = None
             if self.is_leader:
-                self.log.assign_epoch_start_offset(state.leader_epoch, self.log.log_end_offset)
+                self._epoch_start = self.log.log_end_offset
+                self.log.assign_epoch_start_offset(state.leader_epoch, self._epoch_start)
                 # What a crash left in the cache is not durable yet.
                 self._await_flush()
             self.disturb()
         if self.is_leader:
+            self._lead_followers()
             self._advance_high_watermark()
         else:
+            self._in_sync = None
             self.give_up_appends()
 
     # As a follower -------------------------------------------------------------------------------
@@ -215,6 +221,7 @@ class Partition:
     def resign(self) -> None:
         """This replica is no longer served here: whatever waits is told so."""
         self.leader_id = -1
+        self._in_sync = None
         self.disturb()
         self.give_up_appends()
 
@@ -249,6 +256,8 @@ class Partition:
             records, self.leader_epoch, now_ms, origin=origin, budget=budget
         )
         if not info.duplicate:
+            if self._in_sync is not None:
+                self._in_sync.appended(info.first_offset)
             self._unannounced += info.size
             if info.flush_due:
                 self._await_flush()
@@ -257,6 +266,9 @@ class Partition:
                 # Followers read ahead of the high watermark: it is they who move it.
                 for waiter in tuple(self._follower_waiters):
                     waiter.progress(info.size)
+            if self._watchers:
+                for watcher in tuple(self._watchers):
+                    watcher.progress(info.size)
         return info
 
     # Parked requests -----------------------------------------------------------------------------
@@ -265,6 +277,15 @@ class Partition:
         """Tell ``waiter`` of progress until it leaves; a follower's begins with the append."""
         waiters = self._follower_waiters if as_follower else self._fetch_waiters
         waiters[waiter] = None
+
+    def watch(self, watcher: FetchWaiter) -> None:
+        """Tell a follower's session of everything that it has to look at, until it leaves; of what
+        is no more to read by progress of 0 bytes.
+        """
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: FetchWaiter) -> None:
+        self._watchers.pop(watcher, None)
 
     def park_append(self, waiter: AppendWaiter, end_offset: int) -> None:
         """Tell ``waiter`` once, when the high watermark reaches ``end_offset`` or never will."""
@@ -283,7 +304,9 @@ class Partition:
     @property
     def parked(self) -> int:
         """How many requests wait here."""
-        return len(self._fetch_waiters) + len(self._follower_waiters) + len(self._append_waiters)
+        deletions = 0 if self._deletion_waiters is None else len(self._deletion_waiters)
+        fetches = len(self._fetch_waiters) + len(self._follower_waiters)
+        return fetches + len(self._append_waiters) + deletions
 
     def read(
         self,
@@ -294,12 +317,16 @@ class Partition:
         last_fetched_epoch: int = UNDEFINED_EPOCH,
         committed_only: bool = False,
         follower_id: int = NO_FOLLOWER,
+        follower_epoch: int = UNKNOWN_BROKER_EPOCH,
+        follower_log_start: int = UNKNOWN_OFFSET,
+        fetches: FollowerFetches | None = None,
         min_one_batch: bool = True,
     ) -> PartitionRead:
         """Find the records from ``offset`` on, as far as this reader may see.
 
         A follower that asks for ``offset`` has everything before it, which may move the high
         watermark; but only if its epoch is ours and its log is a prefix of ours.
+        ``follower_epoch`` is the epoch of its broker, ``fetches`` what its session is known by.
         """
         self.check_leader(current_leader_epoch)
         as_follower = follower_id >= 0
@@ -323,13 +350,8 @@ class Partition:
         records = log.read(offset, max_bytes, upper, min_one_batch)
         aborted = log.aborted_transactions(offset, upper) if committed_only and records else None
         if as_follower:
-            self._record_follower_end(follower_id, offset)
+            self._follower_fetched(follower_id, follower_epoch, offset, follower_log_start, fetches)
         return PartitionRead(high_watermark, stable, log.log_start_offset, records, aborted)
-
-    def _record_follower_end(self, follower_id: int, offset: int) -> None:
-        if self._follower_ends.get(follower_id, UNKNOWN_OFFSET) < offset:
-            self._follower_ends[follower_id] = offset
-            self._advance_high_watermark()
 
     def in_later_segment(self, offset: int, end: int) -> bool:
         """Returns whether ``end`` lies in a later segment than ``offset``."""
@@ -356,19 +378,183 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}",
             )
-        self.log.increment_log_start_offset(offset)
+        if self.log.increment_log_start_offset(offset):
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         return self.log.log_start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of the replicas whose brokers are up."""
+        start = self.log.log_start_offset
+        in_sync = self._in_sync
+        return start if in_sync is None else in_sync.low_watermark(start, self._ports.alive)
+
+    # As the leader of followers ------------------------------------------------------------------
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether this broker leads the partition, and others follow."""
+        return self._in_sync is not None
+
+    @property
+    def isr_change(self) -> IsrChange | None:
+        """The change of the in-sync replicas that the controller is to be asked for."""
+        return None if self._in_sync is None else self._in_sync.pending
+
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether the high watermark has reached what there was when this broker was elected.
+
+        Before that it may be behind what consumers have seen of the leader before (KIP-207).
+        """
+        return self.high_watermark >= self._epoch_start
+
+    def _lead_followers(self) -> None:
+        """Take over what the controller says about the replicas, as their leader."""
+        in_sync = self._in_sync
+        if in_sync is not None:
+            now_ms = self._ports.now_ms()
+            in_sync.update(self._partition_epoch, self.replicas, self.isr, now_ms)
+            self._next_change()
+        elif len(self.replicas) > 1:
+            self._in_sync = InSyncReplicas(
+                self.local_id,
+                self.leader_epoch,
+                self._partition_epoch,
+                self.replicas,
+                self.isr,
+                self._epoch_start,
+                self._ports.now_ms(),
+            )
+
+    def _follower_fetched(
+        self,
+        follower_id: int,
+        follower_epoch: int,
+        offset: int,
+        log_start: int,
+        fetches: FollowerFetches | None,
+    ) -> None:
+        in_sync, ports = self._in_sync, self._ports
+        if in_sync is None:
+            return
+        now_ms, alive = ports.now_ms(), ports.alive
+        end = self.log.log_end_offset
+        follower = in_sync.fetched(
+            follower_id, follower_epoch, offset, log_start, end, now_ms, alive
+        )
+        follower.fetches = fetches
+        if (
+            follower_id not in in_sync.maximal
+            and in_sync.expand(follower_id, self.high_watermark, now_ms, alive) is not None
+        ):
+            ports.ask(self)
+        self._advance_high_watermark()
+        if self._deletion_waiters is not None:
+            self._settle_deletions()
+
+    def forget_fetches(self, follower_id: int, fetches: FollowerFetches) -> None:
+        """A follower's session goes on without this partition."""
+        follower = None if self._in_sync is None else self._in_sync.followers.get(follower_id)
+        if follower is not None and follower.fetches is fetches:
+            follower.fetches = None
+
+    def review_replicas(self) -> None:
+        """See whether somebody is in sync who lags, or may be in sync and is not; and whether those
+        that others wait for are still there.
+        """
+        in_sync, ports = self._in_sync, self._ports
+        if in_sync is None:
+            return
+        end = self.log.log_end_offset
+        if in_sync.shrink(end, ports.now_ms(), ports.max_lag_ms) is not None:
+            ports.ask(self)
+        else:
+            self._next_change()
+        self._advance_high_watermark()
+        self._settle_deletions()
+
+    def _next_change(self) -> None:
+        """Propose a replica that could not be proposed when it asked for the end."""
+        in_sync, ports = self._in_sync, self._ports
+        if in_sync is None or in_sync.pending is not None:
+            return
+        if len(in_sync.committed) <= len(in_sync.followers) and (
+            in_sync.expand_any(
+                self.high_watermark,
+                self.log.log_end_offset,
+                ports.now_ms(),
+                ports.max_lag_ms,
+                ports.alive,
+            )
+            is not None
+        ):
+            ports.ask(self)
+
+    def isr_answered(self, change: IsrChange, answer: AlterPartitionResult) -> bool:
+        """The controller has answered a change. Returns whether the in-sync replicas are what it
+        asked for now.
+        """
+        in_sync = self._in_sync
+        if in_sync is None or not in_sync.accepted(
+            change, answer.leader_epoch, answer.partition_epoch, tuple(answer.isr)
+        ):
+            return False
+        self._partition_epoch = in_sync.partition_epoch
+        self.isr = in_sync.committed
+        self._next_change()
+        self._advance_high_watermark()
+        return True
+
+    def isr_refused(self, change: IsrChange, error: ErrorCode) -> bool:
+        """A change was refused, or its fate is not known. Returns whether to ask again."""
+        in_sync = self._in_sync
+        if in_sync is None:
+            return False
+        ask_again = in_sync.refused(change, error, self._ports.now_ms())
+        self._advance_high_watermark()
+        return ask_again
+
+    def park_deletion(self, waiter: DeletionWaiter, offset: int) -> None:
+        """Tell ``waiter`` once, when the low watermark reaches ``offset`` or never will."""
+        if self._deletion_waiters is None:
+            self._deletion_waiters = {}
+        self._deletion_waiters[waiter] = offset
+        self._settle_deletions()
+
+    def leave_deletion(self, waiter: DeletionWaiter) -> None:
+        if self._deletion_waiters is not None:
+            self._deletion_waiters.pop(waiter, None)
+
+    def _settle_deletions(self) -> None:
+        waiters = self._deletion_waiters
+        if waiters is None:
+            return
+        low = self.low_watermark
+        reached = [
+            waiter for waiter, offset in waiters.items() if offset <= low or not self.is_leader
+        ]
+        for waiter in reached:
+            del waiters[waiter]
+        if not waiters:
+            self._deletion_waiters = None
+        for waiter in reached:
+            waiter.deleted(self)
 
     def disturb(self) -> None:
         """Wake the fetches parked here: they look again and answer what they find."""
-        for waiter in (*self._fetch_waiters, *self._follower_waiters):
+        for waiter in (*self._fetch_waiters, *self._follower_waiters, *self._watchers):
             waiter.disturbed()
 
     def give_up_appends(self) -> None:
-        """Nobody here will ever see the parked appends replicated."""
+        """Nobody here will ever see the parked appends replicated, nor the deletions."""
         appends, self._append_waiters = self._append_waiters, {}
         for waiter in appends:
             waiter.settled(self)
+        deletions, self._deletion_waiters = self._deletion_waiters, None
+        for deletion in deletions or ():
+            deletion.deleted(self)
 
     def _log_failed(self, _log: object) -> None:
         self.disturb()
@@ -388,18 +574,23 @@ class Partition:
             if self.is_leader:
                 self._advance_high_watermark()
 
-    def _replicated_end(self) -> int:
-        end = self.log.settled_end if self._awaits_flush else self.log.log_end_offset
-        if len(self.isr) > 1:
-            ends = self._follower_ends
-            end = min(end, *_ends_of(ends, self.isr, self.local_id))
-        return end
-
     def _advance_high_watermark(self) -> None:
-        end = self._replicated_end()
+        log = self.log
+        end = log.settled_end if self._awaits_flush else log.log_end_offset
+        in_sync = self._in_sync
+        if in_sync is not None:
+            if self.is_under_min_isr:
+                return
+            ports = self._ports
+            end = in_sync.replicated_end(
+                end, log.log_end_offset, ports.now_ms(), ports.max_lag_ms, ports.alive
+            )
         if end <= self.high_watermark:
             return
         self.high_watermark = end
+        if self._watchers:
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         size, self._unannounced = self._unannounced, 0
         if self._fetch_waiters:
             for waiter in tuple(self._fetch_waiters):
@@ -410,7 +601,3 @@ class Partition:
                 del self._append_waiters[append]
             for append in reached:
                 append.settled(self)
-
-
-def _ends_of(ends: dict[int, int], isr: Iterable[int], local_id: int) -> Iterable[int]:
-    return (ends.get(replica, UNKNOWN_OFFSET) for replica in isr if replica != local_id)

@@ -265,7 +265,8 @@ async def test_followers_have_no_quota(
 ) -> None:
     await produce(client, topic, 10_000)
     await alter(client, CLIENT, consumer_byte_rate=1, request_percentage=0.0001)
-    answer = await fetch(client, topic, replica_id=2)
+    follower = await broker.connect(broker_id=2)
+    answer = await fetch(follower, topic, replica_id=2)
     assert answer.throttle_ms == 0
 
 

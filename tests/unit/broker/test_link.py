@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -11,6 +13,7 @@ from tests.unit.broker.harness import ELSEWHERE, HERE, TOPIC_ID, Link, led
 
 from moldau.broker.group_coordinator import OFFSETS_TOPIC
 from moldau.controller import (
+    LeaderAndIsr,
     MetadataUpdate,
     RemovedTopic,
     ReplicaError,
@@ -18,6 +21,7 @@ from moldau.controller import (
 )
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import TopicPartition
 from moldau.outcome import Outcome
 
 
@@ -86,7 +90,7 @@ async def test_a_full_update_is_all_there_is(link: Link) -> None:
     await link.update(led(), led("u"), group_configs=groups, client_metrics_configs=metrics)
     assert link.parts.configs.client_metrics == metrics
     states = (led("u"),)
-    metadata = MetadataUpdate(brokers=(registration,), partitions=states, full=True)
+    metadata = MetadataUpdate(brokers=(registration,), partitions=states, full=True, full_ends=True)
     await link.update(*states, metadata=metadata)
     assert list(link.parts.metadata.topics) == ["u"]
     assert list(link.parts.metadata.brokers) == [HERE]
@@ -149,3 +153,282 @@ async def test_a_fetch_that_waits_hears_that_its_leader_moved(
     await link.update(led(leader=ELSEWHERE, epoch=1))
     ((_, _, (partition,)),) = (await client.receive_fetch(sent)).topics
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# One after the other
+
+
+class SlowReplicas:
+    """Replicas are taken up when a test says so, or not at all."""
+
+    def __init__(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[list[str]] = []
+        self.gate = asyncio.Event()
+        self.failure: Exception | None = None
+        self._apply = link.parts.replicas.apply
+        monkeypatch.setattr(link.parts.replicas, "apply", self.apply)
+
+    async def apply(self, states: Sequence[LeaderAndIsr]) -> list[TopicPartition]:
+        self.asked.append([state.topic for state in states])
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return await self._apply(states)
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def code_of(task: asyncio.Task[list[ReplicaError]]) -> ErrorCode | None:
+    error = task.exception()
+    return error.code if isinstance(error, KafkaError) else None
+
+
+async def test_updates_are_applied_one_at_a_time(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link.everything()
+    slow = SlowReplicas(link, monkeypatch)
+    sent = [asyncio.create_task(link.update(led(name))) for name in ("t", "u")]
+    await turns()
+    assert slow.asked == [["t"]]
+    assert list(link.parts.metadata.topics) == []
+    slow.gate.set()
+    await asyncio.gather(*sent)
+    assert slow.asked == [["t"], ["u"]]
+    assert list(link.parts.metadata.topics) == ["t", "u"]
+
+
+async def test_an_update_is_given_up_when_a_later_controllers_comes(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link.everything()
+    slow = SlowReplicas(link, monkeypatch)
+    earlier = asyncio.create_task(link.update(led("t", epoch=3)))
+    await turns()
+    later = asyncio.create_task(link.everything(led("t", epoch=4), controller_epoch=6))
+    await turns()
+    slow.gate.set()
+    await asyncio.wait([earlier, later])
+    assert code_of(earlier) is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert later.result() == []
+    assert link.parts.metadata.topics["t"].partitions[0].leader_epoch == 4
+    with pytest.raises(KafkaError):
+        await link.update(led("t", epoch=5))
+
+
+async def test_an_update_is_given_up_when_the_broker_begins_another_life(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link.everything()
+    slow = SlowReplicas(link, monkeypatch)
+    earlier = asyncio.create_task(link.update(led()))
+    await turns()
+    link.life += 1
+    slow.gate.set()
+    await asyncio.wait([earlier])
+    assert code_of(earlier) is ErrorCode.STALE_BROKER_EPOCH
+    assert list(link.parts.metadata.topics) == []
+
+
+async def test_an_update_that_has_begun_is_finished_though_nobody_waits_for_it(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link.everything()
+    slow = SlowReplicas(link, monkeypatch)
+    sent = asyncio.create_task(link.update(led()))
+    await turns()
+    sent.cancel()
+    await asyncio.wait([sent])
+    closing = asyncio.create_task(link.link.close())
+    await turns()
+    assert not closing.done()
+    slow.gate.set()
+    await closing
+    assert list(link.parts.metadata.topics) == ["t"]
+
+
+# What is missing, late or failed
+
+
+async def test_after_a_gap_only_everything_is_obeyed(link: Link) -> None:
+    await link.update(led())
+    link.sequence += 1
+    with pytest.raises(KafkaError) as caught:
+        await link.update(led("u"))
+    assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert list(link.parts.metadata.topics) == ["t"]
+    await link.everything(led(), led("u"))
+    await link.update(led("v"))
+    assert list(link.parts.metadata.topics) == ["t", "u", "v"]
+
+
+async def test_an_update_that_comes_twice_is_applied_once(link: Link) -> None:
+    await link.update(led(leader=ELSEWHERE, epoch=1))
+    link.sequence -= 1
+    with pytest.raises(KafkaError) as caught:
+        await link.update(led(leader=HERE, epoch=1))
+    assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert link.parts.metadata.topics["t"].partitions[0].leader == ELSEWHERE
+
+
+@pytest.mark.parametrize("life", [-1, 1])
+async def test_a_message_for_another_life_is_not_obeyed(link: Link, life: int) -> None:
+    await link.everything()
+    with pytest.raises(KafkaError) as caught:
+        await link.everything(led(), broker_epoch=link.life + life)
+    assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert list(link.parts.metadata.topics) == []
+
+
+async def test_an_update_that_fails_half_way_is_healed_by_everything(
+    broker: MemoryBroker, link: Link, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link.parts.groups.topic.create()
+    await link.update(led(), led("gone", topic_id=UUID(int=50)))
+    offsets = [
+        state for state in link.everything_known().partitions if state.topic == OFFSETS_TOPIC
+    ]
+    heard: list[object] = []
+    host = next(iter(link.parts.groups.hosts))
+
+    def on_removed(topics: list[object], _now_ms: int) -> Outcome:
+        heard.extend(topics)
+        return Outcome()
+
+    monkeypatch.setattr(host.shard, "on_topics_removed", on_removed)
+    slow = SlowReplicas(link, monkeypatch)
+    slow.gate.set()
+    slow.failure = RuntimeError("for this test")
+    removed = [RemovedTopic("gone", UUID(int=50))]
+    with pytest.raises(RuntimeError):
+        await link.update(metadata=MetadataUpdate(partitions=[led("u")], removed_topics=removed))
+    assert heard == []
+    slow.failure = None
+    with pytest.raises(KafkaError) as caught:
+        await link.update(led("u"))
+    assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    await link.everything(led(), led("u"), *offsets)
+    assert sorted(link.parts.metadata.topics) == [OFFSETS_TOPIC, "t", "u"]
+    assert heard == [("gone", UUID(int=50))], "groups do not miss what happened before the failure"
+
+
+async def test_older_states_are_not_believed(broker: MemoryBroker, link: Link) -> None:
+    await link.update(led(epoch=3))
+    await link.update(led(leader=ELSEWHERE, epoch=2))
+    assert broker.partition("t").is_leader
+    assert link.parts.metadata.topics["t"].partitions[0].leader == HERE
+
+
+# Stopping and deleting
+
+
+async def test_an_order_to_delete_takes_no_later_topic_of_the_same_name(
+    broker: MemoryBroker, link: Link
+) -> None:
+    later = UUID(int=41)
+    await link.update(led(topic_id=later), topic_configs={"t": {"retention.ms": "7"}})
+    errors = await link.update(
+        stop_replicas=[StopReplica("t", TOPIC_ID, 0, True, 9)],
+        metadata=MetadataUpdate(removed_topics=[RemovedTopic("t", TOPIC_ID)]),
+    )
+    assert errors == [], "what it is about is gone"
+    assert broker.partition("t").topic_id == later
+    assert broker.partition("t").log.config.retention_ms == 7
+    assert link.parts.metadata.topics["t"].topic_id == later
+    assert link.parts.configs.topic_overrides("t") == {"retention.ms": "7"}
+    assert broker.disk.is_dir("/data/t-0")
+
+
+async def test_a_log_that_is_not_served_is_deleted_by_its_topic_id_only(
+    broker: MemoryBroker, link: Link
+) -> None:
+    await link.update(led())
+    stop = StopReplica("t", TOPIC_ID, 0, False, 0)
+    await link.update(stop_replicas=[stop], metadata=MetadataUpdate())
+    other = StopReplica("t", UUID(int=41), 0, True, 0)
+    assert await link.update(stop_replicas=[other], metadata=MetadataUpdate()) == []
+    assert broker.disk.is_dir("/data/t-0")
+    ours = StopReplica("t", TOPIC_ID, 0, True, 0)
+    assert await link.update(stop_replicas=[ours], metadata=MetadataUpdate()) == []
+    assert not broker.disk.is_dir("/data/t-0")
+
+
+async def test_an_order_from_before_the_present_leadership_is_refused(
+    broker: MemoryBroker, link: Link
+) -> None:
+    await link.update(led(epoch=3))
+    stop = StopReplica("t", TOPIC_ID, 0, True, 2)
+    errors = await link.update(stop_replicas=[stop], metadata=MetadataUpdate())
+    assert errors == [ReplicaError("t", 0, ErrorCode.FENCED_LEADER_EPOCH)]
+    assert broker.partition("t").is_leader
+
+
+async def test_one_message_deletes_a_topic_and_makes_its_namesake(
+    broker: MemoryBroker, link: Link
+) -> None:
+    later = UUID(int=41)
+    await link.update(led(epoch=5), topic_configs={"t": {"retention.ms": "7"}})
+    state = led(topic_id=later)
+    await link.update(
+        stop_replicas=[StopReplica("t", TOPIC_ID, 0, True, 5)],
+        topic_configs={"t": {"retention.ms": "8"}},
+        metadata=MetadataUpdate(partitions=[state], removed_topics=[RemovedTopic("t", TOPIC_ID)]),
+    )
+    assert broker.partition("t").topic_id == later
+    assert broker.partition("t").log.config.retention_ms == 8
+    assert link.parts.metadata.topics["t"].partitions[0].leader_epoch == 0
+
+
+async def test_what_everything_does_not_name_is_stopped_and_kept(
+    broker: MemoryBroker, link: Link
+) -> None:
+    elsewhere = LeaderAndIsr("moved", TOPIC_ID, 0, 2, 1, (2, 3), (2, 3), 1, 5)
+    await link.update(led(), led("moved"), led("gone"), topic_configs={"gone": {"x": "1"}})
+    await link.everything(led(), elsewhere)
+    assert sorted(link.parts.replicas.topics) == ["t"]
+    assert sorted(link.parts.metadata.topics) == ["moved", "t"]
+    assert link.parts.configs.topic_overrides("gone") == {}
+    assert broker.disk.is_dir("/data/moved-0")
+    assert broker.disk.is_dir("/data/gone-0")
+
+
+async def test_everything_may_come_in_parts(broker: MemoryBroker, link: Link) -> None:
+    await link.update(led("a"), led("b"), led("gone"))
+    await link.send(metadata=MetadataUpdate(partitions=[led("b", epoch=1)], full=True))
+    assert sorted(link.parts.metadata.topics) == ["a", "b", "gone"], "more may come"
+    await link.send(metadata=MetadataUpdate(partitions=[led("c")]))
+    last = MetadataUpdate(partitions=[led("a", epoch=1)], full_ends=True)
+    await link.send(metadata=last)
+    assert sorted(link.parts.metadata.topics) == ["a", "b", "c"]
+    assert sorted(link.parts.replicas.topics) == ["a", "b", "c"]
+
+
+async def test_everything_has_all_settings(link: Link) -> None:
+    await link.update(
+        broker_configs={"": {"log.retention.ms": "9"}, "1": {"message.max.bytes": "77"}}
+    )
+    assert link.parts.configs.broker.topic_defaults.retention_ms == 9
+    await link.everything(broker_configs={"1": {"message.max.bytes": "78"}})
+    broker = link.parts.configs.broker
+    assert broker.cluster_dynamic == {}
+    assert broker.broker_dynamic == {"message.max.bytes": "78"}
+
+
+async def test_clients_may_come_once_everything_was_applied(link: Link) -> None:
+    assert not link.link.complete.is_set()
+    await link.send(metadata=MetadataUpdate(full=True))
+    assert not link.link.complete.is_set()
+    await link.send(metadata=MetadataUpdate(full_ends=True))
+    assert link.link.complete.is_set()
+
+
+async def test_many_replicas_are_taken_up_some_at_a_time(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowReplicas(link, monkeypatch)
+    slow.gate.set()
+    await link.everything(*(led("t", number) for number in range(1200)))
+    assert [len(topics) for topics in slow.asked] == [500, 500, 200]

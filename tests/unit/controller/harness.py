@@ -9,6 +9,7 @@ from random import Random
 from typing import ParamSpec, TypeVar
 from uuid import UUID
 
+import msgspec
 from tests.support.memory_storage import MemoryStorage
 
 from moldau.config.altering.operations import Alteration, AlterOperation
@@ -22,9 +23,11 @@ from moldau.controller import (
     LeaderAndIsr,
     ReplicaError,
 )
+from moldau.controller.courier import FIRST_RETRY_S
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
+from moldau.coordination.latch import Latch
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
@@ -63,10 +66,10 @@ async def set_configs(
 class Broker:
     """What a broker remembers of the controller's messages, applied as the contract says."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: Callable[[], int]) -> None:
         self.id = broker_id
         self.updates: list[BrokerUpdate] = []
-        self.fence = ControllerFence()
+        self.fence = ControllerFence(broker_epoch)
         self.replicas: dict[tuple[str, int], LeaderAndIsr] = {}
         self.metadata: dict[tuple[str, int], LeaderAndIsr] = {}
         self.brokers: list[int] = []
@@ -80,11 +83,18 @@ class Broker:
         self.full = False
         """Whether no log can be made."""
         self.reachable = True
+        self.running = asyncio.Event()
+        """Not set while the broker is paused: it gets messages and does nothing."""
+        self.running.set()
+        self.delay_s = 0.0
+        """For how long it is busy with a message."""
 
     def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
         if not self.reachable:
             raise ConnectionError(f"broker {self.id} cannot be reached")
         self.fence.admit(update)
+        self.fence.begin(update)
+        self.fence.end()
         self.updates.append(update)
         self.topic_configs |= update.topic_configs
         self.broker_configs |= update.broker_configs
@@ -109,7 +119,7 @@ class Broker:
             elif (
                 key not in self.replicas or not state.leader_epoch < self.replicas[key].leader_epoch
             ):
-                self.replicas[key] = state
+                self.replicas[key] = msgspec.structs.replace(state, is_new=False)
         self._learn(update)
         return errors
 
@@ -120,7 +130,8 @@ class Broker:
         if metadata.brokers is not None:
             self.brokers = sorted(one.id for one in metadata.brokers)
         for state in metadata.partitions:
-            self.metadata[state.topic, state.partition] = state
+            known = msgspec.structs.replace(state, is_new=False)
+            self.metadata[state.topic, state.partition] = known
         for removed in metadata.removed_topics:
             for key in [key for key in self.metadata if key[0] == removed.name]:
                 del self.metadata[key]
@@ -150,9 +161,15 @@ class Cluster:
         self.controllers: dict[int, Controller] = {}
         self.sessions: dict[int, EmbeddedSession] = {}
         """The last one of each broker."""
+        self.losses: Random | None = None
+        """Draws which messages and answers are lost, if any are."""
+        self.deaf: set[int] = set()
+        """Brokers whose answers are lost."""
         self.lost: list[int] = []
         self.lives: dict[int, int] = {}
         """The present one of each broker that is up."""
+        self.intact_since: dict[int, int] = {}
+        """The life of each broker since which it has lost nothing."""
         self.ids = 0
         self._next_life = 0
         self.clock = clock or ClusterClock()
@@ -173,17 +190,38 @@ class Cluster:
     async def update(
         self, broker: BrokerRegistration, update: BrokerUpdate
     ) -> Sequence[ReplicaError]:
-        return self.brokers[broker.id].apply(update)
+        recipient = self.brokers[broker.id]
+        await recipient.running.wait()
+        if recipient.delay_s:
+            await Latch().wait(self.clock, recipient.delay_s)
+        if self.losses is not None and self.losses.random() < 0.2:
+            raise ConnectionError(f"a message to broker {broker.id} is lost")
+        answer = recipient.apply(update)
+        if broker.id in self.deaf or (self.losses is not None and self.losses.random() < 0.2):
+            raise ConnectionError(f"the answer of broker {broker.id} is lost")
+        return answer
 
-    async def start(self, broker_id: int, *, rack: str | None = None) -> Controller:
+    async def start(
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        host: str | None = None,
+        has_lost: bool = False,
+    ) -> Controller:
+        """``has_lost``: the broker comes back without its latest records."""
         if self._store is None:
             await self.open()
-        self.brokers[broker_id] = Broker(broker_id)
+        self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
-        endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+        endpoint = Endpoint("PLAINTEXT", host or f"host{broker_id}", 9092)
+
+        if has_lost:
+            self.intact_since.pop(broker_id, None)
 
         async def describe() -> BrokerRegistration:
-            return BrokerRegistration(broker_id, (endpoint,), rack)
+            intact_since = self.intact_since.get(broker_id, -1)
+            return BrokerRegistration(broker_id, (endpoint,), rack, intact_since=intact_since)
 
         controller = self.controllers[broker_id] = Controller(
             broker_id,
@@ -197,6 +235,7 @@ class Cluster:
             on_session_lost=lambda: self.lost.append(broker_id),
         )
         await controller.start()
+        self.intact_since.setdefault(broker_id, controller.broker_epoch)
         await self.settle()
         return controller
 
@@ -234,6 +273,8 @@ class Cluster:
         for _ in range(5):
             for controller in self.controllers.values():
                 await controller.settled()
+            # A broker may be told something before it knows that it is registered.
+            self.clock.advance(2 * FIRST_RETRY_S)
 
     @property
     def active(self) -> Controller:
@@ -244,4 +285,5 @@ class Cluster:
         """The whole process dies; another one starts on what was on disk."""
         after = Cluster(MemoryStorage(self.disk.files), self.clock)
         after.ids = self.ids
+        after.intact_since = dict(self.intact_since)
         return after

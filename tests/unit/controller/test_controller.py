@@ -104,7 +104,8 @@ async def test_creating_a_topic_writes_kafkas_nodes_and_makes_the_broker_lead(
     assert set(broker.replicas) == set(broker.metadata) == {("orders", 0), ("orders", 1)}
     assert broker.topic_configs == {"orders": {"retention.ms": "1000"}}
     state = broker.replicas["orders", 0]
-    assert (state.leader, state.leader_epoch, state.isr, state.is_new) == (1, 0, (1,), True)
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 0, (1,))
+    assert all(state.is_new for state in broker.updates[-1].metadata.partitions)
 
 
 async def test_validating_only_writes_and_says_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import Counter
 
@@ -385,3 +386,194 @@ async def test_racks_are_used_when_all_brokers_name_one() -> None:
     rack_of = {1: "x", 2: "x", 3: "y", 4: "y"}
     for state in cluster.brokers[1].metadata.values():
         assert {rack_of[replica] for replica in state.replicas} == {"x", "y"}
+
+
+async def test_a_broker_that_is_about_to_stop_hands_over() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics(
+        [
+            NewTopic(name="a", num_partitions=6, replication_factor=3),
+            NewTopic(name="own", assignments=[(0, [2])]),
+            NewTopic(name="b", assignments=[(0, [2, 3])]),
+        ]
+    )
+    alone = AlterPartition(topic="b", partition=0, leader_epoch=0, partition_epoch=0, new_isr=(2,))
+    epoch = cluster.controllers[2].broker_epoch
+    await cluster.active.alter_partitions(2, epoch, [alone])
+    with pytest.raises(KafkaError) as caught:
+        await cluster.active.controlled_shutdown(2, epoch - 1)
+    assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+    syncs = cluster.disk.appends
+    assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)]
+    assert cluster.disk.appends == syncs + 1, "one batch for all partitions"
+    assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)], "asked again"
+    await cluster.settle()
+    for number in range(6):
+        state = cluster.brokers[1].metadata["a", number]
+        assert state.leader in (1, 3)
+        assert set(state.isr) == {1, 3}
+    assert cluster.brokers[1].metadata["own", 0].leader == 2
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+    state = cluster.brokers[1].metadata["a", 0]
+    back = AlterPartition(
+        topic="a",
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=(1, 2, 3),
+    )
+    leader = state.leader
+    (refused,) = await cluster.active.alter_partitions(
+        leader, cluster.controllers[leader].broker_epoch, [back]
+    )
+    assert refused.error is ErrorCode.INELIGIBLE_REPLICA
+    await cluster.stop(2)
+    await cluster.start(2)
+    (taken,) = await cluster.active.alter_partitions(
+        leader, cluster.controllers[leader].broker_epoch, [back]
+    )
+    assert taken.error is ErrorCode.NONE, "its next life is welcome"
+
+
+async def test_replicas_that_left_too_few_behind_may_lead_also_for_the_next_controller() -> None:
+    cluster = await three_brokers()
+    two = {"min.insync.replicas": "2"}
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])], configs=two)])
+    await cluster.kill(3)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.isr, state.elr) == (2, (2,), (3,))
+    await cluster.kill(2)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, set(state.isr), state.elr) == (-1, {2, 3}, ())
+    await cluster.kill(1)
+    await cluster.start(3)
+    state = cluster.brokers[3].metadata["a", 0]
+    assert (state.leader, state.isr, state.elr) == (3, (3,), (2,))
+    await cluster.start(2, has_lost=True)
+    state = cluster.brokers[3].metadata["a", 0]
+    assert (state.leader, state.isr, state.elr) == (3, (3,), ())
+    await check_store(cluster, {2, 3})
+
+
+async def test_a_restart_that_the_controller_missed_is_seen_by_the_next_one() -> None:
+    """A state written after a broker registered again, by one who had not noticed."""
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    session = cluster.store.session()
+    before, _ = await session.get(paths.partition_state("a", 0))
+    await cluster.kill(1)
+    await cluster.kill(2)
+    await cluster.kill(3)
+    for broker in (2, 3, 1):
+        # As if the state had been written last, for the lives before.
+        await session.set(paths.partition_state("a", 0), before)
+        await cluster.start(broker)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.isr) == (2, (2,))
+    assert state.leader_epoch == 1
+
+
+async def test_what_a_controller_could_not_write_it_writes_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [3, 2])])])
+    append, made = cluster.disk.append, []
+
+    def fail_second(name: str, data: bytes, at: int) -> None:
+        made.append(name)
+        if len(made) == 2:  # the first ends the session, the second elects
+            raise OSError(errno.ENOSPC, "full")
+        append(name, data, at)
+
+    monkeypatch.setattr(cluster.disk, "append", fail_second)
+    await cluster.kill(3)
+    assert len(made) > 2
+    assert cluster.active is cluster.controllers[1], "it stayed in office"
+    assert cluster.brokers[1].metadata["a", 0].leader == 2
+    check_agreement(cluster, {1, 2})
+    await check_store(cluster, {1, 2})
+
+
+async def test_a_broker_whose_session_ended_joins_again_with_a_new_epoch() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=3, replication_factor=3)])
+    for broker in (1, 2):  # the controller, then another
+        epoch = cluster.controllers[broker].broker_epoch
+        await cluster.lose_session(broker)
+        assert cluster.controllers[broker].broker_epoch > epoch
+        assert cluster.lost[-1] == broker
+    assert cluster.active.epoch > 1
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_controller_that_could_not_take_over_tries_again_later() -> None:
+    cluster = await three_brokers()
+    session = cluster.store.session()
+    await session.create("/brokers/topics/bad", b"not json")
+    await cluster.kill(1)
+    assert not any(one.is_active for one in cluster.controllers.values())
+    await session.delete("/brokers/topics/bad")
+    cluster.clock.advance(60)
+    await cluster.settle()
+    assert cluster.active in (cluster.controllers[2], cluster.controllers[3])
+    check_agreement(cluster, {2, 3})
+
+
+async def test_an_office_that_nobody_holds_is_given_back() -> None:
+    """A broker finds its own node: it won by a write of which it never heard."""
+    cluster = await three_brokers()
+    await cluster.sessions[1].delete(paths.CONTROLLER)
+    await cluster.sessions[2].create(paths.CONTROLLER, b'{"brokerid":2}', ephemeral=True)
+    await cluster.settle()
+    assert cluster.active.epoch == 2
+    assert cluster.active.controller_id in (1, 2, 3)
+
+
+async def test_who_hears_of_a_later_controller_retires() -> None:
+    cluster = await three_brokers()
+    controller = cluster.active
+    controller.saw_epoch(1)
+    assert cluster.active is controller
+    controller.saw_epoch(2)
+    assert not [one for one in cluster.controllers.values() if one.is_active]
+    await cluster.settle()
+    assert cluster.active.epoch == 2, "there was none: somebody is elected"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "a"), (ResourceType.BROKER, "")])
+async def test_nobody_stays_eligible_when_fewer_in_sync_replicas_become_enough(
+    kind: ResourceType, name: str
+) -> None:
+    cluster = await three_brokers()
+    two = {"min.insync.replicas": "2"}
+    await set_configs(cluster.active, ResourceType.BROKER, "", two)
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    await cluster.kill(3)
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,)
+    await set_configs(cluster.active, kind, name, {"retention.ms": "1"} if name else two)
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,), "it is as it was"
+    await set_configs(cluster.active, kind, name, {"min.insync.replicas": "1"})
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.isr, state.elr) == (2, (2,), ())
+    await check_store(cluster, {1, 2})
+
+
+async def test_brokers_on_one_host_are_one_rack_unless_they_name_theirs() -> None:
+    cluster = Cluster()
+    for broker in (1, 2, 3, 4):
+        await cluster.start(broker, host="one" if broker < 3 else "two")
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=8, replication_factor=2)])
+    for state in cluster.brokers[1].metadata.values():
+        assert {replica < 3 for replica in state.replicas} == {True, False}
+
+
+async def test_a_broker_that_was_cordoned_gets_no_replicas_whoever_is_the_controller() -> None:
+    cluster = await three_brokers()
+    await set_configs(cluster.active, ResourceType.BROKER, "3", {"cordoned.log.dirs": "*"})
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=8, replication_factor=2)])
+    assert all(3 not in state.replicas for state in cluster.brokers[1].metadata.values())
+    (refused,) = await cluster.active.create_topics([NewTopic(name="b", replication_factor=3)])
+    assert refused.error is ErrorCode.INVALID_REPLICATION_FACTOR

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.controller.harness import Cluster
 
 from moldau.controller import AlterPartition, NewPartitions, NewTopic, TopicReference
+from moldau.controller.courier import LONGEST_RETRY_S
 from moldau.coordination import paths
 
 TOPICS = ("a", "b", "c")
@@ -22,8 +23,10 @@ BROKERS = (1, 2, 3)
 class Life:
     """A cluster and what may happen to it; each step keeps at least one broker alive."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_lossy: bool = False) -> None:
         self.random = Random(seed)
+        self.is_lossy = is_lossy
+        """Whether messages and answers are lost while something happens."""
         self.cluster = Cluster()
         self.live: set[int] = set()
         self.epochs: dict[tuple[str, int, str], int] = {}
@@ -40,7 +43,12 @@ class Life:
         self.live = {1}
         for _ in range(length):
             step = self.random.choice(self.steps() + self.more_steps())
+            self.cluster.losses = self.random if self.is_lossy else None
             await step()
+            self.cluster.losses = None
+            if self.is_lossy:
+                await self.cluster.settle()
+                self.cluster.clock.advance(2 * LONGEST_RETRY_S)
             await self.cluster.settle()
             await self.check()
 
@@ -178,11 +186,21 @@ class Errors(logging.Handler):
 @given(st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_brokers_agree_whatever_happens(seed: int) -> None:
+    live(Life(seed))
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_brokers_agree_in_the_end_whatever_is_lost(seed: int) -> None:
+    live(Life(seed, is_lossy=True))
+
+
+def live(life: Life) -> None:
     errors = Errors()
     logger = logging.getLogger("moldau")
     logger.addHandler(errors)
     try:
-        asyncio.run(Life(seed).run(20))
+        asyncio.run(life.run(20))
     finally:
         logger.removeHandler(errors)
     assert errors.seen == []

@@ -21,7 +21,8 @@ def wanted(*offsets: int) -> dict[TopicPartition, PartitionFetch]:
 
 
 def asked(session: FetchSession, want: dict[TopicPartition, PartitionFetch]):  # type: ignore[no-untyped-def]
-    fetch = session.next_fetch(want)
+    session.want_only(want)
+    fetch = session.next_fetch()
     partitions = {p.partition: p.fetch_offset for topic in fetch.topics for p in topic.partitions}
     return fetch.session_id, fetch.epoch, partitions, [f[2] for f in fetch.forgotten]
 

@@ -323,7 +323,20 @@ def test_the_isr_may_shrink_below_the_minimum_while_an_append_waits(clock: Manua
     partition = make_partition(LOCAL, SECOND, min_insync_replicas=2)
     _, answers = park_produce(clock, partition)
     partition.apply(state(isr=(LOCAL,), partition_epoch=1))
-    assert partition.high_watermark == 1
+    assert partition.high_watermark == 0
+    assert answers.given == []
+    partition.apply(state(isr=(LOCAL, THIRD), partition_epoch=2))
+    partition.read(1, PLENTY, follower_id=THIRD)
+    assert answers.given == [[ErrorCode.NONE]]
+
+
+def test_an_append_is_not_vouched_for_that_too_few_replicas_keep(clock: ManualClock) -> None:
+    partition = make_partition(LOCAL, SECOND, min_insync_replicas=2)
+    append(partition)
+    partition.read(1, PLENTY, follower_id=SECOND)
+    partition.apply(state(isr=(LOCAL,), partition_epoch=1))
+    answers = Answers()
+    ParkedProduce(clock, [(partition, 1)], timeout_ms=1000, answer=answers)
     assert answers.given == [[ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]]
 
 

@@ -133,14 +133,19 @@ def test_high_watermark_never_moves_back() -> None:
     assert partition.high_watermark == 6
 
 
-def test_a_follower_asking_for_less_than_before_does_not_count_backwards() -> None:
+def test_a_follower_that_lost_some_of_its_log_has_to_get_it_again() -> None:
     partition = make_partition(LOCAL, SECOND)
     append(partition, 4)
     partition.read(4, PLENTY, follower_id=SECOND)
     append(partition, 4)
-    partition.read(2, PLENTY, follower_id=SECOND)
     partition.read(6, PLENTY, follower_id=SECOND)
+    partition.read(2, PLENTY, follower_id=SECOND)
+    append(partition, 1)
+    assert partition.high_watermark == 6, "it never moves back"
+    partition.read(5, PLENTY, follower_id=SECOND)
     assert partition.high_watermark == 6
+    partition.read(9, PLENTY, follower_id=SECOND)
+    assert partition.high_watermark == 9
 
 
 def test_a_new_leader_epoch_forgets_what_followers_had() -> None:
@@ -193,7 +198,7 @@ def test_high_watermark_is_the_smallest_end_of_the_isr_and_monotonic(
             ends[LOCAL] = append(partition, number)
         elif number <= ends[LOCAL]:
             partition.read(number, PLENTY, follower_id=int(who))
-            ends[int(who)] = max(ends[int(who)], number)
+            ends[int(who)] = number
         else:
             with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
                 partition.read(number, PLENTY, follower_id=int(who))

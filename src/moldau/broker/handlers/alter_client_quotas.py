@@ -32,7 +32,7 @@ async def handle(request: Request[AlterClientQuotasRequest]) -> AlterClientQuota
     if any(len(entry.entity) > MAX_PARTS for entry in request.body.entries):
         raise invalid_request(f"An entity has at most {MAX_PARTS} parts.")
     return _response(
-        await request.broker.controller.alter_client_quotas(
+        await request.controller.alter_client_quotas(
             [
                 ClientQuotaAlteration(
                     entity=_entity(entry),

@@ -29,7 +29,7 @@ async def handle(
     request: Request[AlterPartitionReassignmentsRequest],
 ) -> AlterPartitionReassignmentsResponse:
     body = request.body
-    results = await request.broker.controller.alter_reassignments(
+    results = await request.controller.alter_reassignments(
         [
             NewReplicas(
                 topic=topic.name, partition=partition.partition_index, replicas=partition.replicas

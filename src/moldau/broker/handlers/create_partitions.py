@@ -26,7 +26,7 @@ STRICT_QUOTA_SINCE = 3
 
 
 async def handle(request: Request[CreatePartitionsRequest]) -> CreatePartitionsResponse:
-    results = await request.broker.controller.create_partitions(
+    results = await request.controller.create_partitions(
         [_new_partitions(topic) for topic in request.body.topics],
         validate_only=request.body.validate_only,
         mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE),

@@ -28,7 +28,7 @@ STRICT_QUOTA_SINCE = 6
 
 
 async def handle(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
-    results = await request.broker.controller.create_topics(
+    results = await request.controller.create_topics(
         [_new_topic(topic) for topic in request.body.topics],
         validate_only=request.body.validate_only,
         mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE),

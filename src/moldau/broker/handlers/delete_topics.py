@@ -34,7 +34,7 @@ async def handle(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
             results.append(_failed(topic, ErrorCode.INVALID_REQUEST, message))
         else:
             topics.append(TopicReference(topic.name, topic.topic_id or NO_TOPIC_ID))
-    results += await request.broker.controller.delete_topics(
+    results += await request.controller.delete_topics(
         topics, mutator=request.mutator(strict=request.version >= STRICT_QUOTA_SINCE)
     )
     request.throttle_ms = max([request.throttle_ms, *(each.throttle_ms for each in results)])

@@ -33,7 +33,7 @@ async def handle(request: Request[ElectLeadersRequest]) -> ElectLeadersResponse:
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.body.election_type}"
         ) from None
     partitions = _partitions(request.body)
-    elections = await request.broker.controller.elect_leaders(kind, partitions)
+    elections = await request.controller.elect_leaders(kind, partitions)
     return _response(ErrorCode.NONE, _by_topic(request.body, elections))
 
 

@@ -33,7 +33,7 @@ async def handle(
             for index in topic.partition_indexes
         ]
     topics: dict[str, list[OngoingReassignment]] = {}
-    for ongoing in await request.broker.controller.ongoing_reassignments(partitions):
+    for ongoing in await request.controller.ongoing_reassignments(partitions):
         topics.setdefault(ongoing.topic, []).append(ongoing)
     return make(
         ListPartitionReassignmentsResponse,

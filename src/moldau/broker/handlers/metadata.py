@@ -26,6 +26,7 @@ from kio.schema.metadata.v13.response import (
 
 from moldau.broker.acls import NOT_REQUESTED, TOPIC_OPERATIONS
 from moldau.broker.broker import Broker
+from moldau.broker.controller_port import SOON_S
 from moldau.broker.metadata_cache import PartitionMetadata, TopicMetadata
 from moldau.broker.request import Request
 from moldau.broker.turns import in_turns
@@ -123,7 +124,7 @@ async def _create(
             ordinary.append(name)
     if ordinary:
         try:
-            await broker.controller.auto_create(ordinary, mutator=mutator)
+            await broker.controller.within(SOON_S).auto_create(ordinary, mutator=mutator)
         except KafkaError as error:
             log.warning("cannot create topics that were asked for: %s", error)
 

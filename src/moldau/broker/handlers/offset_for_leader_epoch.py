@@ -26,6 +26,7 @@ from moldau.wire.make import make
 
 def handle(request: Request[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
     broker = request.broker
+    request.check_replica(request.body.replica_id)
 
     def end_offset(topic: str, partition: OffsetForLeaderPartition) -> EpochEndOffset:
         try:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from moldau.client.errors import ConfigError
 from moldau.client.zookeeper_consumer.lease import Lease
 from moldau.client.zookeeper_consumer.membership import Callbacks, Membership, Retries
 from moldau.client.zookeeper_consumer.settings import ZooKeeperConsumerSettings
 from moldau.client.zookeeper_consumer.topics import TopicSource
 from moldau.coordination.store import CoordinationStore
-from moldau.extras import how_to_install
 from moldau.machine import Clock, Machine
 
 
 async def open_store(settings: ZooKeeperConsumerSettings) -> CoordinationStore:
-    try:
-        from moldau.coordination.zookeeper import ZooKeeperStore
-    except ImportError:
-        raise ConfigError(
-            f"The ZooKeeper consumer needs kazoo: {how_to_install('zookeeper')}"
-        ) from None
+    # Here, because kazoo is for those who use it.
+    from moldau.coordination.zookeeper import ZooKeeperStore
+
     return await ZooKeeperStore.open(
         settings.zookeeper_connect,
         session_timeout_ms=settings.zookeeper_session_timeout_ms,

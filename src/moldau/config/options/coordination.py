@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from moldau.config.declare import boolean, integer, long, optional_integer, optional_string
+from moldau.config.declare import (
+    boolean,
+    integer,
+    long,
+    optional_integer,
+    optional_string,
+    password,
+)
 from moldau.config.option import Options
 
 
 class CoordinationOptions(Options):
-    """How nodes find each other and leave. Coordination data lives in the node's own data directory
-    so far; `zookeeper.connect` is read and gives a warning.
+    """How nodes find each other and leave. With `zookeeper.connect` a node joins the cluster there,
+    on a ZooKeeper ensemble or on `moldau coordination serve`; without it, it keeps its coordination
+    data in its first log directory and is a cluster of its own.
     """
 
     title = "Coordination and shutdown"
 
     zookeeper_connect = optional_string(
-        "The ZooKeeper ensemble as `host:port` pairs, with an optional path behind them. It is "
-        "not contacted: the node keeps its own coordination data.",
+        "The ZooKeeper ensemble as `host:port` pairs, with an optional path behind the last, "
+        "which is made if it is missing. Without it the node is a cluster of its own.",
         listed=False,
     )
     zookeeper_session_timeout_ms = integer(
-        18_000,
-        "How long a node may be silent before its session, and with it its membership, ends.",
+        9_000,
+        "How long a node may be silent before its session, and with it its membership, ends: so "
+        "long a partition is without a leader when its leader's process dies. Kafka's default is "
+        "18 s with ZooKeeper and 9 s without.",
         at_least=1,
         listed=False,
     )
@@ -29,8 +39,22 @@ class CoordinationOptions(Options):
     )
     zookeeper_max_in_flight_requests = integer(
         10,
-        "How many requests to the ensemble may be unanswered at a time.",
+        "How many requests to the ensemble may be unanswered at a time; 128 may, whatever this "
+        "says.",
         at_least=1,
+        listed=False,
+        inert=True,
+    )
+    zookeeper_digest_credentials = password(
+        "`user:password` of ZooKeeper's digest scheme, with which the node authenticates to the "
+        "ensemble; Kafka has them in a JAAS file.",
+        listed=False,
+    )
+    zookeeper_set_acl = boolean(
+        False,
+        "Whether nodes in ZooKeeper are made so that only who has `zookeeper.digest.credentials` "
+        "may read and change them. Not with `moldau coordination serve`, which has no access "
+        "control.",
         listed=False,
     )
     broker_heartbeat_interval_ms = integer(

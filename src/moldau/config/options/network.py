@@ -109,10 +109,9 @@ class NetworkOptions(Options):
     )
     connection_failed_authentication_delay_ms = integer(
         100,
-        "The pause before a failed login is answered, which slows guessing down. There are no "
-        "logins yet.",
+        "The pause before a failed login is answered, which slows guessing down. So far it is "
+        "other brokers that log in.",
         at_least=0,
-        inert=True,
     )
 
 

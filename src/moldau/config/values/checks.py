@@ -181,6 +181,12 @@ def _check_network(config: BrokerConfig) -> None:
         raise ConfigError(
             "max.connections.per.ip=0 lets nobody in; set max.connections.per.ip.overrides with it"
         )
+    if config.zookeeper_set_acl and not config.zookeeper_digest_credentials:
+        raise ConfigError(
+            "zookeeper.set.acl=true needs zookeeper.digest.credentials: nobody could read the nodes"
+        )
+    if ":" not in (config.zookeeper_digest_credentials or ":"):
+        raise ConfigError("zookeeper.digest.credentials is not of the form user:password")
     idle = config.connections_max_idle_ms
     delay = config.connection_failed_authentication_delay_ms
     if 0 <= idle <= delay:
@@ -192,12 +198,6 @@ def _check_network(config: BrokerConfig) -> None:
 
 def doubts(config: BrokerConfig) -> Iterator[str]:
     """Warnings about settings that promise more than this release does."""
-    connect = config.zookeeper_connect
-    if connect:
-        yield (
-            f"zookeeper.connect={connect} is not contacted: this node keeps its own coordination "
-            "data and forms a cluster of its own"
-        )
     voters = config.controller_quorum_voters
     others = [voter for voter in voters if voter.partition("@")[0] != str(config.node_id)]
     if others:

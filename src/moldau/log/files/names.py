@@ -34,6 +34,8 @@ REPLACED_LOGS: Final = "replaced-logs.json"
 """Not Kafka's: which logs of other directories were replaced by moves that are not finished."""
 TOPIC_CONFIG: Final = "topic.config"
 """Not Kafka's: a copy of a topic's settings, in a partition's directory."""
+BROKER_LIFE: Final = "broker-life.json"
+"""Not Kafka's: since when nothing in a log directory was lost."""
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -26,8 +26,9 @@ from moldau.log.directory.failures import DirectoryFailures
 from moldau.log.directory.log_directory import LogDirectory
 from moldau.log.directory.placement import Placement
 from moldau.log.directory.served_logs import ServedLogs
-from moldau.log.errors import StorageError
+from moldau.log.errors import CorruptCheckpointError, StorageError
 from moldau.log.files.names import DELETE_DIR_SUFFIX, marked_dir_name, partition_dir_name
+from moldau.log.files.partition_metadata import read_partition_metadata
 from moldau.log.manager.closing import close_logs
 from moldau.log.manager.creation import LogCreator
 from moldau.log.manager.loading import LogLoader
@@ -45,7 +46,7 @@ from moldau.log.upkeep.topic_configs import TopicConfigCopies
 from moldau.machine import Machine
 from moldau.machine.clock_watch import ClockWatch
 from moldau.machine.disk import DiskUsage
-from moldau.model import TopicPartition
+from moldau.model import NO_TOPIC_ID, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ class LogManager:
         )
         self.topic_configs = TopicConfigCopies(disk, run_in_thread, self.logs, self._failures.fail)
         self._retention = RetentionCheck(self.logs, clock)
+        self.closed_cleanly: Collection[str] = ()
+        """Directories whose last user ended in order."""
         self.cleaner = LogCleaner(
             machine,
             config,
@@ -179,6 +182,7 @@ class LogManager:
         except BaseException:
             self._let_go()
             raise
+        self.closed_cleanly = {path for path, content in contents.items() if content.clean}
         for path, content in contents.items():
             self._removal.finish(self._directories[path], content.to_delete)
             self._checkpointer.found(self._directories[path], content.recovery_points)
@@ -293,6 +297,22 @@ class LogManager:
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
 
+    def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
+        """Returns which topic the log of a partition is of, also of one that could not be opened;
+        ``NO_TOPIC_ID`` if that is not known. None if there is no log, as far as can be seen.
+        """
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            return log.topic_id
+        for directory in self._directories.values():
+            if topic_partition in directory.unopened:
+                path = f"{directory.path}/{partition_dir_name(topic_partition)}"
+                try:
+                    return read_partition_metadata(self._machine.disk, path)
+                except (OSError, CorruptCheckpointError):
+                    return NO_TOPIC_ID
+        return None
+
     def get_or_create(
         self,
         topic_partition: TopicPartition,
@@ -394,6 +414,10 @@ class LogManager:
     async def flush(self, log: PartitionLog) -> None:
         """Return once everything appended so far is durable, else raise KAFKA_STORAGE_ERROR."""
         await self._flushes.flush(log)
+
+    async def make_durable(self, log: PartitionLog) -> None:
+        """Return once it is written down that everything appended so far is durable."""
+        await self._make_durable(log, log.log_end_offset)
 
     async def _make_durable(self, log: PartitionLog, offset: int) -> None:
         """Return once it is written down that everything before ``offset`` is durable."""

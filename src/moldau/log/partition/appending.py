@@ -234,19 +234,21 @@ class Appender:
             return AppendInfo(end, end - 1, -1, offsets.log_start_offset, False, 0)
         run: list[BatchHeader] = []
         start = size = 0
+        has_gap = False
         for header in batches:
             # Batches that were in several segments of the leader may not fit into one of ours.
             if run and (
                 size + header.size > limit
                 or header.last_offset - run[0].base_offset > MAX_RELATIVE_OFFSET
             ):
-                self._append_run(records[start : start + size], run, now_ms)
+                has_gap |= self._append_run(records[start : start + size], run, now_ms).has_gap
                 start, size, run = start + size, 0, []
             run.append(header)
             size += header.size
         info = self._append_run(records[start : start + size], run, now_ms)
         info.first_offset = batches[0].base_offset
         info.size = start + size
+        info.has_gap |= has_gap
         return info
 
     def _append_run(
@@ -315,8 +317,10 @@ class Appender:
         expected = offsets.log_end_offset
         offsets.log_end_offset = end = last + 1
         at = 0
+        has_gap = False
         for header in batches:
             if header.base_offset != expected:
+                has_gap = True
                 tail.forget()
             expected = header.next_offset
             tail.remember(header.base_offset, position + at)
@@ -331,6 +335,7 @@ class Appender:
             False,
             size,
             end - offsets.recovery_point >= self._flush_messages,
+            has_gap,
         )
 
     def _take_over(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:

@@ -20,6 +20,8 @@ class AppendInfo:
     size: int
     flush_due: bool
     """``flush.messages`` is reached: acknowledge after the next flush has succeeded."""
+    has_gap: bool
+    """Offsets are missing in front of a batch, as compaction leaves it."""
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class AppendInfo:
         duplicate: bool,
         size: int,
         flush_due: bool = False,
+        has_gap: bool = False,
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
@@ -38,6 +41,7 @@ class AppendInfo:
         self.duplicate = duplicate
         self.size = size
         self.flush_due = flush_due
+        self.has_gap = has_gap
 
 
 class TimestampedOffset(NamedTuple):

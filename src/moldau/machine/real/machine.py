@@ -7,6 +7,7 @@ from functools import cache
 from random import Random, SystemRandom
 
 from moldau.machine.machine import Machine
+from moldau.machine.real.boot import boot_id
 from moldau.machine.real.clock import SystemClock
 from moldau.machine.real.disk import OsDisk
 from moldau.machine.real.limits import OsLimits
@@ -28,6 +29,7 @@ def real_machine(workers: int = WORKERS) -> Machine:
         network=SocketNetwork(),
         signals=OsSignals(),
         limits=OsLimits(),
+        boot_id=boot_id(),
     )
 
 

@@ -32,6 +32,8 @@ class ClusterNemesis(Nemesis):
     ) -> None:
         self._cluster = cluster
         self._power = asyncio.Lock()
+        self._store = asyncio.Lock()
+        self._starting: dict[SimulatedBroker, asyncio.Task[bool]] = {}
         super().__init__(simulation, history, cluster[1], actors, cluster.ensemble)
 
     CLUSTER_TROUBLES: ClassVar[dict[str, Callable[[ClusterNemesis], Awaitable[None]]]] = {}
@@ -65,10 +67,19 @@ class ClusterNemesis(Nemesis):
 
     async def heal(self) -> None:
         self._cluster.ensemble.heal()
-        await self._start_coordination()
+        async with self._store:
+            await self._start_coordination()
         await super().heal()
 
     # Brokers -------------------------------------------------------------------------------------
+
+    async def _start_broker(self, broker: SimulatedBroker) -> bool:
+        """Who waits may be called off: a start goes on, and no other is begun beside it."""
+        starting = self._starting.get(broker)
+        if starting is None or starting.done():
+            starting = asyncio.ensure_future(super()._start_broker(broker))
+            self._starting[broker] = starting
+        return await asyncio.shield(starting)
 
     async def kill_several(self) -> None:
         """Two or all of them at once; they come back one by one, in any order."""
@@ -78,26 +89,30 @@ class ClusterNemesis(Nemesis):
             broker.kill()
         for broker in victims:
             await asyncio.sleep(self._random.random() ** 2 * 4)
-            starting = asyncio.ensure_future(self._start_broker(broker))
-            self._tasks.append(asyncio.ensure_future(_wait_for(starting)))
+            self._tasks.append(asyncio.ensure_future(self._keep_starting(broker)))
+
+    async def _keep_starting(self, broker: SimulatedBroker) -> None:
+        await self._start_broker(broker)
 
     async def power_cut(self) -> None:
         if self._history.synced_always:
             await super().power_cut()
             return
         async with self._power:
-            if await self._catch_up():
+            if await self._may_cut_power():
                 await super().power_cut()
 
     async def crash_at_operation(self) -> None:
         async with self._power:
             await super().crash_at_operation()
 
-    def _may_lose_power(self) -> bool:
-        return self._history.synced_always
+    async def _may_cut_power(self) -> bool:
+        """Whether every replica is level with its leader, at this moment; or nothing can be lost.
 
-    async def _catch_up(self) -> bool:
-        """Returns whether every replica is level with its leader, at this moment."""
+        Who holds the lock may then cut the power of one broker, now or later.
+        """
+        if self._history.synced_always:
+            return True
         try:
             await self._cluster.replicated(CATCHES_UP_WITHIN)
         except (NotRightError, ProcessEnded):
@@ -153,7 +168,7 @@ class ClusterNemesis(Nemesis):
     async def kill_coordination(self) -> None:
         """Kill the store's process, or cut its power; it is started again."""
         ensemble = self._cluster.ensemble
-        if ensemble.is_running:
+        async with self._store:
             how = self._random.choice([ensemble.kill, ensemble.power_cut])
             how()
             await asyncio.sleep(self._random.random() * 5)
@@ -162,10 +177,6 @@ class ClusterNemesis(Nemesis):
     async def _start_coordination(self) -> None:
         if not self._cluster.ensemble.is_running:
             await self._cluster.ensemble.start()
-
-
-async def _wait_for(starting: asyncio.Future[bool]) -> None:
-    await starting
 
 
 ClusterNemesis.CLUSTER_TROUBLES.update(

@@ -147,13 +147,16 @@ class Nemesis:
         await asyncio.sleep(self._random.random() * 3)
         await self._start_broker(broker)
 
+    async def _may_cut_power(self) -> bool:
+        return True
+
     async def crash_at_operation(self) -> None:
         """Between any two operations on the disk, also while starting."""
         broker, random = self._victim(), self._random
         node = broker.node
         if not node.is_running:
             await self._start_broker(broker)
-        power = random.random() < 0.4
+        power = await self._may_cut_power() and random.random() < 0.4
         if node.is_running:
             node.crash_after(random.randrange(200), power=power)
         for _ in range(50):

@@ -74,6 +74,7 @@ class Node:
         self._recorder = recorder
         self._random = random
         self._lives: list[Process] = []
+        self._power_cuts = 0
         self._signals = _Signals()
         network.add_host(name)
 
@@ -118,6 +119,7 @@ class Node:
             network=self._network.network_of(self.name, process),
             signals=self._signals,
             limits=_Limits(),
+            boot_id=f"{self.name}:{self._power_cuts}",
         )
 
     def _guard(self, operation: str, path: str) -> None:
@@ -192,6 +194,7 @@ class Node:
         for path, size in self.disk.unsynced():
             self.tell("unsynced", f"{size} bytes of {path}")
         self._network.power_off(self.name)
+        self._power_cuts += 1
         self.on_crash(True)
         self._recorder.record(self.name, "power cut")
         self._end("loses power")

@@ -82,7 +82,7 @@ def test_a_zookeeper_era_file_loads(tmp_path: Path) -> None:
     assert config.offsets_topic_replication_factor == 1
     assert config.endpoints == (Endpoint("PLAINTEXT", "", 9092),)
     assert config.ignored == ()
-    assert [text for text in config.warnings if "zookeeper.connect" not in text] == []
+    assert config.warnings == ()
 
 
 def test_a_kraft_era_file_loads(tmp_path: Path) -> None:
@@ -205,7 +205,6 @@ def test_what_would_be_dangerous_to_ignore_is_refused(
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"zookeeper.connect": "zk:2181"}, "zookeeper.connect=zk:2181 is not contacted"),
         ({"controller.quorum.voters": "1@a:1,2@b:1"}, "names other nodes (2@b:1)"),
         ({"create.topic.policy.class.name": "org.x.P"}, "Java classes cannot be loaded"),
     ],
@@ -424,3 +423,15 @@ def test_requests_have_a_quarter_of_the_memory_unless_somebody_says_more(
 ) -> None:
     config = BrokerConfig.load({} if setting is None else {"queued.max.request.bytes": setting})
     assert config.request_memory(4000) == bytes_of_requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"zookeeper.set.acl": "true"}, "needs zookeeper.digest.credentials"),
+        ({"zookeeper.digest.credentials": "secret"}, "is not of the form user:password"),
+    ],
+)
+def test_credentials_for_zookeeper_are_whole(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        BrokerConfig.load(settings)
