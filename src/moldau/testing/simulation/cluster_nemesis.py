@@ -15,7 +15,7 @@ from moldau.testing.simulation.nemesis import Nemesis
 from moldau.testing.simulation.simulation import Simulation
 
 CATCHES_UP_WITHIN: Final = 15.0
-"""Seconds that a power cut waits for the replicas to be level; else there is none."""
+"""Seconds that a power cut waits for all replicas to be in sync; else there is none."""
 
 
 class ClusterNemesis(Nemesis):
@@ -107,18 +107,39 @@ class ClusterNemesis(Nemesis):
             await super().crash_at_operation()
 
     async def _may_cut_power(self) -> bool:
-        """Whether every replica is level with its leader, at this moment; or nothing can be lost.
+        """Whether every replica is in sync, at this moment; or nothing can be lost.
 
         Who holds the lock may then cut the power of one broker, now or later.
         """
         if self._history.synced_always:
             return True
         try:
-            await self._cluster.replicated(CATCHES_UP_WITHIN)
+            await self._cluster.in_sync(CATCHES_UP_WITHIN)
         except (NotRightError, ProcessEnded):
             return False
         self._history.caught_up.append(self._simulation.time)
         return True
+
+    async def strand(self) -> None:
+        """Take the others from a broker until it may be alone in sync, then cut its power."""
+        async with self._power:
+            if not await self._may_cut_power():
+                return
+            victim = self._victim()
+            others = [each for each in self._all_brokers() if each is not victim]
+            for other in others:
+                if self._random.random() < 0.5:
+                    other.kill()
+                else:
+                    self._network.cut(victim.node.name, other.node.name)
+            await asyncio.sleep(self._random.random() * 8)
+            victim.power_cut()
+            self._network.heal()
+            brokers = [victim, *others]
+            self._random.shuffle(brokers)
+            for broker in brokers:
+                await asyncio.sleep(self._random.random() * 3)
+                self._tasks.append(asyncio.ensure_future(self._keep_starting(broker)))
 
     async def roll(self) -> None:
         """Restart one after the other, as an upgrade does."""
@@ -184,6 +205,7 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "kill": ClusterNemesis.kill,
         "kill several": ClusterNemesis.kill_several,
         "power cut": ClusterNemesis.power_cut,
+        "power cut of the last in sync": ClusterNemesis.strand,
         "crash at an operation": ClusterNemesis.crash_at_operation,
         "clean restart": ClusterNemesis.restart,
         "rolling restart": ClusterNemesis.roll,

@@ -195,7 +195,7 @@ class History:
     topic_sights: list[TopicSight] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     caught_up: list[float] = field(default_factory=list)
-    """When every replica had all that its leader had."""
+    """When every replica of every partition was in sync."""
     trusted_from: float = 0.0
     """Since when every broker knows what is true; before, one that nobody reaches may tell what was
     true once, as Kafka's may."""

@@ -291,6 +291,7 @@ class Life(ABC):
             group: {
                 (log.partition, offset)
                 for log in self.history.final_logs.values()
+                if log.partition.topic == TOPIC
                 for offset in self.history.lasting_offsets(log)
             }
             for group in groups

@@ -1,0 +1,100 @@
+"""What lives of clusters are about: plans that are bent so that a few seeds meet what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from tests.simulation.circumstances import Circumstances
+
+from moldau.testing.simulation.lives.plan import Plan, Role
+
+SECONDS: Final = 12.0
+"""Of trouble: enough for a few elections."""
+
+
+def _busy(plan: Plan, troubles: list[str], **changes: Any) -> Plan:
+    """One partition and producers that keep batches in flight: whatever is lost is missed."""
+    producer = {
+        **plan.producers[0],
+        "enable_idempotence": True,
+        "acks": -1,
+        "max_in_flight_requests_per_connection": 5,
+        "linger_ms": 0,
+        "batch_size": 500,
+    }
+    settings: dict[str, Any] = {
+        "seconds": SECONDS,
+        "partitions": 1,
+        "producers": [producer, producer],
+        "roles": [Role.READER],
+        "administrates": False,
+        "tuned": [],
+        "deletes": False,
+        "recreates": False,
+        "elects": False,
+        "troubles": troubles,
+    }
+    return replace(plan, **settings | changes)
+
+
+def _unsynced(plan: Plan) -> dict[str, Any]:
+    return {
+        "synced": False,
+        "broker_settings": {**plan.broker_settings, "log.flush.interval.messages": 2**63 - 1},
+    }
+
+
+def _kills(plan: Plan) -> Plan:
+    return _busy(plan, ["kill", "kill several", "clean restart"])
+
+
+def _cuts(plan: Plan) -> Plan:
+    troubles = ["power cut", "power cut of the last in sync", "crash at an operation", "kill"]
+    return _busy(plan, troubles, **_unsynced(plan))
+
+
+def _isolation(plan: Plan) -> Plan:
+    return _busy(plan, ["isolate", "pause", "slow link", "reset between brokers", "kill"])
+
+
+def _store(plan: Plan) -> Plan:
+    return _busy(
+        plan,
+        ["coordination killed", "session expired", "all sessions expired", "isolate", "kill"],
+    )
+
+
+def _topics(plan: Plan) -> Plan:
+    return _busy(
+        plan,
+        ["isolate", "pause", "kill", "coordination connection lost"],
+        administrates=True,
+        recreates=True,
+        elects=True,
+    )
+
+
+def _groups(plan: Plan) -> Plan:
+    return _busy(plan, ["kill", "isolate", "pause"], roles=[Role.CLASSIC, Role.MODERN])
+
+
+def _of_cluster(name: str, adjust: Callable[[Plan], Plan]) -> Circumstances:
+    return Circumstances(name, adjust, cluster=True)
+
+
+ANY_CLUSTER: Final = Circumstances("any cluster", lambda plan: plan, cluster=True)
+"""As they are drawn."""
+CLUSTER_KILLS: Final = _of_cluster("kills in a cluster", _kills)
+"""Kills of one or all, while producers wait for answers."""
+CLUSTER_CUTS: Final = _of_cluster("power cuts in a cluster", _cuts)
+"""Power cuts of one at a time, where nothing is synced."""
+ISOLATION: Final = _of_cluster("isolation", _isolation)
+"""Brokers that do not reach others, or stand still, for a while."""
+STORE: Final = _of_cluster("store", _store)
+"""A coordination store that dies, forgets sessions, is out of reach."""
+CLUSTER_TOPICS: Final = _of_cluster("topics of a cluster", _topics)
+"""Topics that come and go while brokers do not hear of it."""
+CLUSTER_GROUPS: Final = _of_cluster("groups of a cluster", _groups)
+"""Coordinators that change."""
