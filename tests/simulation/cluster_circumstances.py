@@ -28,6 +28,7 @@ def _busy(plan: Plan, troubles: list[str], **changes: Any) -> Plan:
         "seconds": SECONDS,
         "partitions": 1,
         "producers": [producer, producer],
+        "rate": 10,
         "roles": [Role.READER],
         "administrates": False,
         "tuned": [],
@@ -46,13 +47,28 @@ def _unsynced(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _segments(plan: Plan) -> dict[str, Any]:
+    """Small ones, which are synced when they are full, with an index of every batch."""
+    small = {"internal.segment.bytes": "2000", "index.interval.bytes": "1"}
+    return {"topic_settings": {**plan.topic_settings, **small}}
+
+
 def _kills(plan: Plan) -> Plan:
     return _busy(plan, ["kill", "kill several", "clean restart"])
 
 
 def _cuts(plan: Plan) -> Plan:
-    troubles = ["power cut", "power cut of the last in sync", "crash at an operation", "kill"]
+    troubles = ["power cut", "crash at an operation", "slow link", "kill"]
     return _busy(plan, troubles, **_unsynced(plan))
+
+
+def _last_in_sync(plan: Plan) -> Plan:
+    return _busy(plan, ["power cut of the last in sync"], seconds=20.0, **_unsynced(plan))
+
+
+def _divergence(plan: Plan) -> Plan:
+    troubles = ["two leaders", "two leaders", "power cut", "kill"]
+    return _busy(plan, troubles, seconds=20.0, **_unsynced(plan), **_segments(plan))
 
 
 def _isolation(plan: Plan) -> Plan:
@@ -62,7 +78,7 @@ def _isolation(plan: Plan) -> Plan:
 def _store(plan: Plan) -> Plan:
     return _busy(
         plan,
-        ["coordination killed", "session expired", "all sessions expired", "isolate", "kill"],
+        ["coordination killed", "session expired", "all sessions expired", "isolate", "pause"],
     )
 
 
@@ -77,7 +93,8 @@ def _topics(plan: Plan) -> Plan:
 
 
 def _groups(plan: Plan) -> Plan:
-    return _busy(plan, ["kill", "isolate", "pause"], roles=[Role.CLASSIC, Role.MODERN])
+    troubles = ["kill", "kill several", "two leaders", "truce", "truce"]
+    return _busy(plan, troubles, seconds=20.0, roles=[Role.CLASSIC])
 
 
 def _of_cluster(name: str, adjust: Callable[[Plan], Plan]) -> Circumstances:
@@ -90,6 +107,10 @@ CLUSTER_KILLS: Final = _of_cluster("kills in a cluster", _kills)
 """Kills of one or all, while producers wait for answers."""
 CLUSTER_CUTS: Final = _of_cluster("power cuts in a cluster", _cuts)
 """Power cuts of one at a time, where nothing is synced."""
+LAST_IN_SYNC: Final = _of_cluster("last in sync", _last_in_sync)
+"""Power cuts of a broker that the others have left alone."""
+DIVERGENCE: Final = _of_cluster("divergence", _divergence)
+"""Leaders that go on while another one leads, and have to cut their logs."""
 ISOLATION: Final = _of_cluster("isolation", _isolation)
 """Brokers that do not reach others, or stand still, for a while."""
 STORE: Final = _of_cluster("store", _store)

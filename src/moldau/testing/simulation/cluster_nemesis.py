@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import ClassVar, Final
 
 from moldau.testing.simulation.broker import SimulatedBroker
@@ -39,8 +40,8 @@ class ClusterNemesis(Nemesis):
     CLUSTER_TROUBLES: ClassVar[dict[str, Callable[[ClusterNemesis], Awaitable[None]]]] = {}
     """All that may be done, by name."""
     CONDITIONS: ClassVar[frozenset[str]] = Nemesis.CONDITIONS | {
-        "kill", "kill several", "power cut", "clean restart", "pause", "isolate", "slow link",
-        "coordination killed", "full disk", "failing disk",
+        "kill", "kill several", "power cut", "clean restart", "pause", "isolate", "two leaders",
+        "slow link", "coordination killed", "full disk", "failing disk",
     }  # fmt: skip
 
     def _all_brokers(self) -> Sequence[SimulatedBroker]:
@@ -132,7 +133,7 @@ class ClusterNemesis(Nemesis):
                     other.kill()
                 else:
                     self._network.cut(victim.node.name, other.node.name)
-            await asyncio.sleep(self._random.random() * 8)
+            await asyncio.sleep(2 + self._random.random() * 6)
             victim.power_cut()
             self._network.heal()
             brokers = [victim, *others]
@@ -141,10 +142,31 @@ class ClusterNemesis(Nemesis):
                 await asyncio.sleep(self._random.random() * 3)
                 self._tasks.append(asyncio.ensure_future(self._keep_starting(broker)))
 
+    async def full_disk(self) -> None:
+        broker = self._victim()
+        disk = broker.node.disk
+        disk.capacity = disk.used + self._random.randrange(20_000)
+        await asyncio.sleep(self._random.random() * 4)
+        self._heal_disk(broker)
+        # A replica that had no room to be made is offline until the next start.
+        await self._restart(broker)
+
     async def roll(self) -> None:
         """Restart one after the other, as an upgrade does."""
         for broker in self._all_brokers():
             await self._restart(broker)
+
+    async def make_truce(self) -> None:
+        """Let everything come right for a moment, in which every broker tells the truth."""
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
+        try:
+            await self._cluster.right(CATCHES_UP_WITHIN)
+        except (NotRightError, ProcessEnded):
+            return
+        begin = self._simulation.time
+        await asyncio.sleep(self._random.random() * 3)
+        self._history.truces.append((begin, self._simulation.time))
 
     # The network ---------------------------------------------------------------------------------
 
@@ -167,6 +189,19 @@ class ClusterNemesis(Nemesis):
         await asyncio.sleep(seconds)
         self._network.heal()
 
+    async def part_leader(self) -> None:
+        """Cut a broker off from the others and the store, so that another leads what it does; its
+        clients go on sending to it.
+        """
+        victim = self._victim().node.name
+        seconds = 4 + self._random.random() * 6
+        self._cluster.ensemble.isolate(victim, seconds)
+        for other in self._all_brokers():
+            if other.node.name != victim:
+                self._network.cut(victim, other.node.name)
+        await asyncio.sleep(seconds)
+        self._network.heal()
+
     async def reset_peers(self) -> None:
         """Break the connections between two brokers."""
         first, second = self._random.sample(self._all_brokers(), 2)
@@ -180,10 +215,15 @@ class ClusterNemesis(Nemesis):
 
     # The store -----------------------------------------------------------------------------------
 
+    async def expire_session(self) -> None:
+        with suppress(ProcessEnded):  # the store is down
+            await super().expire_session()
+
     async def expire_one_session(self) -> None:
         ensemble = self._cluster.ensemble
-        if ensemble.sessions and ensemble.is_running:
-            await self._random.choice(ensemble.sessions).expire()
+        if ensemble.sessions:
+            with suppress(ProcessEnded):
+                await self._random.choice(ensemble.sessions).expire()
         await asyncio.sleep(self._random.random() * 3)
 
     async def kill_coordination(self) -> None:
@@ -214,6 +254,8 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "full disk": ClusterNemesis.full_disk,
         "failing disk": ClusterNemesis.failing_disk,
         "isolate": ClusterNemesis.isolate,
+        "two leaders": ClusterNemesis.part_leader,
+        "truce": ClusterNemesis.make_truce,
         "cut": ClusterNemesis.cut,
         "reset": ClusterNemesis.reset,
         "reset between brokers": ClusterNemesis.reset_peers,

@@ -35,7 +35,7 @@ class ClusterLife(Life):
             seed, lambda random: adjust(draw_cluster(random, troubles)), keep_events=keep_events
         )
         self.history.brokers = BROKERS
-        self.history.trusted_from = float("inf")
+        self.history.truces.clear()
         settings = dict(self.plan.broker_settings)
         del settings["zookeeper.session.timeout.ms"]
         self.cluster = SimulatedCluster(self.simulation, BROKERS, settings)
@@ -80,7 +80,7 @@ class ClusterLife(Life):
             self.partitions += self._recreating.partitions
         await self._right(DISAGREEMENT, self.cluster.not_converged)
         await self._right(OUT_OF_SYNC, self.cluster.not_replicated)
-        self.history.trusted_from = self.simulation.time
+        self.history.truces.append((self.simulation.time, float("inf")))
         await asyncio.sleep(3.0)  # for those who look at topics and groups
 
     async def _right(self, invariant: str, wrong: Callable[[], Awaitable[list[str]]]) -> None:

@@ -162,7 +162,7 @@ class Life(ABC):
                 self.history,
                 self.bootstrap_servers,
                 partitions=self.partitions,
-                rate=4,
+                rate=self.plan.rate,
                 **settings,
             )
             for number, settings in enumerate(self.plan.producers)
