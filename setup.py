@@ -24,7 +24,9 @@ from setuptools.command.build_py import build_py
 COMPILED_MODULES = [
     "src/moldau/broker/broker.py",
     "src/moldau/broker/fetch_reading.py",
+    "src/moldau/broker/fetch_session.py",
     "src/moldau/broker/fetch_sessions.py",
+    "src/moldau/broker/follower_session.py",
     "src/moldau/broker/handlers/fetch.py",
     "src/moldau/broker/handlers/produce.py",
     "src/moldau/broker/large_fetch.py",
@@ -71,6 +73,7 @@ COMPILED_MODULES = [
     "src/moldau/replication/isr.py",
     "src/moldau/replication/parked.py",
     "src/moldau/replication/partition.py",
+    "src/moldau/replication/ports.py",
     "src/moldau/wire/fetch_layout.py",
     "src/moldau/wire/fetch_request.py",
     "src/moldau/wire/fetch_response.py",

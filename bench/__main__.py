@@ -30,6 +30,7 @@ PROGRAMS = {
     "groups": "many members, many groups",
     "partitions": "ten thousand partitions",
     "compaction": "the log cleaner",
+    "cluster": "three brokers, three replicas, beside three of Apache Kafka",
     "spark": "the data source beside the official connector",
     "pipelines": "a pipeline with three sinks beside three plain queries",
 }

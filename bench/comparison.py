@@ -10,7 +10,7 @@ from bench.figures import Runs
 from bench.measuring import Measurement
 from bench.processes import cpu_seconds
 from bench.report import OURS, THEIRS, Goal, Table, met_text, ratio_text
-from bench.targets import Kafka, PlainMoldau, Target, in_turns
+from bench.targets import PlainMoldau, Target, in_turns
 from bench.warming import warm
 
 
@@ -34,8 +34,8 @@ def warm_up(
     for target in targets:
         say(f"warming {target.name}")
         rounds = {work.title: _cpu_of(work, target) for work in works}
-        limit = limit_s if isinstance(target, Kafka) else limit_s / 4
-        clock = functools.partial(cpu_seconds, target.pid)
+        limit = limit_s if target.name == THEIRS else limit_s / 4
+        clock = functools.partial(cpu_seconds, *target.pids)
         notes.append(warm(rounds, limit, clock).text(target.name))
         say(notes[-1])
     return notes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from typing import NamedTuple
@@ -80,7 +80,7 @@ class Latencies:
 
 def run(session: Session) -> list[Table]:
     scale = QUICK if session.quick else FULL
-    runs, latencies = Runs(), Latencies()
+    runs = Runs()
     with brokers(session.both) as targets:
         for target in targets:
             target.start()
@@ -88,15 +88,27 @@ def run(session: Session) -> list[Table]:
         # At full speed: at the rates below, a JVM would take many minutes to compile anything.
         warming = [produce_on(10, WARMING_ROUND_S), at_the_head(WARMING_ROUND_S)]
         notes = warm_up(targets, warming, scale.warming_s, session.say)
-        for number in range(scale.rounds):
-            session.say(f"round {number + 1}/{scale.rounds}")
-            for shape in SHAPES:
-                for target in in_turns(targets, number):
-                    _measure(target, shape, scale, runs, latencies)
-        for shape in SHAPES:
-            for target in targets:
-                latencies.add_percentiles(runs, shape, target)
-    return [_table(f"Latency, {scale.rounds} rounds together", runs, notes)]
+        measure(targets, SHAPES, scale, runs, session.say)
+    return [table(f"Latency, {scale.rounds} rounds together", SHAPES, runs, notes)]
+
+
+def measure(
+    targets: Sequence[Target],
+    shapes: Sequence[Shape],
+    scale: Scale,
+    runs: Runs,
+    say: Callable[[str], None],
+) -> None:
+    """Runs the shapes in turns, and adds the percentiles of all rounds."""
+    latencies = Latencies()
+    for number in range(scale.rounds):
+        say(f"latency, round {number + 1}/{scale.rounds}")
+        for shape in shapes:
+            for target in in_turns(targets, number):
+                _measure(target, shape, scale, runs, latencies)
+    for shape in shapes:
+        for target in targets:
+            latencies.add_percentiles(runs, shape, target)
 
 
 def _measure(target: Target, shape: Shape, scale: Scale, runs: Runs, latencies: Latencies) -> float:
@@ -119,7 +131,7 @@ def _run(target: Target, shape: Shape, scale: Scale) -> tuple[open_loop.Outcome,
     """Returns the CPU time of the broker, too, in seconds."""
     with measuring.new_topic(target) as topic, _old_reader(target, shape, scale):
         offset = requests.count_records(target.address, topic)
-        before = cpu_seconds(target.pid)
+        before = cpu_seconds(*target.pids)
         outcome = open_loop.run(
             target.address,
             topic,
@@ -131,7 +143,7 @@ def _run(target: Target, shape: Shape, scale: Scale) -> tuple[open_loop.Outcome,
             offset=offset,
             batch_size=len(BATCH),
         )
-        return outcome, cpu_seconds(target.pid) - before
+        return outcome, cpu_seconds(*target.pids) - before
 
 
 @contextmanager
@@ -162,7 +174,7 @@ def _read_old(address: str, frames: list[bytes], seconds: float, reading: Event)
     loads.run([load], seconds)
 
 
-def _table(title: str, runs: Runs, notes: list[str]) -> Table:
+def table(title: str, shapes: Sequence[Shape], runs: Runs, notes: Sequence[str] = ()) -> Table:
     percentiles = ("p50", "p99", "p999")
     headings = ["work"]
     for name in (OURS, THEIRS):
@@ -170,7 +182,7 @@ def _table(title: str, runs: Runs, notes: list[str]) -> Table:
     headings += ["p99 ratio", "goal", "", "CPU µs each", THEIRS, "ratio", "goal", "",
                  "load, of a core"]  # fmt: skip
     lines = []
-    for shape in SHAPES:
+    for shape in shapes:
         line = [shape.title]
         for name in (OURS, THEIRS):
             line += [runs.middle(f"{shape.key}_{which}", name, 2) for which in percentiles]

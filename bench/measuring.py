@@ -36,9 +36,9 @@ class Measurement(NamedTuple):
 
 
 def measure(target: Target, work: Callable[[], Outcome]) -> Measurement:
-    before = cpu_seconds(target.pid)
+    before = cpu_seconds(*target.pids)
     outcome = work()
-    used = cpu_seconds(target.pid) - before
+    used = cpu_seconds(*target.pids) - before
     return Measurement(
         outcome.requests / outcome.seconds,
         used / outcome.requests * MICROSECONDS,
@@ -50,7 +50,7 @@ def measure(target: Target, work: Callable[[], Outcome]) -> Measurement:
 def new_topic(target: Target, partitions: int = 1) -> Iterator[str]:
     """A topic for one round; at its end it is gone, from the disk too."""
     topic = f"round-{next(_topic_numbers)}"
-    requests.create_topic(target.address, topic, partitions)
+    requests.create_topic(target.address, topic, partitions, target.replicas)
     yield topic
     requests.delete_topic(target.address, topic)
     deadline = time.monotonic() + DELETE_LIMIT_S

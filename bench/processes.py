@@ -13,17 +13,17 @@ CPUCLOCK_SCHED = 2
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far, all threads, those that have ended too.
+def cpu_seconds(*pids: int) -> float:
+    """User and system time of processes so far, all threads, those that have ended too.
 
     From the process's own clock (``clock_getcpuclockid(3)``, which Python does not have): the times
     in /proc are counted in hundredths of a second, too coarse for a short round.
     """
-    return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
+    return sum(time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED) for pid in pids)
 
 
-def resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+def resident_mb(*pids: int) -> float:
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 

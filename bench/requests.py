@@ -8,7 +8,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.list_offsets.v11.request import (
     ListOffsetsPartition,
@@ -100,14 +104,22 @@ def call(address: str, api: ApiKey, version: int, request: object) -> Any:
         return decode_response(api, version, memoryview(read_frame(connection)))[1]
 
 
-def create_topic(address: str, name: str, partitions: int = 1) -> None:
-    """Creates a topic and returns when each of its partitions has taken one record."""
+def create_topic(
+    address: str, name: str, partitions: int = 1, replicas: Sequence[int] = ()
+) -> None:
+    """Creates a topic and returns when each of its partitions has taken one record. ``replicas``:
+    where those of every partition are, the leader first, which the address must be of.
+    """
+    everywhere = tuple(
+        make(CreatableReplicaAssignment, partition_index=partition, broker_ids=tuple(replicas))
+        for partition in range(partitions)
+    )
     topic = make(
         CreatableTopic,
         name=name,
-        num_partitions=partitions,
-        replication_factor=1,
-        assignments=(),
+        num_partitions=-1 if replicas else partitions,
+        replication_factor=-1 if replicas else 1,
+        assignments=everywhere if replicas else (),
         configs=(),
     )
     request = make(

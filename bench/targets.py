@@ -45,12 +45,36 @@ class Target(Protocol):
     @property
     def pid(self) -> int: ...
     @property
+    def pids(self) -> Sequence[int]:
+        """Of all of its processes, where it has several."""
+        ...
+
+    @property
+    def replicas(self) -> Sequence[int]:
+        """Where partitions of a round have theirs, the leader first; none: on the only broker."""
+        ...
+
+    @property
     def data_dir(self) -> Path: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
-class Moldau:
+class OneProcess:
+    """What a broker alone is not asked twice for."""
+
+    replicas: ClassVar[Sequence[int]] = ()
+
+    @property
+    def pid(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def pids(self) -> Sequence[int]:
+        return (self.pid,)
+
+
+class Moldau(OneProcess):
     name = "Moldau"
     environment: ClassVar[Mapping[str, str]] = {}
 
@@ -90,7 +114,7 @@ class PlainMoldau(Moldau):
             raise RuntimeError(f"{self.name} runs machine code")
 
 
-class Kafka:
+class Kafka(OneProcess):
     name = "Apache Kafka"
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:

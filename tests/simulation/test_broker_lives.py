@@ -148,6 +148,21 @@ def test_the_controller_hands_over_too() -> None:
     run(story)
 
 
+def test_all_brokers_stop_at_once_and_none_waits_for_another() -> None:
+    async def story(world: World) -> None:
+        cluster = world.cluster
+        await cluster.start()
+        await world.create("orders")
+        stopping = world.simulation.time
+        await asyncio.gather(*(broker.stop() for broker in cluster.brokers.values()))
+        assert world.simulation.time - stopping < 5
+        for broker in cluster.brokers.values():
+            await broker.start()
+        await world.until("orders", lambda state: state.leader > 0)
+
+    run(story)
+
+
 def test_a_killed_broker_comes_back_while_it_is_still_registered() -> None:
     async def story(world: World) -> None:
         cluster = world.cluster

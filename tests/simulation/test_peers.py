@@ -4,6 +4,7 @@ decides.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -44,7 +45,7 @@ def run(story: Story, settings: Mapping[str, object] | None = None) -> None:
 async def connect(machine: Machine, broker: SimulatedBroker) -> BrokerConnection:
     host, _, port = broker.bootstrap_servers.partition(":")
     return await BrokerConnection.open(
-        machine, host, int(port), client_id="client", connect_timeout=5, request_timeout=10
+        machine, host, int(port), client_id="client", connect_timeout=5, request_timeout=60
     )
 
 
@@ -224,6 +225,26 @@ def test_a_request_has_the_time_that_its_client_gives_it() -> None:
         # A new one is elected when the session of the old one is over.
         assert await create_topic(connection, "patient", seconds=30) == ["NONE"]
         assert set((await cluster.stored()).topics) == {"patient"}
+
+    run(story)
+
+
+def test_a_controller_that_is_paused_and_replaced_holds_nobody_up() -> None:
+    async def story(cluster: SimulatedCluster, machine: Machine) -> None:
+        await cluster.all_in()
+        in_charge = await cluster.controller()
+        assert in_charge is not None
+        connection = await connect(machine, (await others(cluster))[0])
+        assert await create_topic(connection, "before") == ["NONE"]
+        in_charge.node.pause(30)
+        before = machine.clock.monotonic()
+        assert await create_topic(connection, "t", seconds=25) == ["REQUEST_TIMED_OUT"]
+        assert machine.clock.monotonic() - before < 8  # a session, and a little
+        assert await create_topic(connection, "t") in (["NONE"], ["TOPIC_ALREADY_EXISTS"])
+        await connection.close()
+        await asyncio.sleep(30)
+        await cluster.converged()
+        assert set((await cluster.stored()).topics) == {"before", "t"}
 
     run(story)
 

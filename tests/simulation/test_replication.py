@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
+from moldau.broker.fetch_reading import Fetch, Response
+from moldau.broker.follower_session import LOOKED_AT_IN_TURN
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.consumer import AsyncConsumer
 from moldau.client.producer import AsyncProducer
 from moldau.model import TopicPartition
+from moldau.replication import Partition, PartitionRead
 from moldau.testing.simulation import SimulatedCluster, Simulation
 
 PARTITION = TopicPartition("orders", 0)
@@ -61,17 +66,6 @@ async def consume(client: Client, count: int) -> list[int]:
         return values
 
 
-async def level(cluster: SimulatedCluster) -> None:
-    """Wait until every broker has all of the partition, and knows that it is committed."""
-
-    async def wrong() -> list[str]:
-        logs = [cluster.replica(node_id, "orders") for node_id in (1, 2, 3)]
-        ends = {log and (log.high_watermark, log.log.log_end_offset) for log in logs}
-        return [] if len(ends) == 1 and None not in ends else [f"{ends}"]
-
-    await cluster.until(wrong, 60.0)
-
-
 def test_what_is_acknowledged_is_on_all_in_sync_replicas() -> None:
     async def story(cluster: SimulatedCluster, client: Client) -> None:
         async with AsyncProducer(**client, acks="all") as producer:
@@ -94,9 +88,76 @@ def test_a_killed_leader_takes_nothing_with_it() -> None:
             leader.kill()
             await produce(producer, 50, 100)
             await leader.start()
-            await level(cluster)
+            await cluster.right()
             await produce(producer, 100, 120)
-            await level(cluster)
+            await cluster.right()
         assert await consume(client, 120) == list(range(120))
 
+    run(story)
+
+
+def test_each_leader_in_turn_can_be_killed() -> None:
+    async def story(cluster: SimulatedCluster, client: Client) -> None:
+        async with AsyncProducer(**client, acks="all", delivery_timeout_ms=300_000) as producer:
+            for turn in range(4):
+                leader = await cluster.leader_of("orders")
+                assert leader is not None
+                sending = asyncio.ensure_future(produce(producer, 30 * turn, 30 * turn + 30))
+                await asyncio.sleep(0.002 * turn)
+                leader.kill()
+                await sending
+                await leader.start()
+                await cluster.right()
+        assert await consume(client, 120) == list(range(120))
+
+    run(story)
+
+
+def test_a_power_cut_of_the_leader_takes_nothing_that_was_acknowledged() -> None:
+    async def story(cluster: SimulatedCluster, client: Client) -> None:
+        async with AsyncProducer(**client, acks="all", delivery_timeout_ms=300_000) as producer:
+            for turn in range(3):
+                sending = asyncio.ensure_future(produce(producer, 30 * turn, 30 * turn + 30))
+                await asyncio.sleep(0.003 * turn)
+                leader = await cluster.leader_of("orders")
+                assert leader is not None
+                leader.power_cut()
+                await sending
+                await leader.start()
+                await cluster.right()
+        assert await consume(client, 90) == list(range(90))
+
+    run(story)
+
+
+def test_quiet_partitions_cost_a_follower_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic of very many partitions, one of which is written to."""
+    reads = [0]
+    answered = [0]
+    read, told = Partition.read, Fetch.told
+
+    def count_read(self: Partition, *args: Any, **options: Any) -> PartitionRead:
+        reads[0] += options.get("follower_id", -1) >= 0
+        return read(self, *args, **options)
+
+    def count_answer(self: Fetch, throttle_ms: int) -> Response:
+        answered[0] += 1
+        return told(self, throttle_ms)
+
+    async def story(cluster: SimulatedCluster, client: Client) -> None:
+        async with AsyncAdmin(**client) as admin:
+            (outcome,) = await admin.create_topics([NewTopic("quiet", 150, 3)])
+            outcome.get()
+        await cluster.right()
+        await asyncio.sleep(10)
+        async with AsyncProducer(**client, acks="all", linger_ms=0) as producer:
+            await produce(producer, 0, 1)
+            reads[0] = answered[0] = 0
+            for number in range(1, 60):
+                await produce(producer, number, number + 1)
+        # Each fetch looks at what is new, and at some of the others in turn.
+        assert reads[0] <= answered[0] * (LOOKED_AT_IN_TURN + 3)
+
+    monkeypatch.setattr(Partition, "read", count_read)
+    monkeypatch.setattr(Fetch, "told", count_answer)
     run(story)

@@ -172,7 +172,12 @@ class ApacheKafkaCluster:
 
     name = "Apache Kafka"
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        flags: Sequence[str] = TEST_FLAGS,
+    ) -> None:
         voters = dict(zip((1, 2, 3), free_ports(3), strict=True))
         replicated = {
             "default.replication.factor": "3",
@@ -190,6 +195,7 @@ class ApacheKafkaCluster:
             node: ApacheKafka(
                 directory / f"node-{node}",
                 {**replicated, "broker.rack": f"rack-{node}"},
+                flags,
                 node_id=node,
                 voters=voters,
             )

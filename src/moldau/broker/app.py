@@ -16,6 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from random import Random
 from typing import Any
 
 from moldau.broker.adoption import take_stock, while_unknown
@@ -52,6 +53,7 @@ from moldau.controller import (
     ProducerIdBlock,
 )
 from moldau.controller.loading import load_broker_configs, load_topic_configs, load_topic_ids
+from moldau.controller.settings import always_has_room
 from moldau.coordination import cluster
 from moldau.coordination.errors import (
     CoordinationError,
@@ -66,6 +68,7 @@ from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.directory.intactness import keep_intact_since, read_intact_since
 from moldau.log.files.partition_metadata import encode_uuid
+from moldau.machine.backoff import Backoff
 from moldau.machine.clock import steady_ms
 from moldau.machine.errors import is_full, is_passing
 from moldau.machine.real import real_machine
@@ -195,6 +198,9 @@ class BrokerServer:
         known = await load_topic_ids(store)
         with _in_plain_words():
             await logs.start(while_unknown(configs.topic, known), known)
+        # That may have taken longer than a session lasts.
+        await store.close()
+        store = coordination.session()
         # Only now: a broker that was refused the directories must not write anything into them.
         self._undo.push_async_callback(logs.shutdown)
         _report_recovery(logs)
@@ -245,13 +251,13 @@ class BrokerServer:
             coordination.session,
             partial(self._registration, broker),
             link if cluster_parts is None else cluster_parts.link,
-            _controller_settings(configs, logs, strays),
+            _controller_settings(configs, logs, strays, alone=not shares_store),
             clock=machine.clock,
             random=machine.random,
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_session if shares_store else _report_lost_store,
         )
-        broker.replicas.on_offline = partial(_report_offline, broker)
+        broker.replicas.on_offline = partial(_report_offline, broker, machine.random)
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
@@ -425,7 +431,7 @@ class BrokerServer:
 
 
 def _controller_settings(
-    configs: Configs, logs: LogManager, strays: Mapping[str, str]
+    configs: Configs, logs: LogManager, strays: Mapping[str, str], *, alone: bool
 ) -> ControllerSettings:
     config = configs.broker
 
@@ -448,7 +454,8 @@ def _controller_settings(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
         cordoned=lambda: (config.node_id,) if logs.all_cordoned else (),
-        has_room=logs.has_room,
+        # The store is elsewhere otherwise, and so are other disks.
+        has_room=logs.has_room if alone else always_has_room,
         stray_topics=strays,
         validate_topic_config=validate_topic,
         validate_broker_config=validate_broker,
@@ -490,14 +497,21 @@ def _report_lost_session() -> None:
     )
 
 
-def _report_offline(broker: Broker, lost: list[TopicPartition]) -> None:
+def _report_offline(broker: Broker, random: Random, lost: list[TopicPartition]) -> None:
     """Other replicas have to lead what this broker has lost with a disk."""
 
     async def report() -> None:
-        try:
-            await broker.controller.offline_replicas(broker.node_id, lost)
-        except KafkaError as error:
-            log.error("the controller could not be told of %d lost replicas: %s", len(lost), error)
+        backoff = Backoff(broker.clock, random)
+        while True:
+            try:
+                await broker.controller.offline_replicas(broker.node_id, lost)
+            except KafkaError as error:
+                log.error(
+                    "the controller is not told yet of %d lost replicas: %s", len(lost), error
+                )
+            else:
+                return
+            await backoff.wait()
 
     broker.tasks.spawn(report())
 

@@ -13,7 +13,14 @@ from moldau.broker.peer_authentication import PeerAuthentication
 from moldau.broker.peers import Peers, PeerSettings
 from moldau.broker.private_apis import PrivateApis
 from moldau.broker.remote_link import ClusterLink
-from moldau.controller import AlterPartition, AlterPartitionResult, BrokerLink, Controller
+from moldau.controller import (
+    AlterPartition,
+    AlterPartitionResult,
+    BrokerLink,
+    BrokerUpdate,
+    Controller,
+    ReplicaError,
+)
 from moldau.coordination.errors import CoordinationError
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
@@ -78,7 +85,7 @@ class ClusterParts:
         broker.private_apis = PrivateApis(
             broker.config.inter_broker_listener,
             self.authentication,
-            self.link.apply,
+            partial(self._obey, controller),
             controller,
             broker.tasks.spawn,
             self.machine.clock,
@@ -118,6 +125,11 @@ class ClusterParts:
         if self.fetchers is not None:
             await self.fetchers.close()
         self.peers.close()
+
+    async def _obey(self, controller: Controller, update: BrokerUpdate) -> Sequence[ReplicaError]:
+        """The word of another broker's controller, which may be later than this one's."""
+        controller.saw_epoch(update.controller_epoch)
+        return await self.link.apply(update)
 
     async def _locate(
         self, controller: Controller, broker_id: int, fresh: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from base64 import urlsafe_b64encode
 from typing import Final
 
@@ -11,6 +12,8 @@ from moldau.config.values.broker import BrokerConfig
 from moldau.coordination import cluster
 from moldau.coordination.store import CoordinationStore
 from moldau.machine import Machine
+
+log = logging.getLogger(__name__)
 
 _RANDOM_BYTES: Final = 32
 
@@ -26,8 +29,11 @@ async def cluster_secret(config: BrokerConfig, store: CoordinationStore, machine
         proposed = urlsafe_b64encode(machine.secrets.randbytes(_RANDOM_BYTES)).decode()
         return await cluster.ensure_secret(store, proposed)
     option = ListenerOptions.cluster_secret_file.name
+    disk, run_in_thread = machine.disk, machine.threads.run
     try:
-        secret = (await machine.threads.run(machine.disk.read, path)).decode().strip()
+        secret = (await run_in_thread(disk.read, path)).decode().strip()
+        if not await run_in_thread(disk.is_private, path):
+            log.warning("%s=%s can be read by others than its owner: chmod 600", option, path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{option}={path} cannot be read: {error}") from error
     if not secret:

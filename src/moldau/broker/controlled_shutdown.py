@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from moldau.broker.controller_port import ControllerClient
+from moldau.broker.controller_port import SOON_S, ControllerClient
 from moldau.config.values.broker import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.clock import Clock
@@ -28,9 +28,14 @@ async def hand_over(
     """Ask the controller to have others lead, as often as ``controlled.shutdown.*`` say; returns
     when that is done, or when it cannot be.
     """
+    controller = controller.within(SOON_S)
     for attempts_left in reversed(range(max(config.controlled_shutdown_max_retries, 1))):
         try:
-            remaining = await controller.controlled_shutdown(broker_id, broker_epoch())
+            async with asyncio.timeout(2 * SOON_S):
+                remaining = await controller.controlled_shutdown(broker_id, broker_epoch())
+        except TimeoutError:
+            log.warning("the controller does not answer: this broker stops without handing over")
+            return
         except KafkaError as error:
             log.warning("the controller does not take over what this broker leads: %s", error)
             if error.code is ErrorCode.STALE_BROKER_EPOCH:

@@ -120,7 +120,7 @@ class ControllerClient(Protocol):
 
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """That broker is about to stop: others lead what it led, and it is in sync with nothing.
-        Returns what it still leads though others hold it, too; raises STALE_BROKER_EPOCH.
+        Returns what it still leads though others could, once in sync; raises STALE_BROKER_EPOCH.
         """
         ...
 

@@ -7,11 +7,15 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
-from moldau.broker.fetch_sessions import PARTITIONS_PER_TURN, FetchContext, SessionPartition
+from moldau.broker.fetch_session import SessionPartition
+from moldau.broker.fetch_sessions import PARTITIONS_PER_TURN, FetchContext
+from moldau.broker.follower_session import FollowerPartition
+from moldau.broker.leader_hints import HINTED, current_leader, leader_endpoints
 from moldau.broker.traffic import EXPECTED_OF_CONSUMERS
 from moldau.broker.turns import others_turn
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import FileSlice
+from moldau.model import Node
 from moldau.replication import ParkedFetch, Partition
 from moldau.wire.fetch import FetchedPartition, FetchedTopic, FetchRequest
 
@@ -26,12 +30,20 @@ Gathered: TypeAlias = list[tuple[str | None, UUID | None, list[FetchedPartition]
 
 
 class Response:
-    __slots__ = ("error_code", "session_id", "topics")
+    __slots__ = ("endpoints", "error_code", "session_id", "topics")
 
-    def __init__(self, error_code: int, session_id: int, topics: Sequence[FetchedTopic]) -> None:
+    def __init__(
+        self,
+        error_code: int,
+        session_id: int,
+        topics: Sequence[FetchedTopic],
+        endpoints: Sequence[Node] = (),
+    ) -> None:
         self.error_code = error_code
         self.session_id = session_id
         self.topics = topics
+        self.endpoints = endpoints
+        """Where the leaders are that are named in it (KIP-951)."""
 
     @property
     def size(self) -> int:
@@ -55,6 +67,8 @@ class Fetch:
         "_broker",
         "_context",
         "_has_failed",
+        "_leaders",
+        "_listener",
         "_reads",
         "_unknown",
         "_uses_topic_ids",
@@ -62,9 +76,18 @@ class Fetch:
     )
 
     def __init__(
-        self, broker: Broker, body: FetchRequest, context: FetchContext, *, uses_topic_ids: bool
+        self,
+        broker: Broker,
+        body: FetchRequest,
+        context: FetchContext,
+        *,
+        uses_topic_ids: bool,
+        listener: str,
     ) -> None:
+        """``listener`` is where the client asked, and would find other brokers."""
         self._broker = broker
+        self._listener = listener
+        self._leaders: set[int] | None = None
         self._body = body
         self._context = context
         self._uses_topic_ids = uses_topic_ids
@@ -81,6 +104,7 @@ class Fetch:
     def read(self) -> bool:
         """See what is there. Returns whether waiting would be pointless."""
         self.forget()
+        self._context.look()
         self._read_some(self._context.partitions)
         return self._is_settled
 
@@ -89,8 +113,11 @@ class Fetch:
         comes after a partition was read.
         """
         self.forget()
+        self._context.look()
         lags = False
         partitions = self._context.partitions
+        if parked is not None and self.wait_in_session(parked):
+            parked = None
         for start in range(0, len(partitions), PARTITIONS_PER_TURN):
             some = partitions[start : start + PARTITIONS_PER_TURN]
             if parked is not None:
@@ -101,9 +128,20 @@ class Fetch:
             await others_turn()
         return lags or self._is_settled
 
+    def wait_in_session(self, parked: ParkedFetch | None) -> bool:
+        """A follower's session tells of progress itself, of all its partitions; returns whether
+        this is one.
+        """
+        follower = self._context.follower
+        if follower is None:
+            return False
+        follower.parked = parked
+        return True
+
     def forget(self) -> None:
         """What was read is not answered."""
         self._reads = []
+        self._leaders = None
         self.size = self._unknown = 0
         self._has_failed = self._context.error != 0
 
@@ -116,6 +154,8 @@ class Fetch:
 
     @property
     def _is_settled(self) -> bool:
+        if self._context.follower is not None:
+            return self._has_failed or self._unknown > 0
         return self._has_failed or self._unknown == len(self._reads)
 
     def _read_some(self, partitions: list[SessionPartition]) -> None:
@@ -141,6 +181,10 @@ class Fetch:
         index = wanted.key[2]
         try:
             partition = self._partition(wanted)
+            fetches = None
+            if isinstance(wanted, FollowerPartition):
+                wanted.watch(partition)
+                fetches = wanted.fetches
             read = partition.read(
                 wanted.fetch_offset,
                 max(min(wanted.max_bytes, room), 0),
@@ -150,12 +194,16 @@ class Fetch:
                 follower_id=self._body.replica_id,
                 follower_epoch=self._body.replica_epoch,
                 follower_log_start=wanted.log_start_offset,
+                fetches=fetches,
                 min_one_batch=first,
             )
         except KafkaError as error:
             if error.code not in EXPECTED_OF_CONSUMERS:
                 self._broker.traffic.failed_fetches += 1
-            return failed(index, error)
+            answer = failed(index, error)
+            if error.code in HINTED:
+                answer.current_leader = self._current_leader(wanted)
+            return answer
         answer = FetchedPartition(
             index,
             0,
@@ -167,8 +215,11 @@ class Fetch:
             read.records or NO_RECORDS,
             read.diverging_epoch,
         )
-        if wanted.fetch_offset >= read.high_watermark == read.last_stable_offset and (
-            wanted.last_fetched_epoch < 0 and self._body.replica_id < 0
+        if isinstance(wanted, FollowerPartition):
+            end = partition.log.log_end_offset
+            wanted.was_read(answer, has_more=read.records is None and wanted.fetch_offset < end)
+        elif wanted.fetch_offset >= read.high_watermark == read.last_stable_offset and (
+            wanted.last_fetched_epoch < 0
         ):
             # Until the high watermark moves there is nothing, committed or not.
             wanted.remember(partition, answer)
@@ -182,6 +233,24 @@ class Fetch:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             name = topic.name
         return self._broker.partition(name, index)
+
+    def _current_leader(self, wanted: SessionPartition) -> tuple[int, int] | None:
+        name, topic_id, index = wanted.key
+        if name is None:
+            topic = self._broker.metadata.topics_by_id.get(topic_id) if topic_id else None
+            if topic is None:
+                return None
+            name = topic.name
+        leader = current_leader(self._broker, name, index)
+        if leader is not None:
+            if self._leaders is None:
+                self._leaders = set()
+            self._leaders.add(leader[0])
+        return leader
+
+    def _endpoints(self) -> Sequence[Node]:
+        leaders = self._leaders
+        return () if leaders is None else leader_endpoints(self._broker, self._listener, leaders)
 
     def lags(self) -> bool:
         """Returns whether what was read ends with its segment: no append can ever make it more."""
@@ -225,7 +294,8 @@ class Fetch:
         if not throttle_ms:
             self._begin_telling()
             _gather(topics, self._context.select(self._reads))
-        return Response(self._context.error, self._context.session_id, topics)
+        context = self._context
+        return Response(context.error, context.session_id, topics, self._endpoints())
 
     async def told_in_turns(self, throttle_ms: int) -> Response:
         topics: Gathered = []
@@ -235,21 +305,22 @@ class Fetch:
                 some = self._reads[start : start + PARTITIONS_PER_TURN]
                 _gather(topics, self._context.select(some))
                 await others_turn()
-        return Response(self._context.error, self._context.session_id, topics)
+        context = self._context
+        return Response(context.error, context.session_id, topics, self._endpoints())
 
     def _begin_telling(self) -> None:
         broker, context = self._broker, self._context
-        is_follower = self._body.replica_id >= 0
+        replica_id = self._body.replica_id
         if context.starts_session:
             broker.fetch_sessions.start(
                 context,
                 uses_topic_ids=self._uses_topic_ids,
                 now=broker.clock.monotonic(),
-                is_privileged=is_follower,
+                replica_id=replica_id,
             )
         traffic = broker.traffic
         traffic.fetched_partitions += len(self._reads)
-        if is_follower:
+        if replica_id >= 0:
             traffic.replication_bytes_out += self.size
         else:
             traffic.bytes_out += self.size

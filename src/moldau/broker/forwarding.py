@@ -8,7 +8,7 @@ If the connection is lost in the middle nobody knows, and that is what REQUEST_T
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from moldau.broker import controller_requests as messages
@@ -36,15 +36,21 @@ from moldau.controller import (
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.machine.backoff import Backoff
 from moldau.model import ElectionType, TopicPartition
-from moldau.request_errors import ClientError
+from moldau.request_errors import ClientError, ConnectionLostError
 from moldau.wire.private import PrivateApi
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+NOBODY: Final = -1
 _FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 0.25
+"""Short: in-sync replicas wait for a new controller, too. A broker that cannot be reached is not
+tried more often than ``Peers`` lets it be.
+"""
+_LOOK_AGAIN_S: Final = 0.25
 
 
 class LocalController(ControllerClient, Protocol):
@@ -95,7 +101,7 @@ class ForwardingController:
     async def _ask(self, message: _Message[T], answer: Any) -> T:
         clock = self._machine.clock
         deadline = clock.monotonic() + self._within
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(clock, self._machine.random, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         has_failed = False
         while True:
             try:
@@ -109,10 +115,10 @@ class ForwardingController:
                     raise
                 failure = error
             has_failed = True
+            pause = backoff.next_delay()
             if clock.monotonic() + pause >= deadline:
                 raise failure
-            await asyncio.sleep(pause * self._machine.random.uniform(0.8, 1.0))
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause)
 
     async def _ask_once(
         self, message: _Message[T], answer: Any, deadline: float, *, fresh: bool
@@ -124,14 +130,34 @@ class ForwardingController:
         registration = await self._locate(controller, fresh) if controller >= 0 else None
         if registration is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        result: T = await self._peers.call(
+        was_asked = asyncio.Event()
+        call = self._peers.call(
             registration,
             PrivateApi.CONTROLLER_REQUEST,
             message,
             answer=answer,
             within=max(deadline - self._machine.clock.monotonic(), 0.0),
+            on_asked=was_asked.set,
         )
-        return result
+        return await self._unless_replaced(controller, call, was_asked)
+
+    async def _unless_replaced(
+        self, controller: int, call: Coroutine[Any, Any, T], was_asked: asyncio.Event
+    ) -> T:
+        """Returns the answer of the one in charge. Who is replaced may never give it: it may be
+        paused or cut off, which is why it was replaced.
+        """
+        asking = asyncio.ensure_future(call)
+        try:
+            while True:
+                await asyncio.wait([asking], timeout=_LOOK_AGAIN_S)
+                if asking.done():
+                    return asking.result()
+                if self._local.controller_id not in (controller, NOBODY):
+                    failure = ConnectionLostError if was_asked.is_set() else UnreachableError
+                    raise failure(f"Broker {controller} is not in charge any more")
+        finally:
+            asking.cancel()
 
     # What is asked
 

@@ -57,7 +57,9 @@ class LargeFetch:
         broker, body = request.broker, request.body
         try:
             if body.max_wait_ms > 0 and are_legal(body):
-                self._waiting = broker.fetch_sessions.wait(self._fetch.partition_count)
+                self._waiting = broker.fetch_sessions.wait(
+                    self._fetch.partition_count, body.replica_id
+                )
                 self._deadline = broker.clock.monotonic() + body.max_wait_ms / 1000
             with YoungObjectsOnly():
                 if await self._is_enough():
@@ -162,7 +164,7 @@ class LargeFetch:
                     size = 0
                     await others_turn()
             writer.end_topic()
-        self._complete(writer.end())
+        self._complete(writer.end(response.endpoints))
 
     def _fail(self, error: Exception) -> None:
         self._leave()

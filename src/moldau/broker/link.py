@@ -20,6 +20,7 @@ from moldau.broker.client_quotas import ClientQuotas
 from moldau.broker.configs import Configs
 from moldau.broker.group_coordinator import GroupCoordinator
 from moldau.broker.metadata_cache import MetadataCache, PartitionMetadata
+from moldau.broker.turns import others_turn
 from moldau.controller import (
     BrokerUpdate,
     ControllerFence,
@@ -119,6 +120,7 @@ class LocalLink:
         check(update)
         for some in _slices(metadata.partitions):
             errors += _storage_errors(await self._replicas.apply(some))
+            await others_turn()
             check(update)
         await self._replicas.keep_topic_configs(self._topic_settings(update))
         check(update)
@@ -250,6 +252,7 @@ class LocalLink:
                     state.isr,
                     state.offline_replicas,
                     state.partition_epoch,
+                    state.elr,
                 ),
             )
 

@@ -24,6 +24,8 @@ class PartitionMetadata(NamedTuple):
     failed: tuple[int, ...] = ()
     """Replicas of live brokers whose disk failed."""
     partition_epoch: int = -1
+    eligible: tuple[int, ...] = ()
+    """Replicas that are not in sync and could lead all the same (KIP-966)."""
 
     def is_later_than(self, other: PartitionMetadata) -> bool:
         return (self.leader_epoch, self.partition_epoch) > (

@@ -17,6 +17,7 @@ from moldau.broker.private_exchange import ask
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import KafkaError
 from moldau.machine import Machine
+from moldau.machine.backoff import Backoff
 from moldau.machine.clock import Timer
 from moldau.net.address import show
 from moldau.net.broker_connection import BrokerConnection
@@ -63,12 +64,13 @@ class _Life(NamedTuple):
 class _Peer:
     """What is known of one life of another broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, backoff: Backoff) -> None:
         self.idle: list[BrokerConnection] = []
         self.places = asyncio.Semaphore(MOST_KEPT)
         self.users = 0
-        self.failures = 0
+        self.backoff = backoff
         self.not_before = 0.0
+        """When the next attempt to connect may be made."""
 
     def drop(self) -> None:
         for connection in self.idle:
@@ -88,7 +90,7 @@ class Peers:
         self._peers: dict[_Life, _Peer] = {}
         self._sweep: Timer | None = None
         self._is_closed = False
-        self._limiter = LogLimiter(log, machine.clock.monotonic)
+        self._limiter = LogLimiter(log, machine.clock.monotonic, lines=2, interval=60.0)
 
     # What others use
 
@@ -115,8 +117,10 @@ class Peers:
         *,
         answer: Any,
         within: float,
+        on_asked: Callable[[], object] | None = None,
     ) -> Any:
-        """Returns what the broker answers, an object of type ``answer``.
+        """Returns what the broker answers, an object of type ``answer``; ``on_asked`` is called
+        before the question is sent.
 
         Raises UnreachableError if nothing was asked; another ClientError (of ``request_errors``) if
         it was asked and no answer came, so that nobody knows what became of it; else the KafkaError
@@ -133,6 +137,8 @@ class Peers:
                 if connection is None:
                     connection = await self._connect(life, peer, "requests", deadline)
                 try:
+                    if on_asked is not None:
+                        on_asked()
                     left = max(deadline - self._clock.monotonic(), 0.0)
                     return await ask(connection, api, body, answer=answer, within=left)
                 finally:
@@ -170,19 +176,17 @@ class Peers:
         try:
             async with asyncio.timeout(max(deadline - self._clock.monotonic(), 0.0)):
                 connection = await self._authenticated(life, purpose)
-        except (KafkaError, TimeoutError) as error:
-            peer.failures += 1
-            pause = min(_FIRST_PAUSE_S * 2 ** (peer.failures - 1), _LONGEST_PAUSE_S)
-            pause *= self._machine.random.uniform(0.8, 1.2)
-            peer.not_before = self._clock.monotonic() + pause
+        except TimeoutError:
+            # That took all the time that this caller had; others may have more, and need not wait.
+            raise UnreachableError(f"{_name(life)} did not take a connection in time") from None
+        except KafkaError as error:
+            peer.not_before = self._clock.monotonic() + peer.backoff.next_delay()
             raise self._unreachable(life, error) from error
-        peer.failures, peer.not_before = 0, 0.0
+        peer.backoff.reset()
         return connection
 
     async def _pause(self, life: _Life, peer: _Peer, deadline: float) -> None:
         """Whoever has just failed to be reached is not tried again at once."""
-        if self._is_closed:
-            raise UnreachableError("This broker is stopping")
         pause = peer.not_before - self._clock.monotonic()
         if pause <= 0:
             return
@@ -220,9 +224,7 @@ class Peers:
             raise ConnectionLostError("This broker is stopping")
         return connection
 
-    def _unreachable(self, life: _Life, error: KafkaError | TimeoutError) -> UnreachableError:
-        if isinstance(error, TimeoutError):
-            return UnreachableError(f"{_name(life)} did not take a connection in time")
+    def _unreachable(self, life: _Life, error: KafkaError) -> UnreachableError:
         if not isinstance(error, ClientError):
             # It is there and does not want us, or we do not want it: somebody has to mend that.
             self._limiter.warning(
@@ -234,9 +236,12 @@ class Peers:
     # Keeping
 
     def _peer(self, life: _Life) -> _Peer:
+        if self._is_closed:
+            raise UnreachableError("This broker is stopping")
         peer = self._peers.get(life)
         if peer is None:
-            peer = self._peers[life] = _Peer()
+            backoff = Backoff(self._clock, self._machine.random, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+            peer = self._peers[life] = _Peer(backoff)
             for other, old in self._peers.items():
                 if other.broker == life.broker and other.epoch < life.epoch:
                     old.drop()

@@ -61,7 +61,7 @@ class PrivateApis:
         self._spawn = spawn
         self._clock = clock
         self._failure_delay = failure_delay
-        self._limiter = LogLimiter(log, clock.monotonic)
+        self._limiter = LogLimiter(log, clock.monotonic, lines=2, interval=60.0)
 
     def answer(
         self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
@@ -94,7 +94,7 @@ class PrivateApis:
                 connection.authentication, answer = self._authentication.begin(message)
         except KafkaError as error:
             reason = (
-                "its cluster secret is not this broker's"
+                "the two have not the same cluster secret"
                 if isinstance(error, AuthenticationError) and isinstance(exchange, ScramServer)
                 else error.message
             )

@@ -13,6 +13,7 @@ from typing import Final
 
 from moldau.cli.exit_codes import UsageError
 from moldau.cli.supervisor import Program
+from moldau.config.replicated import replication_settings
 
 MOST_BROKERS: Final = 20
 COORDINATION: Final = "coordination"
@@ -57,8 +58,7 @@ class LocalCluster:
                 "log.dirs": str(self.directory / str(node_id)),
                 "zookeeper.connect": self.coordination_address,
                 "cluster.secret.file": str(self.directory / _SECRET),
-                **replication_of(len(self.ports)),
-                "group.initial.rebalance.delay.ms": "0",
+                **replication_settings(len(self.ports)),
             }
             arguments = ["broker", "--log-level", log_level]
             for name, value in settings.items():
@@ -67,19 +67,6 @@ class LocalCluster:
                 arguments += ["--override", given]
             programs.append(Program(f"broker {node_id}", _command(arguments)))
         return programs
-
-
-def replication_of(brokers: int) -> dict[str, str]:
-    """Returns settings with which any one of three brokers or more may die, and nothing stops."""
-    copies = str(min(brokers, 3))
-    needed = "2" if brokers >= 3 else "1"
-    return {
-        "default.replication.factor": copies,
-        "min.insync.replicas": needed,
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": needed,
-    }
 
 
 def _command(arguments: list[str]) -> tuple[str, ...]:

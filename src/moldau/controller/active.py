@@ -18,7 +18,12 @@ from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
 from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.create_topics import initial_states
-from moldau.controller.elections import Circumstances, elect_for_shutdown, revise
+from moldau.controller.elections import (
+    Circumstances,
+    elect_for_shutdown,
+    revise,
+    without_eligible,
+)
 from moldau.controller.link import LeaderAndIsr
 from moldau.controller.loading import load_brokers, load_context, read_states
 from moldau.controller.mutation_quota import MutationQuota
@@ -242,7 +247,7 @@ class ActiveController:
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """Have others lead what a broker leads that is about to stop, and be in sync without it.
 
-        Returns what it still leads though it is not the only replica.
+        Returns what it still leads though somebody else could, once in sync.
         """
         context, now = self.context, self.circumstances
         error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
@@ -261,7 +266,7 @@ class ActiveController:
         return [
             state.topic_partition
             for state in context.partitions()
-            if state.leader == broker and len(state.replicas) > 1
+            if state.leader == broker and self._staying(state)
         ]
 
     def _staying(self, state: LeaderAndIsr) -> list[int]:
@@ -308,6 +313,20 @@ class ActiveController:
                 return int(value)
         broker = context.brokers.get(leader)
         return 1 if broker is None else broker.min_insync_replicas
+
+    async def forget_eligible(self, topic: str | None = None) -> None:
+        """A topic, or all, will need another number of in-sync replicas: what fewer of them could
+        not acknowledge so far they may acknowledge from now on.
+        """
+        now = self.circumstances
+        await self.update(
+            [
+                without_eligible(state, now)
+                for state in self.context.partitions()
+                if state.elr and topic in (None, state.topic)
+            ]
+        )
+        self.sender.send(self.take_changed())
 
     async def revise(self, states: Sequence[LeaderAndIsr]) -> None:
         """Give these partitions the leaders and in-sync replicas that those who are up allow, all

@@ -16,7 +16,7 @@ from moldau.config.options.group import GroupOptions
 from moldau.config.options.topic import TopicOptions
 from moldau.config.types import ResourceType
 from moldau.controller import writes
-from moldau.controller.active import EVERY_BROKER, ActiveController
+from moldau.controller.active import EVERY_BROKER, MIN_INSYNC_REPLICAS, ActiveController
 from moldau.controller.requests import ConfigAlteration, ConfigResult
 from moldau.controller.topic_names import check_name
 from moldau.coordination import paths, znodes
@@ -72,6 +72,8 @@ class ConfigAdmin:
         active.settings.validate_topic_config(config)
         if validate_only:
             return
+        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+            await active.forget_eligible(name)
         put = writes.put_config(
             paths.topic_config(name), config, exists=name in context.topic_configs
         )
@@ -90,12 +92,15 @@ class ConfigAdmin:
             raise KafkaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {entity} found."
             )
-        config = alteration.apply(BrokerOptions.table, context.broker_configs.get(entity, {}))
+        stored = context.broker_configs.get(entity, {})
+        config = alteration.apply(BrokerOptions.table, stored)
         if entity in (EVERY_BROKER, str(active.controller_id)):
             # Another broker's own settings have been checked by that broker: it knows its file.
             active.settings.validate_broker_config(entity, config)
         if validate_only:
             return
+        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+            await active.forget_eligible()
         ops = [
             writes.put_config(
                 paths.broker_config(entity), config, exists=entity in context.broker_configs

@@ -113,7 +113,19 @@ class ControllerContext:
 
     @property
     def racks(self) -> Mapping[int, str | None]:
-        return {broker.id: broker.rack for broker in self.brokers.values()}
+        """Where brokers are, for whoever places replicas. If none of them names its rack, those on
+        one host are in one: they fail together.
+        """
+        racks = {broker.id: broker.rack for broker in self.brokers.values()}
+        hosts = {
+            broker.id: broker.endpoints[0].host
+            for broker in self.brokers.values()
+            if broker.endpoints
+        }
+        is_named = any(rack is not None for rack in racks.values())
+        # If each has its own host, hosts say no more than the brokers do.
+        is_shared = len(hosts) == len(racks) > len(set(hosts.values()))
+        return hosts if is_shared and not is_named else racks
 
     def is_online(self, broker: int, topic: str, partition: int) -> bool:
         if broker not in self.brokers:

@@ -75,9 +75,9 @@ T = TypeVar("T")
 
 _OVER = (ControllerMovedError, ConnectionLostError, SessionExpiredError)
 """What ends an office: somebody else has it, or nobody knows what became of a write."""
-_APPLIED_WITHIN_S: Final = 1.0
-"""For how long a request that was decided waits for brokers to apply it. A broker that is slower
-than that hears of it later.
+_SILENCE_S: Final = 1.0
+"""For how long a request that was decided waits for a broker that says nothing. It will hear of it
+later.
 """
 
 
@@ -147,7 +147,7 @@ class Controller:
         with suppress(SessionExpiredError):  # it joins again, and stands again
             await self._queue.submit(self._contend)
         if self._office is not None:
-            await self._office.active.sender.flush([self._id]).wait()
+            await self._office.active.sender.flush([self._id]).wait(_SILENCE_S)
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
@@ -443,7 +443,7 @@ class Controller:
             return await duty(office), office.active.sender.flush()
 
         result, delivery = await self._request(tell)
-        await delivery.wait(_APPLIED_WITHIN_S)
+        await delivery.wait(_SILENCE_S)
         return result
 
     async def _answers_heeded(self) -> None:
@@ -472,7 +472,7 @@ class Controller:
 
         creation = await self._request(create)
         try:
-            await creation.delivery.wait(_APPLIED_WITHIN_S)
+            await creation.delivery.wait(_SILENCE_S)
             if not creation.has_failed:
                 return creation.decided
             results = await self._announced(lambda office: office.topics.confirm(creation))

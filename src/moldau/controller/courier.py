@@ -34,12 +34,14 @@ class Delivery:
         """Replicas that could not be what they should, by broker."""
         self._clock = clock
         self._open: dict[int, Courier] = {}
+        self._heard: set[int] = set()
         self._settled = Latch()
 
     def expect(self, broker: int, courier: Courier) -> None:
         self._open[broker] = courier
 
     def note(self, broker: int, errors: Iterable[ReplicaError]) -> None:
+        self._heard.add(broker)
         failed = self.failed.setdefault(broker, {})
         failed.update({(error.topic, error.partition): error.error for error in errors})
 
@@ -49,13 +51,17 @@ class Delivery:
         if not self._open:
             self._settled.open()
 
-    async def wait(self, within_s: float | None = None) -> None:
-        """Returns when all brokers have applied it that can, or time is up: then nobody waits for
-        those again before they have answered.
+    async def wait(self, silence_s: float) -> None:
+        """Returns when all brokers have applied it, but for those that were silent for so long:
+        nobody waits for them again before they have answered. The controller's own broker may be
+        busy, but is never silent.
         """
-        if self._open and not await self._settled.wait(self._clock, within_s):
-            for courier in self._open.values():
-                courier.is_silent = True
+        while self._open and not await self._settled.wait(self._clock, silence_s):
+            for broker, courier in list(self._open.items()):
+                if broker not in self._heard and not courier.is_own:
+                    courier.is_silent = True
+                    self.end(broker)
+            self._heard.clear()
 
 
 class Answer(NamedTuple):
@@ -82,8 +88,12 @@ class SenderPorts(NamedTuple):
 class Courier:
     """Carries the messages of one outbox."""
 
-    def __init__(self, outbox: Outbox, image: ClusterImage, ports: SenderPorts) -> None:
+    def __init__(
+        self, outbox: Outbox, image: ClusterImage, ports: SenderPorts, *, is_own: bool
+    ) -> None:
+        """``is_own``: the broker is the one that the controller runs on."""
         self.outbox = outbox
+        self.is_own = is_own
         self._image = image
         self._ports = ports
         self._queue = EventQueue(f"outbox of broker {outbox.broker.id}")

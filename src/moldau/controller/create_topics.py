@@ -186,7 +186,19 @@ def _open_to_replicas(
 ) -> dict[int, str | None]:
     """Returns the brokers, with their racks, that may be given replicas."""
     cordoned = settings.cordoned()
-    return {broker: rack for broker, rack in context.racks.items() if broker not in cordoned}
+    return {
+        broker: rack
+        for broker, rack in context.racks.items()
+        if broker not in cordoned and not _is_cordoned(context, broker)
+    }
+
+
+def _is_cordoned(context: ControllerContext, broker: int) -> bool:
+    """Whether a broker has been told to take no new partitions. What the file of another broker
+    says, or a list of directories, only that broker can tell.
+    """
+    settings = context.broker_configs.get(str(broker), {})
+    return settings.get("cordoned.log.dirs", "").strip() == "*"
 
 
 def _manual_assignment(

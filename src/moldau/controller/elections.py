@@ -12,7 +12,7 @@ the state and the registrations knows all there is to know, whatever it has miss
 If everybody who could lead has come back with losses, whoever led last is the best there is.
 
 ``live`` are the replicas that can serve, in the order of the assignment: the first, the preferred
-one, wins where it can. Why it is so: docs/adr/0021-who-may-lead.md.
+one, wins where it can. Why it is so: docs/adr/0023-who-may-lead.md.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def revise(
     A broker that restarted is not in sync before it has caught up; it leads again if no other
     in-sync replica can. With ``unclean`` any replica leads before none does.
     """
+    if len(state.replicas) == 1:
+        return _revise_sole(state, live, now)
     members = _Members(state, live, now)
     steady = members.steady_isr
     if state.leader in steady:
@@ -54,6 +56,36 @@ def revise(
     if unclean and live:
         return members.under(live[0], (live[0],), RECOVERING)
     return members.under_nobody()
+
+
+def _revise_sole(
+    state: LeaderAndIsr, live: Sequence[int], now: Circumstances
+) -> LeaderAndIsr | None:
+    """The only replica leads whenever it can: nobody has more. All partitions of a broker without
+    others are such, ten thousand of them at its start.
+    """
+    (sole,) = state.replicas
+    leader, epochs = NO_LEADER, state.broker_epochs
+    if sole in live:
+        leader, epochs = sole, (now.brokers[sole].epoch,)
+    if leader == state.leader and epochs == state.broker_epochs:
+        return None
+    return LeaderAndIsr(
+        state.topic,
+        state.topic_id,
+        state.partition,
+        leader,
+        state.leader_epoch + 1,
+        state.replicas,
+        state.replicas,
+        state.partition_epoch + 1,
+        now.controller_epoch,
+        state.leader_recovery_state,
+        state.offline_replicas,
+        state.adding_replicas,
+        state.removing_replicas,
+        broker_epochs=epochs,
+    )
 
 
 def elect_preferred(
@@ -79,6 +111,11 @@ def elect_for_shutdown(
     if state.leader != leaving:
         return members.under_same_leader(isr) if state.leader in isr else None
     return members.under(next(replica for replica in live if replica in isr), isr)
+
+
+def without_eligible(state: LeaderAndIsr, now: Circumstances) -> LeaderAndIsr:
+    """Returns the same with nobody eligible who is not in sync."""
+    return _Members(state, (), now).next_state(state.isr, ())
 
 
 def in_earlier_life(state: LeaderAndIsr, replica: int, now: Circumstances) -> bool:

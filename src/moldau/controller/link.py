@@ -25,7 +25,7 @@ NO_LEADER = -1
 INITIAL_LEADER_EPOCH = 0
 
 
-class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
+class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Everything the controller knows about one partition.
 
     ``partition_epoch`` is the version of the partition's state node: it rises with every change,
@@ -58,7 +58,7 @@ class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
         return TopicPartition(self.topic, self.partition)
 
 
-class StopReplica(msgspec.Struct, frozen=True, gc=False):
+class StopReplica(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Stop serving this replica; with ``delete``, remove its log as well."""
 
     topic: str

@@ -141,4 +141,5 @@ class Sender:
         for broker, registration in now.items():
             if broker not in self._couriers:
                 outbox = Outbox(self._controller_id, self._context.epoch, registration)
-                self._couriers[broker] = Courier(outbox, self._image, self._ports)
+                is_own = broker == self._controller_id
+                self._couriers[broker] = Courier(outbox, self._image, self._ports, is_own=is_own)

@@ -17,7 +17,7 @@ DEFAULT_WINDOW = Window(
 )
 
 
-async def _has_room(_partitions: int) -> bool:
+async def always_has_room(_partitions: int) -> bool:
     return True
 
 
@@ -40,7 +40,7 @@ class ControllerSettings:
     """``controller.quota.window.num`` and ``controller.quota.window.size.seconds``"""
     cordoned: Callable[[], Collection[int]] = tuple
     """Brokers that get no new replicas: all their log directories are cordoned (KIP-1066)."""
-    has_room: Callable[[int], Awaitable[bool]] = _has_room
+    has_room: Callable[[int], Awaitable[bool]] = always_has_room
     """Whether so many partitions more can be made: each attempt that fails takes from the room
     that the store has of its own on a full disk."""
     stray_topics: Mapping[str, str] = field(default_factory=dict)

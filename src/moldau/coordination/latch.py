@@ -20,18 +20,17 @@ class Latch:
         for waiter in waiters:
             _release(waiter)
 
-    async def wait(self, clock: Clock, within_s: float | None = None) -> bool:
+    async def wait(self, clock: Clock, within_s: float) -> bool:
         """Returns when it is open, or time is up: whether it is."""
         if self.is_open:
             return True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        timer = None if within_s is None else clock.call_later(within_s, lambda: _release(waiter))
+        timer = clock.call_later(within_s, lambda: _release(waiter))
         try:
             await waiter
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
         return self.is_open

@@ -128,6 +128,10 @@ class Disk(Protocol):
         """Returns when the file was last written to."""
         ...
 
+    def is_private(self, path: str) -> bool:
+        """Returns whether nobody but the file's owner may read it."""
+        ...
+
     def absolute(self, path: str) -> str:
         """Returns the same path from the root on, whatever the process later works in."""
         ...

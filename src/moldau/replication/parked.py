@@ -63,10 +63,14 @@ class ParkedFetch:
 
     def progress(self, size: int) -> None:
         self._available += size
+        if self._partitions is None:
+            return  # it has ended
         if self._available >= self._min_bytes and self._turn is None:
             self._turn = self._clock.call_later(0, self._look_again)
 
     def disturbed(self) -> None:
+        if self._partitions is None:
+            return
         if self._turn is not None:
             self._turn.cancel()
         self._turn = self._clock.call_later(0, self._time_is_up)

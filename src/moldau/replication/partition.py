@@ -12,10 +12,9 @@ it follows the disk, so that nobody sees what a power cut may still take.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final
 
 from moldau.controller import AlterPartitionResult, LeaderAndIsr
 from moldau.errors import ErrorCode, KafkaError
@@ -34,66 +33,13 @@ from moldau.replication.isr import (
     InSyncReplicas,
     IsrChange,
 )
+from moldau.replication.ports import AppendWaiter, DeletionWaiter, FetchWaiter, LeaderPorts
 
 UNKNOWN_OFFSET: Final = -1
 UNDEFINED_EPOCH: Final = -1
 NO_FOLLOWER: Final = -1
-DEFAULT_MAX_LAG_MS: Final = 30_000
 
 _BASE: Final = attrgetter("base_offset")
-
-
-class FetchWaiter(Protocol):
-    """A parked fetch that wants to hear of progress on a partition."""
-
-    def progress(self, size: int) -> None:
-        """About ``size`` more bytes became readable."""
-        ...
-
-    def disturbed(self) -> None:
-        """Leadership moved or the partition went away: look again now."""
-        ...
-
-
-class AppendWaiter(Protocol):
-    """A parked append that waits for the high watermark."""
-
-    def settled(self, partition: Partition) -> None:
-        """The high watermark has reached the append, or this broker leads no more."""
-        ...
-
-
-class DeletionWaiter(Protocol):
-    """A parked deletion of records that waits for the followers to do the same."""
-
-    def deleted(self, partition: Partition) -> None:
-        """The low watermark has reached what was deleted, or this broker leads no more."""
-        ...
-
-
-def _no_time() -> int:
-    return 0
-
-
-def _nobody_asks(_partition: Partition) -> None: ...
-
-
-class LeaderPorts:
-    """What the leaders of this broker's partitions share: the time, who is there, whom to ask."""
-
-    __slots__ = ("alive", "ask", "max_lag_ms", "now_ms")
-
-    def __init__(
-        self, now_ms: Callable[[], int] = _no_time, max_lag_ms: int = DEFAULT_MAX_LAG_MS
-    ) -> None:
-        self.now_ms = now_ms
-        """Milliseconds that never run backwards."""
-        self.max_lag_ms = max_lag_ms
-        """``replica.lag.time.max.ms``."""
-        self.alive: dict[int, int] = {}
-        """The brokers that are registered, and their epochs."""
-        self.ask: Callable[[Partition], None] = _nobody_asks
-        """Called with a partition that wants other in-sync replicas: its ``isr_change``."""
 
 
 @dataclass(init=False)
@@ -138,6 +84,7 @@ class Partition:
         "_partition_epoch",
         "_ports",
         "_unannounced",
+        "_watchers",
         "high_watermark",
         "isr",
         "leader_epoch",
@@ -167,6 +114,7 @@ class Partition:
         self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._follower_waiters: dict[FetchWaiter, None] = {}
+        self._watchers: dict[FetchWaiter, None] = {}
         self._append_waiters: dict[AppendWaiter, int] = {}
         self._deletion_waiters: dict[DeletionWaiter, int] | None = None
         self._in_sync: InSyncReplicas | None = None
@@ -318,6 +266,9 @@ class Partition:
                 # Followers read ahead of the high watermark: it is they who move it.
                 for waiter in tuple(self._follower_waiters):
                     waiter.progress(info.size)
+            if self._watchers:
+                for watcher in tuple(self._watchers):
+                    watcher.progress(info.size)
         return info
 
     # Parked requests -----------------------------------------------------------------------------
@@ -326,6 +277,15 @@ class Partition:
         """Tell ``waiter`` of progress until it leaves; a follower's begins with the append."""
         waiters = self._follower_waiters if as_follower else self._fetch_waiters
         waiters[waiter] = None
+
+    def watch(self, watcher: FetchWaiter) -> None:
+        """Tell a follower's session of everything that it has to look at, until it leaves; of what
+        is no more to read by progress of 0 bytes.
+        """
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: FetchWaiter) -> None:
+        self._watchers.pop(watcher, None)
 
     def park_append(self, waiter: AppendWaiter, end_offset: int) -> None:
         """Tell ``waiter`` once, when the high watermark reaches ``end_offset`` or never will."""
@@ -418,7 +378,9 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not between 0 and the high watermark {self.high_watermark}",
             )
-        self.log.increment_log_start_offset(offset)
+        if self.log.increment_log_start_offset(offset):
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         return self.log.log_start_offset
 
     @property
@@ -582,7 +544,7 @@ class Partition:
 
     def disturb(self) -> None:
         """Wake the fetches parked here: they look again and answer what they find."""
-        for waiter in (*self._fetch_waiters, *self._follower_waiters):
+        for waiter in (*self._fetch_waiters, *self._follower_waiters, *self._watchers):
             waiter.disturbed()
 
     def give_up_appends(self) -> None:
@@ -626,6 +588,9 @@ class Partition:
         if end <= self.high_watermark:
             return
         self.high_watermark = end
+        if self._watchers:
+            for watcher in tuple(self._watchers):
+                watcher.progress(0)
         size, self._unannounced = self._unannounced, 0
         if self._fetch_waiters:
             for waiter in tuple(self._fetch_waiters):

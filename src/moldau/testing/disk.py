@@ -403,6 +403,10 @@ class MemoryDisk:
         self.check("modified_ms", path)
         return self._file(path).modified_ms
 
+    def is_private(self, path: str) -> bool:
+        self._file(path)
+        return True  # there are no others
+
     def absolute(self, path: str) -> str:
         return "/" + "/".join(_parts(path))
 

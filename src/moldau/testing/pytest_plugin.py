@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from moldau.testing.broker import MoldauProcess
+    from moldau.testing.cluster import MoldauCluster
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,25 @@ def moldau_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauPr
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def moldau_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoldauCluster]:
+    """Three brokers in a temporary directory on free ports, ended with the test session.
+
+    It has ``bootstrap_servers``, ``create_topic(name, partitions=1, **configs)`` and ``brokers`` by
+    id, each with ``kill()``, ``terminate()`` and ``start()``.
+    """
+    import shutil
+
+    from moldau.testing.cluster import MoldauCluster
+
+    directory = tmp_path_factory.mktemp("moldau-cluster", numbered=True)
+    try:
+        with MoldauCluster(directory) as cluster:
+            yield cluster
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture
 def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -> str:
     """The name of a fresh topic of one partition; parametrize indirectly for more partitions."""
@@ -54,7 +74,9 @@ def moldau_topic(moldau_broker: MoldauProcess, request: pytest.FixtureRequest) -
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that failed with a broker shows the end of the broker's log."""
     report = yield
-    broker: MoldauProcess | None = getattr(item, "funcargs", {}).get("moldau_broker")
-    if report.failed and broker is not None:
-        report.sections.append(("Moldau broker log", broker.logs()))
+    fixtures = getattr(item, "funcargs", {})
+    for name in ("moldau_broker", "moldau_cluster"):
+        running: MoldauProcess | MoldauCluster | None = fixtures.get(name)
+        if report.failed and running is not None:
+            report.sections.append((f"{name.replace('_', ' ').capitalize()} log", running.logs()))
     return report

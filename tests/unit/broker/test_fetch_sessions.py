@@ -40,6 +40,7 @@ def request(
     forgotten: list[tuple[str, int]] | None = None,
     *,
     ids: bool = False,
+    replica_id: int = -1,
 ) -> FetchRequest:
     """``wanted`` maps (topic, partition) to the offset asked for."""
     topics: dict[str, FetchTopic] = {}
@@ -49,7 +50,7 @@ def request(
         )
         topic.partitions.append(want(partition, offset))
     return FetchRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         replica_epoch=-1,
         max_wait_ms=0,
         min_bytes=1,
@@ -79,11 +80,10 @@ def open_session(
     *,
     ids: bool = False,
     now: float = 0.0,
-    follower: bool = False,
 ) -> FetchContext:
     context = sessions.open(asked, uses_topic_ids=ids, now=now)
     if context.starts_session:
-        sessions.start(context, uses_topic_ids=ids, now=now, is_privileged=follower)
+        sessions.start(context, uses_topic_ids=ids, now=now, replica_id=asked.replica_id)
     return context
 
 
@@ -438,18 +438,29 @@ def test_sessions_idle_for_long_make_room_for_partitions() -> None:
     assert (len(sessions), sessions.partitions) == (2, 3 * PARTITIONS_PER_SLOT)
 
 
-def test_a_follower_comes_before_consumers() -> None:
-    sessions = make_sessions(slots=2)
-    open_session(sessions, request(wanted=many(10)))
-    open_session(sessions, request(wanted=many(2 * PARTITIONS_PER_SLOT - 10)))
-    follower = open_session(sessions, request(wanted=many(300)), follower=True)
-    assert follower.session_id
-    assert sessions.partitions == 310, "the largest one of a consumer had to go"
-    assert not open_session(sessions, request(wanted=many(5)), now=1.0).session_id
-    second = open_session(sessions, request(wanted=many(5)), now=2.0, follower=True)
-    assert second.session_id, "the other one's slot, too"
-    third = open_session(sessions, request(wanted=many(1)), now=4.0, follower=True)
-    assert not third.session_id, "but no follower's"
+def test_followers_are_never_refused_and_take_nothing_from_consumers() -> None:
+    sessions = make_sessions(slots=1)
+    consumer = open_session(sessions, request(wanted=many(PARTITIONS_PER_SLOT))).session_id
+    assert consumer
+    followers = [
+        open_session(sessions, request(wanted=many(1000), replica_id=broker)).session_id
+        for broker in (2, 3, 4)
+    ]
+    assert all(followers)
+    assert sessions.partitions == PARTITIONS_PER_SLOT
+    assert not open_session(sessions, request(consumer, 1)).error
+    assert sessions.wait(MOST_WAITING, replica_id=2) is not None
+    assert sessions.waiting == 0, "nor their places to wait"
+
+
+def test_a_session_of_a_follower_that_has_gone_ends_with_the_next_one() -> None:
+    sessions = make_sessions()
+    gone = open_session(sessions, request(wanted=many(3), replica_id=2)).session_id
+    open_session(sessions, request(wanted=many(3), replica_id=2), now=119.0)
+    assert len(sessions) == 2
+    open_session(sessions, request(wanted=many(3), replica_id=3), now=120.0)
+    assert len(sessions) == 2
+    assert open_session(sessions, request(gone, 1, replica_id=2)).error
 
 
 def test_a_larger_session_takes_the_slot_of_a_small_one_that_has_lived_for_long() -> None:

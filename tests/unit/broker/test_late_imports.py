@@ -46,6 +46,19 @@ sys.exit("; ".join(map(repr, failures)) or None)
 """
 
 
+def test_a_broker_without_others_imports_nothing_for_them() -> None:
+    program = """
+import sys
+import moldau.broker.app
+names = "cluster_parts forwarding peers peer_authentication private_apis remote_link".split()
+print([name for name in names if f"moldau.broker.{name}" in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
 def test_two_threads_that_import_one_package_do_not_get_in_each_others_way() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False

@@ -14,8 +14,9 @@ import pytest
 from tests.support.waiting import eventually
 
 from moldau.cli.exit_codes import UsageError
-from moldau.cli.local_cluster import prepare, refuse_cluster, replication_of
+from moldau.cli.local_cluster import prepare, refuse_cluster
 from moldau.cli.supervisor import DELAYS, LASTED_S, Restarts
+from moldau.config.replicated import replication_settings
 
 TIMEOUT_S = 60.0
 
@@ -32,7 +33,7 @@ def test_restarts_in_a_row_take_longer_and_longer() -> None:
     ("brokers", "copies", "needed"), [(2, "2", "1"), (3, "3", "2"), (5, "3", "2")]
 )
 def test_topics_have_as_many_copies_as_there_can_be(brokers: int, copies: str, needed: str) -> None:
-    settings = replication_of(brokers)
+    settings = replication_settings(brokers)
     assert settings["offsets.topic.replication.factor"] == copies
     assert settings["min.insync.replicas"] == needed
 

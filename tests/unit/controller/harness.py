@@ -27,6 +27,7 @@ from moldau.controller.courier import FIRST_RETRY_S
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
+from moldau.coordination.latch import Latch
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode, KafkaError
 from moldau.quotas.entity import ClientQuotaEntity
@@ -85,6 +86,8 @@ class Broker:
         self.running = asyncio.Event()
         """Not set while the broker is paused: it gets messages and does nothing."""
         self.running.set()
+        self.delay_s = 0.0
+        """For how long it is busy with a message."""
 
     def apply(self, update: BrokerUpdate) -> list[ReplicaError]:
         if not self.reachable:
@@ -189,6 +192,8 @@ class Cluster:
     ) -> Sequence[ReplicaError]:
         recipient = self.brokers[broker.id]
         await recipient.running.wait()
+        if recipient.delay_s:
+            await Latch().wait(self.clock, recipient.delay_s)
         if self.losses is not None and self.losses.random() < 0.2:
             raise ConnectionError(f"a message to broker {broker.id} is lost")
         answer = recipient.apply(update)
@@ -197,14 +202,19 @@ class Cluster:
         return answer
 
     async def start(
-        self, broker_id: int, *, rack: str | None = None, has_lost: bool = False
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        host: str | None = None,
+        has_lost: bool = False,
     ) -> Controller:
         """``has_lost``: the broker comes back without its latest records."""
         if self._store is None:
             await self.open()
         self.brokers[broker_id] = Broker(broker_id, lambda: controller.broker_epoch)
         life = self.lives[broker_id] = self._next_life = self._next_life + 1
-        endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+        endpoint = Endpoint("PLAINTEXT", host or f"host{broker_id}", 9092)
 
         if has_lost:
             self.intact_since.pop(broker_id, None)

@@ -406,6 +406,7 @@ async def test_a_broker_that_is_about_to_stop_hands_over() -> None:
     syncs = cluster.disk.appends
     assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)]
     assert cluster.disk.appends == syncs + 1, "one batch for all partitions"
+    assert await cluster.active.controlled_shutdown(2, epoch) == [("b", 0)], "asked again"
     await cluster.settle()
     for number in range(6):
         state = cluster.brokers[1].metadata["a", number]
@@ -540,3 +541,39 @@ async def test_who_hears_of_a_later_controller_retires() -> None:
     assert not [one for one in cluster.controllers.values() if one.is_active]
     await cluster.settle()
     assert cluster.active.epoch == 2, "there was none: somebody is elected"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "a"), (ResourceType.BROKER, "")])
+async def test_nobody_stays_eligible_when_fewer_in_sync_replicas_become_enough(
+    kind: ResourceType, name: str
+) -> None:
+    cluster = await three_brokers()
+    two = {"min.insync.replicas": "2"}
+    await set_configs(cluster.active, ResourceType.BROKER, "", two)
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    await cluster.kill(3)
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,)
+    await set_configs(cluster.active, kind, name, {"retention.ms": "1"} if name else two)
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,), "it is as it was"
+    await set_configs(cluster.active, kind, name, {"min.insync.replicas": "1"})
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.isr, state.elr) == (2, (2,), ())
+    await check_store(cluster, {1, 2})
+
+
+async def test_brokers_on_one_host_are_one_rack_unless_they_name_theirs() -> None:
+    cluster = Cluster()
+    for broker in (1, 2, 3, 4):
+        await cluster.start(broker, host="one" if broker < 3 else "two")
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=8, replication_factor=2)])
+    for state in cluster.brokers[1].metadata.values():
+        assert {replica < 3 for replica in state.replicas} == {True, False}
+
+
+async def test_a_broker_that_was_cordoned_gets_no_replicas_whoever_is_the_controller() -> None:
+    cluster = await three_brokers()
+    await set_configs(cluster.active, ResourceType.BROKER, "3", {"cordoned.log.dirs": "*"})
+    await cluster.active.create_topics([NewTopic(name="a", num_partitions=8, replication_factor=2)])
+    assert all(3 not in state.replicas for state in cluster.brokers[1].metadata.values())
+    (refused,) = await cluster.active.create_topics([NewTopic(name="b", replication_factor=3)])
+    assert refused.error is ErrorCode.INVALID_REPLICATION_FACTOR

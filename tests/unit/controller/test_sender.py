@@ -10,6 +10,7 @@ from tests.unit.controller.test_controller_cluster import check_agreement, three
 
 from moldau.config.types import ResourceType
 from moldau.controller import AlterPartition, NewPartitions, NewTopic, TopicReference
+from moldau.controller.outbox import PARTITIONS_PER_UPDATE
 from moldau.coordination import paths
 from moldau.errors import ErrorCode, KafkaError
 
@@ -172,3 +173,31 @@ async def test_messages_to_a_registration_end_with_it(cluster: Cluster) -> None:
     assert cluster.brokers[3].replicas == {}
     with pytest.raises(KafkaError):
         await cluster.controllers[2].create_topics([topic("b")])
+
+
+async def test_the_controllers_own_broker_may_take_its_time(cluster: Cluster) -> None:
+    """It cannot be dead, and has many logs to make perhaps."""
+    cluster.brokers[1].running.clear()
+    request = asyncio.create_task(cluster.active.create_topics([topic("a")]))
+    for _ in range(5):
+        await some_turns()
+        cluster.clock.advance(1.0)
+    assert not request.done()
+    cluster.brokers[1].running.set()
+    (result,) = await request
+    assert result.error is ErrorCode.NONE
+
+
+async def test_a_broker_that_answers_now_and_then_is_waited_for(cluster: Cluster) -> None:
+    cluster.brokers[3].delay_s = 0.7
+    topics = [
+        NewTopic(name=f"t{number}", num_partitions=PARTITIONS_PER_UPDATE, replication_factor=3)
+        for number in range(3)
+    ]
+    request = asyncio.create_task(cluster.active.create_topics(topics))
+    for passed in range(4):
+        await some_turns()
+        assert request.done() == (passed == 3)
+        cluster.clock.advance(0.7)
+    await request
+    assert len(cluster.brokers[3].replicas) == 3 * PARTITIONS_PER_UPDATE

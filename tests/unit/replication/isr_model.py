@@ -1,16 +1,17 @@
 """A small world around one partition's in-sync replicas, explored state by state.
 
 Three replicas, a controller, short logs. The leader's decisions are those of
-``moldau.replication.isr``; everything around them is as simple as it can be and as hostile as it
-may be. What is not decided by a rule happens in every possible way:
+``moldau.replication.isr``, the controller's those of ``moldau.controller``; everything around them
+is as simple as it can be and as hostile as it may be. What is not decided by a rule happens in
+every possible way:
 
 - the controller's word reaches a broker late, or not at all, or a newer one overtakes it;
 - a request to the controller is lost, delayed, or arrives twice; so is its answer;
 - a fetch of an earlier life of a broker arrives in a later one;
 - a follower counts as lagging whenever it does not have all that the leader has;
 - a session expires under a broker that goes on (a long pause, a cut network);
-- brokers restart: all that they had is there (a process was killed), or, one broker at a time,
-  part of the tail is gone (a power cut).
+- brokers restart: all that they had is there (a process was killed), or, for one broker at a time
+  until it has caught up, part of the tail is gone (a power cut).
 
 Time is nowhere: what depends on it may happen at any moment.
 
@@ -30,6 +31,7 @@ from tests.unit.replication.isr_world import (
     Decision,
     Fetch,
     Following,
+    LateRequest,
     Leading,
     Log,
     Pending,
@@ -42,6 +44,9 @@ from tests.unit.replication.isr_world import (
     thawed,
 )
 
+from moldau.controller import AlterPartition, LeaderAndIsr
+from moldau.controller.alter_partition import check_broker_epoch, decide
+from moldau.controller.elections import revise
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication.isr import InSyncReplicas
 
@@ -98,7 +103,8 @@ class Model:
             yield f"late fetch of {fetch.follower}", self._fetch(after, fetch)[0]
         for request in world.late_requests:
             after = world._replace(late_requests=world.late_requests - {request})
-            yield f"late request of {request.leader}", self._decide(after, request)[0]
+            decided, _ = self._decide(after, request.change, request.sender_epoch)
+            yield f"late request of {request.change.leader}", decided
 
     # The controller's word reaches a broker
 
@@ -117,7 +123,8 @@ class Model:
                 and not self._rules.same_state_settles_nothing
             ):
                 leading = role._replace(pending=None, maximal=role.committed)
-                late = world._replace(late_requests=world.late_requests | {role.pending})
+                request = LateRequest(role.pending, broker.epoch)
+                late = world._replace(late_requests=world.late_requests | {request})
                 yield (
                     f"{number} is told {known} again",
                     self._advanced(late, number, broker._replace(role=leading)),
@@ -177,7 +184,7 @@ class Model:
                 )
         else:
             pending = role.pending
-            decided, answer = self._decide(world, pending)
+            decided, answer = self._decide(world, pending, broker.epoch)
             if decided != world:
                 yield f"{number} asks, no answer", decided
             answered = self._answered(decided, number, pending, answer)
@@ -199,7 +206,8 @@ class Model:
             isr.refused(change, answer, 0)
             if isr.pending is None:
                 # An earlier copy of the request may still be on its way.
-                world = world._replace(late_requests=world.late_requests | {asked})
+                request = LateRequest(asked, broker.epoch)
+                world = world._replace(late_requests=world.late_requests | {request})
         return self._advanced(world, number, broker._replace(role=frozen(isr, role.alive)))
 
     def _advanced(self, world: World, number: int, broker: Broker) -> World:
@@ -297,18 +305,15 @@ class Model:
     def _fails(self, world: World, number: int, broker: Broker) -> Iterator[tuple[str, World]]:
         left = world.left
         if not broker.is_up:
-            restarted = broker._replace(epoch=broker.epoch + 1, is_up=True)
+            epoch = broker.epoch + 1
+            intact_since = epoch if number == world.cut else broker.intact_since
+            restarted = broker._replace(epoch=epoch, intact_since=intact_since, is_up=True)
             yield f"{number} starts", world.with_broker(number, restarted)
             return
         if left.kills:
             spent = world._replace(left=left._replace(kills=left.kills - 1))
             yield f"{number} is killed", _down(spent, number, broker.log)
-        if (
-            left.cuts
-            and world.cut == 0
-            and len(world.decision.isr) >= MIN_ISR
-            and all(one.is_up for one in world.brokers)
-        ):
+        if left.cuts and world.cut == 0:
             spent = world._replace(left=left._replace(cuts=left.cuts - 1), cut=number)
             for kept in range(len(broker.log)):
                 cut = _down(spent, number, broker.log[:kept])
@@ -324,71 +329,66 @@ class Model:
         decision = world.decision
         known = decision.live[number - 1]
         if known and (known != broker.epoch or not broker.is_up):
-            if self._rules.restart_noticed or not broker.is_up:
-                for after in self._without(world, number):
-                    yield f"the controller misses {number}", after
+            gone = self._revised(decision.knowing(number, 0, 0))
+            yield f"the controller misses {number}", _decided(world, gone)
+        if broker.is_up and known != broker.epoch:
+            there = decision.knowing(number, broker.epoch, broker.intact_since)
+            if known and not self._rules.restart_noticed:
+                epochs = zip(decision.eligible, decision.broker_epochs, strict=True)
+                there = there._replace(
+                    broker_epochs=tuple(
+                        [broker.epoch if one == number else epoch for one, epoch in epochs]
+                    )
+                )
             else:
-                live = _with(decision.live, number, broker.epoch)
-                again = _decided(world, decision._replace(live=live))
-                yield f"the controller sees {number}, as if nothing had happened", again
-        elif not known and broker.is_up:
-            live = _with(decision.live, number, broker.epoch)
-            # It may have lost what it had, so it is the last that one turns to.
-            elr = tuple([one for one in decision.elr if one != number])
-            joined = decision._replace(live=live, elr=elr if decision.isr or elr else decision.elr)
-            if decision.leader == NOBODY:
-                for after in _elected(world, joined):
-                    yield f"the controller sees {number}, and elects", after
-            else:
-                yield f"the controller sees {number}", _decided(world, joined)
+                there = self._revised(there)
+            yield f"the controller sees {number}", _decided(world, there)
 
-    def _without(self, world: World, number: int) -> Iterator[World]:
-        decision = world.decision
-        live = _with(decision.live, number, 0)
-        isr = tuple([one for one in decision.isr if one != number])
-        changed = decision._replace(live=live).with_isr(isr)
+    def _revised(self, decision: Decision) -> Decision:
+        live = decision.live_replicas
+        if not self._rules.last_member_stays and not set(live) & set(decision.eligible):
+            epochs = tuple([decision.live[number - 1] for number in live])
+            decision = decision._replace(isr=tuple(live), elr=(), broker_epochs=epochs)
+        state = revise(decision.state, live, decision.circumstances)
+        return decision if state is None else self._changed(decision, state)
+
+    def _changed(self, decision: Decision, state: LeaderAndIsr) -> Decision:
+        changed = decision.changed(state)
         if not self._rules.eligible_leaders_kept:
-            changed = changed._replace(isr=isr or decision.isr, elr=())
-        if not isr and not self._rules.last_member_stays:
-            changed = changed._replace(isr=tuple([one for one in BROKERS if live[one - 1]]), elr=())
-        if isr == decision.isr:
-            yield _decided(world, changed)
-        elif decision.leader == number:
-            yield from _elected(world, changed._replace(leader=NOBODY))
-        else:
-            newer = decision.partition_epoch + 1
-            yield _decided(world, changed._replace(partition_epoch=newer))
+            epochs = changed.broker_epochs[: len(changed.isr)]
+            changed = changed._replace(elr=(), broker_epochs=epochs)
+        return changed
 
-    def _decide(self, world: World, request: Pending) -> tuple[World, Decision | ErrorCode]:
-        """The controller's answer to a request for other in-sync replicas (KIP-497, KIP-903)."""
-        current = world.decision
-        if request.leader_epoch < current.leader_epoch:
-            return world, ErrorCode.FENCED_LEADER_EPOCH
-        if sorted(request.isr) == sorted(current.isr):
-            return world, current
-        if request.partition_epoch < current.partition_epoch:
-            return world, ErrorCode.INVALID_UPDATE_VERSION
-        for member, epoch in zip(request.isr, request.isr_epochs, strict=True):
-            live = current.live[member - 1]
-            checked = self._rules.replica_epoch_checked
-            if not live or (checked and epoch not in (-1, live)):
-                return world, ErrorCode.INELIGIBLE_REPLICA
-        decision = current.with_isr(request.isr)._replace(
-            partition_epoch=current.partition_epoch + 1
+    def _decide(
+        self, world: World, request: Pending, sender_epoch: int
+    ) -> tuple[World, Decision | ErrorCode]:
+        """The controller's answer to a request for other in-sync replicas."""
+        current, sender = world.decision, request.leader
+        now = current.circumstances
+        stale = check_broker_epoch(now.brokers, sender, sender_epoch)
+        if stale is not ErrorCode.NONE:
+            return world, stale
+        wanted = AlterPartition(
+            topic="t",
+            partition=0,
+            leader_epoch=request.leader_epoch,
+            partition_epoch=request.partition_epoch,
+            new_isr=request.isr,
+            new_isr_epochs=request.isr_epochs if self._rules.replica_epoch_checked else (),
         )
-        if not self._rules.eligible_leaders_kept:
-            decision = decision._replace(elr=())
-        leader = world.broker(request.leader)
+        state = current.state
+        answer = decide(state, wanted, sender, current.live_replicas, now)
+        if isinstance(answer, ErrorCode):
+            return world, answer
+        if answer is state:
+            return world, current
+        leader = world.broker(sender)
+        seen = leader.log[: leader.high_watermark]
         for added in request.added:
-            joining = world.broker(added)
-            seen = leader.log[: leader.high_watermark]
-            if is_clean(world, added) and joining.log[: len(seen)] != seen:
+            if is_clean(world, added) and world.broker(added).log[: len(seen)] != seen:
                 raise BrokenPromiseError("isr_has_caught_up")
+        decision = self._changed(current, answer)
         return _decided(world, decision), decision
-
-
-def _with(live: tuple[int, ...], number: int, epoch: int) -> tuple[int, ...]:
-    return (*live[: number - 1], epoch, *live[number:])
 
 
 def _down(world: World, number: int, log: Log) -> World:
@@ -399,31 +399,10 @@ def _down(world: World, number: int, log: Log) -> World:
         fetch = Fetch(number, broker.epoch, role.leader, role.leader_epoch, len(broker.log))
         world = world._replace(late_fetches=world.late_fetches | {fetch})
     elif isinstance(role, Leading) and role.pending is not None:
-        world = world._replace(late_requests=world.late_requests | {role.pending})
-    return world.with_broker(number, Broker(broker.epoch, False, log, 0, None))
-
-
-def _elected(world: World, decision: Decision) -> Iterator[World]:
-    """Any that is in sync; if none of them is up, any that is eligible; or nobody."""
-    before = world.decision
-    newer = before.partition_epoch + 1
-    in_sync = [one for one in decision.isr if decision.live[one - 1]]
-    eligible = [one for one in decision.elr if decision.live[one - 1]]
-    if not in_sync and not eligible:
-        if decision.leader == before.leader:
-            yield _decided(world, decision)
-        else:
-            epoch = before.leader_epoch + 1
-            yield _decided(world, decision._replace(leader_epoch=epoch, partition_epoch=newer))
-        return
-    for leader in in_sync or eligible:
-        chosen = decision if in_sync else decision._replace(isr=()).with_isr((leader,))
-        yield _decided(
-            world,
-            chosen._replace(
-                leader=leader, leader_epoch=before.leader_epoch + 1, partition_epoch=newer
-            ),
-        )
+        request = LateRequest(role.pending, broker.epoch)
+        world = world._replace(late_requests=world.late_requests | {request})
+    down = Broker(broker.epoch, broker.intact_since, False, log, 0, None)
+    return world.with_broker(number, down)
 
 
 def _decided(world: World, decision: Decision) -> World:

@@ -5,8 +5,14 @@ known again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
+from tests.support.partitions import TOPIC_ID
+
+from moldau.controller import LeaderAndIsr
+from moldau.controller.elections import Circumstances
+from moldau.coordination.znodes import BrokerRegistration
 from moldau.replication.isr import Follower, InSyncReplicas, IsrChange
 
 MIN_ISR = 2
@@ -52,6 +58,8 @@ class Following(NamedTuple):
 
 class Broker(NamedTuple):
     epoch: int
+    intact_since: int
+    """The first of its lives since which it has lost nothing."""
     is_up: bool
     log: Log
     high_watermark: int
@@ -59,27 +67,74 @@ class Broker(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The controller's state of the partition, and of the brokers."""
+    """The controller's state of the partition, and of the brokers that it knows to be there."""
 
     leader: int
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    last_known_leader: int
     live: tuple[int, ...]
-    elr: tuple[int, ...] = ()
-    """Eligible leaders that are not in sync: out since there are fewer than ``MIN_ISR``, after
-    which nothing was committed (KIP-966).
-    """
+    """Broker epochs in the order of ``BROKERS``; 0: not registered."""
+    intact: tuple[int, ...]
 
     @property
     def eligible(self) -> tuple[int, ...]:
         return self.isr + self.elr
 
-    def with_isr(self, isr: tuple[int, ...]) -> Decision:
-        elr: tuple[int, ...] = ()
-        if len(isr) < MIN_ISR:
-            elr = tuple(sorted({*self.isr, *self.elr}.difference(isr)))
-        return self._replace(isr=isr, elr=elr)
+    @property
+    def state(self) -> LeaderAndIsr:
+        return LeaderAndIsr(
+            topic="t",
+            topic_id=TOPIC_ID,
+            partition=0,
+            leader=self.leader,
+            leader_epoch=self.leader_epoch,
+            isr=self.isr,
+            replicas=BROKERS,
+            partition_epoch=self.partition_epoch,
+            controller_epoch=1,
+            elr=self.elr,
+            last_known_leader=self.last_known_leader,
+            broker_epochs=self.broker_epochs,
+        )
+
+    def changed(self, state: LeaderAndIsr) -> Decision:
+        return self._replace(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            isr=state.isr,
+            elr=state.elr,
+            broker_epochs=state.broker_epochs,
+            last_known_leader=state.last_known_leader,
+        )
+
+    def knowing(self, number: int, epoch: int, intact_since: int) -> Decision:
+        """The same with another registration of a broker."""
+        live, intact = list(self.live), list(self.intact)
+        live[number - 1], intact[number - 1] = epoch, intact_since
+        return self._replace(live=tuple(live), intact=tuple(intact))
+
+    @property
+    def live_replicas(self) -> list[int]:
+        return [number for number in BROKERS if self.live[number - 1]]
+
+    @property
+    def circumstances(self) -> Circumstances:
+        return _circumstances(self.live, self.intact)
+
+
+@cache
+def _circumstances(live: tuple[int, ...], intact: tuple[int, ...]) -> Circumstances:
+    brokers = {
+        number: BrokerRegistration(number, (), None, epoch, since)
+        for number, epoch, since in zip(BROKERS, live, intact, strict=True)
+        if epoch
+    }
+    return Circumstances(brokers, 1, lambda _topic, _leader: MIN_ISR)
 
 
 class Fetch(NamedTuple):
@@ -90,6 +145,13 @@ class Fetch(NamedTuple):
     leader: int
     leader_epoch: int
     offset: int
+
+
+class LateRequest(NamedTuple):
+    """A copy of a request to the controller whose leader does not wait for it any more."""
+
+    change: Pending
+    sender_epoch: int
 
 
 class Bounds(NamedTuple):
@@ -107,8 +169,7 @@ class World(NamedTuple):
     decisions: tuple[Decision, ...]
     """The controller's, oldest first: those that somebody may still be told, and the last."""
     late_fetches: frozenset[Fetch]
-    late_requests: frozenset[Pending]
-    """Copies of requests to the controller whose leader does not wait for them any more."""
+    late_requests: frozenset[LateRequest]
     visible: Log
     """The longest log that some leader showed to consumers."""
     cut: int
@@ -130,11 +191,12 @@ class World(NamedTuple):
 def first_world(isr: tuple[int, ...], left: Bounds) -> World:
     """Broker 1 leads, the others know it; nothing is written yet."""
     live = (1, 1, 1)
-    decision = Decision(1, 0, 0, isr, live)
+    epochs = tuple([live[number - 1] for number in isr])
+    decision = Decision(1, 0, 0, isr, (), epochs, NOBODY, live, live)
     leading = frozen(InSyncReplicas(1, 0, 0, BROKERS, isr, 0, 0), live)
     brokers = (
-        Broker(1, True, (), 0, leading),
-        *(Broker(1, True, (), 0, Following(1, 0, 0)) for _ in BROKERS[1:]),
+        Broker(1, 1, True, (), 0, leading),
+        *(Broker(1, 1, True, (), 0, Following(1, 0, 0)) for _ in BROKERS[1:]),
     )
     return World(brokers, (decision,), frozenset(), frozenset(), (), 0, left)
 
@@ -212,7 +274,7 @@ def tidy(world: World) -> World:
         ]
     )
     requests = frozenset(
-        [one for one in world.late_requests if one.partition_epoch >= last.partition_epoch]
+        [one for one in world.late_requests if one.change.partition_epoch >= last.partition_epoch]
     )
     cut = world.cut
     if cut and cut in last.isr and is_clean(world, cut):

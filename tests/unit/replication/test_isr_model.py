@@ -26,6 +26,8 @@ LONG = {
     "all in sync, a session expires": (THREE, Bounds(appends=1, changes=1, expiries=1)),
     "two power cuts": (TWO, Bounds(appends=1, changes=2, cuts=2)),
     "a power cut, with longer logs": (THREE, Bounds(appends=2, changes=1, cuts=1)),
+    "a power cut, a process is killed": (TWO, Bounds(appends=1, kills=1, cuts=1)),
+    "the same, all in sync": (THREE, Bounds(appends=1, kills=1, cuts=1)),
     "a session expires, a process is killed": (
         TWO,
         Bounds(appends=1, changes=1, kills=1, expiries=1),

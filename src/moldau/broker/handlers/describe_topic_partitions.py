@@ -4,7 +4,8 @@ Behaviour: topics come in the order of their names; an empty list means all. A p
 ``response_partition_limit`` partitions (at most ``max.request.partition.size.limit``) and
 ``next_cursor`` says where the next one begins. A cursor that no page ended with (its topic is not
 in the list, or its partition is negative) is refused with INVALID_REQUEST.
-Known deviations: eligible leader replicas do not exist here and are answered as empty lists.
+Known deviations: a partition without a leader has all who may lead it in its ISR, and no last known
+ELR.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ async def _describe(
                 leader_epoch=state.leader_epoch,
                 replica_nodes=state.replicas,
                 isr_nodes=state.isr,
-                eligible_leader_replicas=(),
+                eligible_leader_replicas=state.eligible,
                 last_known_elr=(),
                 offline_replicas=state.offline_replicas(live),
             )

@@ -8,7 +8,8 @@ request's, each partition's and ``fetch.max.bytes``; the first partition with da
 least one whole batch, so that a consumer never gets stuck (KIP-74). Sessions:
 ``broker/fetch_sessions.py``. A client over its quota gets an answer without partitions, and a new
 session only with a later one. From version 13 on topics are named by id. Leader epochs are
-checked, and a diverging follower is told where to cut (KIP-595). Fetches of very many partitions
+checked, a diverging follower is told where to cut (KIP-595), and whoever asks the wrong broker who
+leads (KIP-951). Fetches of very many partitions
 are read and answered some at a time, with everybody else's turn in between.
 Known deviations: there are no remote segments and no preferred read replica. When fetches of very
 many partitions wait already, a further one is answered after a tenth of a second, whatever comes
@@ -47,7 +48,8 @@ def handle(request: Request[FetchRequest]) -> Fetch | Pending:
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     sessions = broker.fetch_sessions
     context = sessions.open(body, uses_topic_ids=by_id, now=broker.clock.monotonic())
-    fetch = Fetch(broker, body, context, uses_topic_ids=by_id)
+    listener = request.connection.listener
+    fetch = Fetch(broker, body, context, uses_topic_ids=by_id, listener=listener)
     if sessions.discarded:
         free_discarded(broker)
     if len(context.partitions) > LARGE_FETCH:
@@ -61,7 +63,7 @@ def handle(request: Request[FetchRequest]) -> Fetch | Pending:
         return fetch
     if not are_legal(body):
         return fetch
-    waiting = sessions.wait(len(context.partitions))
+    waiting = sessions.wait(len(context.partitions), body.replica_id)
     if waiting is None:
         return _answer_later(request, fetch)
     return _park(request, fetch, waiting)
@@ -77,7 +79,9 @@ async def handle_large(request: Request[FetchRequest]) -> Pending:
     )
     if broker.fetch_sessions.discarded:
         free_discarded(broker)
-    large = LargeFetch(request, Fetch(broker, body, context, uses_topic_ids=by_id))
+    listener = request.connection.listener
+    fetch = Fetch(broker, body, context, uses_topic_ids=by_id, listener=listener)
+    large = LargeFetch(request, fetch)
     await large.begin()
     return large.pending
 
@@ -101,6 +105,7 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
             settled = fetch.read()
             if not (final or settled or fetch.size >= body.min_bytes or fetch.lags()):
                 return fetch.size
+            fetch.wait_in_session(None)
             parts = request.encode(fetch)
         except Exception as error:
             waiting.end()
@@ -110,9 +115,10 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
         pending.complete(parts)
         return None
 
+    in_session = fetch.wait_in_session(None)
     parked = ParkedFetch(
         request.broker.clock,
-        fetch.local_partitions(),
+        () if in_session else fetch.local_partitions(),
         min_bytes=body.min_bytes,
         available=fetch.size,
         max_wait_ms=body.max_wait_ms,
@@ -120,9 +126,12 @@ def _park(request: Request[FetchRequest], fetch: Fetch, waiting: Waiting) -> Pen
         as_follower=body.replica_id >= 0,
     )
 
+    fetch.wait_in_session(parked)
+
     def abandon() -> None:
         waiting.end()
         parked.cancel()
+        fetch.wait_in_session(None)
 
     pending.on_abandoned = abandon
     return pending
@@ -151,4 +160,5 @@ def encode(
         response.error_code,
         response.session_id,
         response.topics,
+        response.endpoints,
     )

@@ -4,7 +4,10 @@ Behaviour: -1 is the end that the reader may see (high watermark, last stable of
 ``read_committed``, log end for a follower), -2 the start, -3 the record with the largest timestamp,
 -4 the start of what is local; a time from 0 on finds the first record at or after it, if the reader
 may see it.
-A special time that the version does not know is UNSUPPORTED_VERSION.
+A special time that the version does not know is UNSUPPORTED_VERSION. A consumer that asks a new
+leader for the end, or for what may lie behind it, is told OFFSET_NOT_AVAILABLE until the high
+watermark has reached what there was at the election: it could be behind what consumers have seen
+(KIP-207; before version 5 that is LEADER_NOT_AVAILABLE).
 Known deviations: there are no remote segments: -5 (latest tiered) and -6 (earliest pending upload)
 answer -1. If the log start lies behind all that match in a segment, the search goes on in the next
 one; Kafka answers -1.
@@ -40,6 +43,7 @@ FIRST_VERSION_OF = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 READ_COMMITTED = 1
 NOTHING = TimestampedOffset(-1, -1, -1)
 
@@ -66,7 +70,13 @@ def handle(
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             offset = _find(request.broker, body, topic, partition, lookup)
         except KafkaError as error:
-            return _answer(partition, NOTHING, error.code)
+            code = error.code
+            if (
+                code is ErrorCode.OFFSET_NOT_AVAILABLE
+                and request.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+            ):
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            return _answer(partition, NOTHING, code)
         return _answer(partition, offset, ErrorCode.NONE)
 
     if any(_is_search(p.timestamp) for topic in body.topics for p in topic.partitions):
@@ -161,7 +171,10 @@ def _find(
     partition.check_leader(wanted.current_leader_epoch)
     log, timestamp = partition.log, wanted.timestamp
     end = _visible_end(partition, body)
+    is_late = body.replica_id < 0 and not partition.knows_its_end
     if timestamp == LATEST:
+        if is_late:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         return TimestampedOffset(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset, epoch = log.earliest()
@@ -172,7 +185,11 @@ def _find(
         match = log.max_timestamp_offset(lookup)
     else:
         match = log.offset_for_timestamp(timestamp, lookup)
-    return match if match is not None and match.offset < end else NOTHING
+    if match is not None and match.offset < end:
+        return match
+    if is_late:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+    return NOTHING
 
 
 def _visible_end(partition: Partition, body: ListOffsetsRequest) -> int:

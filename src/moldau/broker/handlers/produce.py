@@ -6,7 +6,8 @@ partition succeeds or fails alone; one that is named twice fails. acks=0 is not 
 closes the connection, which is how such a producer learns to refresh its metadata), acks=1 is
 answered after the append, acks=all once the high watermark has passed, without holding up the
 requests behind it. Where ``flush.messages`` is reached the answer waits for the disk as well. From
-version 13 on topics are named by id.
+version 10 on whoever asks the wrong broker is told who leads (KIP-951), from version 13 on topics
+are named by id.
 Known deviations: transactions are not served yet; a transactional batch is refused with
 INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no transactional id).
 A batch of an idempotent producer that was stored before a restart, and whose place nobody
@@ -27,6 +28,7 @@ from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.broker.broker import Broker
+from moldau.broker.leader_hints import HINTED, current_leader, leader_endpoints
 from moldau.broker.named_once import REPEATED, named_once
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
@@ -41,7 +43,7 @@ from moldau.log import (
     RecordValidationError,
 )
 from moldau.machine import Part
-from moldau.model import TopicPartition
+from moldau.model import Node, TopicPartition
 from moldau.net import Pending
 from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
@@ -74,6 +76,19 @@ Results: TypeAlias = list[tuple[str | None, UUID | None, list[PartitionProduceRe
 decode = decode_produce_request
 
 
+class HintedResults:
+    """An answer that names other leaders: with where they are."""
+
+    __slots__ = ("endpoints", "results")
+
+    def __init__(self, results: Results, endpoints: list[Node]) -> None:
+        self.results = results
+        self.endpoints = endpoints
+
+
+Answer: TypeAlias = Results | HintedResults
+
+
 class LongCheck(NamedTuple):
     """A batch that waits to be looked at, and where its result belongs."""
 
@@ -86,7 +101,7 @@ class LongCheck(NamedTuple):
 class Waits:
     """What an answer has to wait for."""
 
-    __slots__ = ("budget", "checks", "disks", "replicas")
+    __slots__ = ("budget", "checks", "disks", "is_hinted", "replicas")
 
     def __init__(self) -> None:
         self.replicas: list[tuple[Partition, int]] = []
@@ -96,13 +111,15 @@ class Waits:
         self.checks: list[LongCheck] = []
         """These batches are appended later: the event loop has no time to look at them."""
         self.budget = DecompressionBudget()
+        self.is_hinted = False
+        """Whether some partition has another leader, and the answer says which."""
 
     def copied_bytes(self) -> int:
         """Returns what the batches take that are appended later."""
         return sum([len(check.records) for check in self.checks])
 
 
-def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
+def handle(request: Request[ProduceRequest]) -> Answer | Pending | None:
     body = request.body
     topics = body.topics
     if len(topics) > 1 or (topics and len(topics[0].partitions) > 1):
@@ -119,7 +136,7 @@ def handle(request: Request[ProduceRequest]) -> Results | Pending | None:
     return _conclude(request, results, waits)
 
 
-async def handle_large(request: Request[ProduceRequest]) -> Results | Pending | None:
+async def handle_large(request: Request[ProduceRequest]) -> Answer | Pending | None:
     """As ``handle``, with everybody else's turn after some partitions."""
     body, memory = request.body, request.broker.request_memory
     waits = Waits()
@@ -149,7 +166,7 @@ def _conclude(
     results: Results,
     waits: Waits,
     pending: Pending | None = None,
-) -> Results | Pending | None:
+) -> Answer | Pending | None:
     """Returns the answer, or its place: ``pending``, if the connection has that already."""
     if request.body.acks == ACKS_NONE:
         if any(result.error_code for _, _, partitions in results for result in partitions):
@@ -158,7 +175,18 @@ def _conclude(
         return None
     if waits.replicas or waits.disks:
         return _park(request, results, waits, pending or Pending())
-    return results
+    return _hinted(request, results) if waits.is_hinted else results
+
+
+def _hinted(request: Request[ProduceRequest], results: Results) -> HintedResults:
+    leaders = {
+        result.current_leader[0]
+        for _, _, partitions in results
+        for result in partitions
+        if result.current_leader is not None
+    }
+    endpoints = leader_endpoints(request.broker, request.connection.listener, leaders)
+    return HintedResults(results, endpoints)
 
 
 def error_answer(request: Request[ProduceRequest], error: KafkaError) -> Results | None:
@@ -171,8 +199,11 @@ def error_answer(request: Request[ProduceRequest], error: KafkaError) -> Results
     ]
 
 
-def encode(version: int, correlation_id: int, results: Results, throttle_ms: int) -> Sequence[Part]:
-    return (encode_produce_response(version, correlation_id, results, throttle_ms),)
+def encode(version: int, correlation_id: int, answer: Answer, throttle_ms: int) -> Sequence[Part]:
+    if isinstance(answer, HintedResults):
+        results, endpoints = answer.results, answer.endpoints
+        return (encode_produce_response(version, correlation_id, results, throttle_ms, endpoints),)
+    return (encode_produce_response(version, correlation_id, answer, throttle_ms),)
 
 
 def _append_topic(
@@ -216,7 +247,7 @@ def _append_topic(
             waits.checks.append(LongCheck(results, len(results), partition, bytearray(records)))
             results.append(PartitionProduceResult(index))
         except KafkaError as error:
-            results.append(_refuse(broker, index, error))
+            results.append(_refuse(broker, name, index, error, waits))
     return results
 
 
@@ -246,10 +277,16 @@ def _append(
     )
 
 
-def _refuse(broker: Broker, index: int, error: KafkaError) -> PartitionProduceResult:
+def _refuse(
+    broker: Broker, topic: str, index: int, error: KafkaError, waits: Waits
+) -> PartitionProduceResult:
     if error.code not in EXPECTED_OF_PRODUCERS:
         broker.traffic.failed_produces += 1
-    return _failure(index, error)
+    result = _failure(index, error)
+    if error.code in HINTED:
+        result.current_leader = current_leader(broker, topic, index)
+        waits.is_hinted = True
+    return result
 
 
 def _check_later(request: Request[ProduceRequest], results: Results, waits: Waits) -> Pending:
@@ -307,7 +344,8 @@ async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> Non
             now_ms = broker.clock.now_ms()
             result = _append(broker, check.partition, index, checked, acks, now_ms, waits)
         except KafkaError as error:
-            result = _refuse(broker, index, error)
+            topic = check.partition.topic_partition.topic
+            result = _refuse(broker, topic, index, error, waits)
         check.results[check.place] = result
     waits.checks.clear()
     waits.budget.next_turn()
@@ -351,8 +389,11 @@ def _park(
             (name, topic_id, [_settle(broker, name, topic_id, r, late) for r in partitions])
             for name, topic_id, partitions in results
         ]
+        is_hinted = waits.is_hinted or any(code in HINTED for code in late.values())
         try:
-            parts: Sequence[Part] | None = request.encode(settled)
+            parts: Sequence[Part] | None = request.encode(
+                _hinted(request, settled) if is_hinted else settled
+            )
         except Exception as error:
             parts = request.fail(error)
         pending.complete(parts)
@@ -398,5 +439,11 @@ def _settle(
     if name is None and topic_id is not None:
         topic = broker.metadata.topics_by_id.get(topic_id)
         name = topic.name if topic is not None else None
-    code = late.get(TopicPartition(name or "", result.index))
-    return result if code is None else _failure(result.index, KafkaError(code))
+    name = name or ""
+    code = late.get(TopicPartition(name, result.index))
+    if code is None:
+        return result
+    failure = _failure(result.index, KafkaError(code))
+    if code in HINTED:
+        failure.current_leader = current_leader(broker, name, result.index)
+    return failure

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from moldau.log.cleaner.log_cleaner import LogCleaner
+from moldau.log.errors import StorageError
 from moldau.log.moving.moves import ReplicaMoves
 from moldau.log.partition.log import PartitionLog
 from moldau.log.upkeep.checkpointer import Checkpointer
@@ -38,29 +40,46 @@ class DurableTruncation:
     async def to(
         self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = _always
     ) -> bool:
-        """``is_wanted`` is asked at the last moment: the cleaner may take a while to stop."""
-        async with self._cleaner.paused(log):
-            log = log.current
-            if not is_wanted():
-                return False
+        """``is_wanted`` is asked at the last moment: it takes a while to get there."""
+        if offset >= log.log_end_offset:
+            return is_wanted() and log.truncate_to(offset, self._clock.now_ms())
+        async with self._prepared(log, offset) as log:
             start = log.log_start_offset
-            truncated = log.truncate_to(offset, self._clock.now_ms())
-            if truncated:
-                await self._make_durable(log, start_moved=log.log_start_offset != start)
-        return truncated
+            if not is_wanted() or not log.truncate_to(offset, self._clock.now_ms()):
+                return False
+            await self._make_durable(log, start_moved=log.log_start_offset != start)
+            return True
 
     async def fully(
         self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = _always
     ) -> bool:
-        async with self._cleaner.paused(log):
-            log = log.current
+        async with self._prepared(log, log.segments[0].base_offset) as log:
             if not is_wanted():
                 return False
             log.truncate_fully_and_start_at(offset, self._clock.now_ms())
             await self._make_durable(log, start_moved=True)
-        return True
+            return True
+
+    @asynccontextmanager
+    async def _prepared(self, log: PartitionLog, offset: int) -> AsyncIterator[PartitionLog]:
+        """The log that has the partition's place, with nobody else at work on it, and with a
+        recovery point on disk that a power cut in the middle needs.
+        """
+        async with self._cleaner.paused(log):
+            log = log.current
+            log.health.check()
+            log.durability.begin_truncation(offset)
+            try:
+                if not await self._checkpointer.write_recovery_points():
+                    raise StorageError("the recovery point could not be written down")
+                if log.current is not log:
+                    raise StorageError("the log has moved to another directory meanwhile")
+                yield log
+            finally:
+                log.durability.end_truncation()
 
     async def _make_durable(self, log: PartitionLog, *, start_moved: bool) -> None:
+        log.durability.end_truncation()
         self._moves.truncated(log)
         await self._flushes.flush_all(log)
         written = await self._checkpointer.write_recovery_points()

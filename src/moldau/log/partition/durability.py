@@ -22,6 +22,7 @@ from moldau.machine.errors import is_full, is_passing
 
 class Durability:
     __slots__ = (
+        "_ceiling",
         "_directories",
         "_disk",
         "_generation",
@@ -51,6 +52,7 @@ class Durability:
         self._segments = segments
         self._leader_epochs = leader_epochs
         self._health = health
+        self._ceiling: int | None = None
         self._generation = 0
         self._truncated: File | None = None
         self._unsynced = list(unsynced)
@@ -77,6 +79,19 @@ class Durability:
         """Bring the index entries of a segment into their files."""
         if segment.persist_indexes(self._unsynced):
             self.needs_directory_sync()
+
+    def begin_truncation(self, offset: int) -> None:
+        """The log will be cut at ``offset``: from now on nothing behind it is taken for durable.
+
+        It has to be written down before the first file is cut. A power cut leaves some of the
+        changes, and recovery believes every index below the recovery point.
+        """
+        self._ceiling = offset
+        self._offsets.recovery_point = min(self._offsets.recovery_point, offset)
+
+    def end_truncation(self) -> None:
+        """It is done, or not wanted any more."""
+        self._ceiling = None
 
     def truncated(self, file: File) -> None:
         """The log ends earlier now. Until ``file`` is synced, a power cut may bring back what was
@@ -155,7 +170,11 @@ class Durability:
         """What the job covered is durable, unless the log was truncated meanwhile."""
         self.last_flush_ms = now_ms
         offsets = self._offsets
-        if job.generation == self._generation and job.offset > offsets.recovery_point:
+        if (
+            job.generation == self._generation
+            and job.offset > offsets.recovery_point
+            and self._ceiling is None
+        ):
             offsets.recovery_point = min(job.offset, offsets.log_end_offset)
             if self.on_flushed is not None:
                 self.on_flushed()

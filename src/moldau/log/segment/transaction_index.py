@@ -58,13 +58,18 @@ class TransactionIndex:
         self._saved = len(self._entries)
 
     def load_prefix(self, end_offset: int) -> None:
-        """Take the entries that ended before ``end_offset``; the file is cut to them."""
+        """Take the entries that ended before ``end_offset``; the file is cut to them. Behind them
+        it may have anything, zeros among them: not all that was written was synced.
+        """
         data = self._disk.read(self.path)
         whole = len(data) - len(data) % ENTRY_SIZE
-        for _, *fields in ENTRY.iter_unpack(data[:whole]):
+        previous = -1
+        for version, *fields in ENTRY.iter_unpack(data[:whole]):
             entry = AbortedTransaction(*fields)
-            if entry.last_offset >= end_offset:
+            last = entry.last_offset
+            if version > _VERSION or not max(previous, entry.first_offset) < last < end_offset:
                 break
+            previous = last
             self._entries.append(entry)
         self._saved = len(self._entries)
         size = self._saved * ENTRY_SIZE

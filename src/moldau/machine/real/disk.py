@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -204,6 +205,9 @@ class OsDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def is_private(self, path: str) -> bool:
+        return os.stat(path).st_mode & (stat.S_IRGRP | stat.S_IROTH) == 0
 
     def absolute(self, path: str) -> str:
         return str(Path(path).absolute())

@@ -235,3 +235,17 @@ def test_an_aborted_transaction_that_cannot_be_written_is_an_error(disk: MemoryD
     disk.fail(errno.EIO, operations=frozenset({"append"}))
     with pytest.raises(OSError, match="Input/output"):
         index.append(AbortedTransaction(8, 1010, 1020, 1021))
+
+
+def test_aborted_transactions_that_were_not_synced_are_not_believed(disk: MemoryDisk) -> None:
+    """A power cut may leave the size of a file and zeros in it."""
+    index = TransactionIndex(disk, "/i.txnindex")
+    for last in (5, 9):
+        index.append(AbortedTransaction(1, last - 3, last, last))
+    index.save()
+    data = disk.read("/i.txnindex")
+    disk.write("/i.txnindex", data + bytes(2 * len(data)))
+    again = TransactionIndex(disk, "/i.txnindex")
+    again.load_prefix(20)
+    assert [entry.last_offset for entry in again.entries] == [5, 9]
+    assert disk.size("/i.txnindex") == len(data)

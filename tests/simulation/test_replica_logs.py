@@ -1,0 +1,153 @@
+"""Logs of replicas converge and lose nothing committed; and what would make them is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.simulation.replica_logs import ReplicaHistory, ReplicaLog, live
+
+from moldau.log.partition.durability import Durability
+from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.log.partition.log import PartitionLog
+from moldau.log.partition.producer_snapshots import ProducerSnapshots
+from moldau.log.segment.offset_index import OffsetIndex
+from moldau.log.segment.segment import Segment
+from moldau.log.segment.time_index import TimeIndex
+from moldau.log.segment.transaction_index import TransactionIndex
+from moldau.machine.disk import File
+
+SEEDS = 60
+TRIES = 40
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_replicas_converge_and_keep_what_is_committed(seed: int) -> None:
+    live(seed)
+
+
+Plant = Callable[[pytest.MonkeyPatch], type[ReplicaHistory]]
+
+
+def recovery_point_not_lowered(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    truncated = Durability.truncated
+
+    def keep(self: Durability, file: File) -> None:
+        point = self._offsets.recovery_point
+        truncated(self, file)
+        self._offsets.recovery_point = point
+
+    patch.setattr(Durability, "truncated", keep)
+    patch.setattr(Durability, "begin_truncation", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def recovery_point_lowered_too_late(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    """When the files have been cut: a power cut in the middle finds indexes that it believes."""
+    patch.setattr(Durability, "begin_truncation", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def index_not_truncated(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(OffsetIndex, "truncate_to", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def time_index_not_truncated(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(TimeIndex, "truncate_to", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def aborted_transactions_not_truncated(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(TransactionIndex, "truncate_to", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def producer_state_not_rebuilt(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(ProducerSnapshots, "rebuild", lambda self, *args: None)
+    return ReplicaHistory
+
+
+def epochs_not_truncated(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(LeaderEpochs, "truncate_from_end", lambda self, offset: None)
+    return ReplicaHistory
+
+
+def epoch_start_not_noted(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    patch.setattr(PartitionLog, "assign_epoch_start_offset", lambda self, epoch, offset: None)
+    return ReplicaHistory
+
+
+def end_not_cut(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    """The file keeps its end until the next append."""
+    truncate_to = Segment.truncate_to
+
+    def keep(self: Segment, offset: int) -> None:
+        size = self.size
+        truncate_to(self, offset)
+        if self.size:
+            self.size = size
+
+    patch.setattr(Segment, "truncate_to", keep)
+    return ReplicaHistory
+
+
+def cut_at_the_high_watermark(_: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    class ToHighWatermark(ReplicaHistory):
+        def elect(self, number: int) -> None:
+            for other, replica in enumerate(self.replicas):
+                if other != number:
+                    replica.cut(replica.high_watermark)
+            super().elect(number)
+
+    return ToHighWatermark
+
+
+def high_watermark_not_clamped(patch: pytest.MonkeyPatch) -> type[ReplicaHistory]:
+    cut = ReplicaLog.cut
+
+    def keep(self: ReplicaLog, offset: int) -> None:
+        high_watermark = self.high_watermark
+        cut(self, offset)
+        self.high_watermark = high_watermark
+
+    patch.setattr(ReplicaLog, "cut", keep)
+
+    class Unclean(ReplicaHistory):
+        """Committed records go, as they do when somebody is elected who was not in sync."""
+
+        def where_to_cut(self, follower: ReplicaLog, epoch: int, end: int) -> int:
+            return max(super().where_to_cut(follower, epoch, end) - 3, 0)
+
+    return Unclean
+
+
+RARE: dict[Plant, int] = {recovery_point_lowered_too_late: 200}
+"""Where to begin with those that show in one history of fifty."""
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        recovery_point_not_lowered,
+        recovery_point_lowered_too_late,
+        index_not_truncated,
+        time_index_not_truncated,
+        aborted_transactions_not_truncated,
+        producer_state_not_rebuilt,
+        epochs_not_truncated,
+        epoch_start_not_noted,
+        end_not_cut,
+        cut_at_the_high_watermark,
+        high_watermark_not_clamped,
+    ],
+)
+def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = plant(monkeypatch)
+    first = RARE.get(plant, 0)
+    for seed in range(first, first + TRIES):
+        try:
+            live(seed, history)
+        except Exception:
+            return
+    pytest.fail(f"{TRIES} histories have not shown it")
