@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
@@ -12,6 +12,7 @@ import pytest
 from moldau.controller.alter_partition import decide
 from moldau.controller.elections import (
     Circumstances,
+    _Members,
     elect_for_shutdown,
     elect_preferred,
     revise,
@@ -410,3 +411,30 @@ class Partition:
 def test_nothing_acknowledged_is_lost_to_kills_and_single_power_cuts(min_isr: int) -> None:
     for seed in range(1_500):
         Partition(seed, min_isr).run(60)
+
+
+def _restarts_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Members, "is_steady", lambda members, one: one in members._live)
+
+
+def _losses_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Members, "has_lost", lambda _members, _one: False)
+
+
+def _eligible_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def eligible(members: _Members, _leader: int, isr: Collection[int]) -> tuple[int, ...]:
+        return tuple(one for one in members._eligible if one not in isr)
+
+    monkeypatch.setattr(_Members, "eligible_beside", eligible)
+
+
+@pytest.mark.parametrize(
+    "plant", [_restarts_not_noticed, _losses_ignored, _eligible_for_ever], ids=lambda f: f.__name__
+)
+def test_what_is_lost_without_each_of_the_rules(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match="lost"):
+        for seed in range(500):
+            Partition(seed, 2).run(60)
