@@ -73,6 +73,7 @@ COMPILED_MODULES = [
     "src/moldau/replication/isr.py",
     "src/moldau/replication/parked.py",
     "src/moldau/replication/partition.py",
+    "src/moldau/replication/ports.py",
     "src/moldau/wire/fetch_layout.py",
     "src/moldau/wire/fetch_request.py",
     "src/moldau/wire/fetch_response.py",

@@ -115,3 +115,20 @@ def test_who_does_not_use_it_does_not_pay(run: pytest.Pytester) -> None:
         """
     )
     run.runpytest_subprocess("-p", "no:asyncio").assert_outcomes(passed=1)
+
+
+def test_a_test_gets_a_cluster(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        from confluent_kafka.admin import AdminClient
+
+        def test_three_brokers(moldau_cluster):
+            admin = AdminClient({"bootstrap.servers": moldau_cluster.bootstrap_servers})
+            topic = moldau_cluster.create_topic("orders", partitions=2)
+            metadata = admin.list_topics(topic, timeout=120)
+            assert sorted(metadata.brokers) == [1, 2, 3]
+            for partition in metadata.topics[topic].partitions.values():
+                assert sorted(partition.replicas) == [1, 2, 3]
+        """
+    )
+    run.runpytest_subprocess().assert_outcomes(passed=1)

@@ -18,8 +18,10 @@ from tests.support.proxy import CuttableWay
 from tests.support.zookeeper import ZooKeeper
 from tests.unit.coordination.contract import CoordinationContract, Watcher
 
+from moldau.coordination.ensemble import Ensemble, EnsembleSettings
 from moldau.coordination.errors import (
     ConnectionLostError,
+    EnsembleError,
     NodeExistsError,
     SessionExpiredError,
     StoreUnavailableError,
@@ -295,3 +297,42 @@ async def test_many_requests_at_once(store: ZooKeeperStore) -> None:
 async def test_nobody_there() -> None:
     with pytest.raises(StoreUnavailableError, match="no ZooKeeper answers at"):
         await ZooKeeperStore.open(f"127.0.0.1:{free_port()}", connection_timeout_ms=200)
+
+
+async def test_nodes_may_be_for_nobody_else(tmp_path: Path) -> None:
+    """Digest credentials and access control lists, which only an ensemble has."""
+    with ZooKeeper(tmp_path / "own") as zookeeper:
+        settings = EnsembleSettings(
+            f"{zookeeper.address},127.0.0.1:{free_port()}/deep/kafka",
+            SESSION_MS,
+            credentials="kafka:secret",
+            own_acl=True,
+        )
+        ensemble = await Ensemble.open(settings)
+        store = ensemble.session()
+        await store.create("/a", b"x")
+        again = await Ensemble.open(settings)
+        assert (await again.session().get("/a"))[0] == b"x"
+        stranger = await ZooKeeperStore.open(zookeeper.address, session_timeout_ms=SESSION_MS)
+        assert await stranger.children("/deep") == ["kafka"]
+        with pytest.raises(EnsembleError, match="NoAuth"):
+            await stranger.set("/deep/kafka/a", b"y")
+        with pytest.raises(EnsembleError, match="NoAuth"):
+            await stranger.get("/deep/kafka/a")
+        for one in (stranger, ensemble, again):
+            await one.close()
+
+
+async def test_there_is_another_session_when_one_is_over(
+    cluster: ZooKeeperCluster, server: Server
+) -> None:
+    ensemble = await Ensemble.open(EnsembleSettings(f"{server.address}/again", SESSION_MS))
+    first = ensemble.session()
+    await first.create("/e", b"1", ephemeral=True)
+    await first.close()
+    second = ensemble.session()
+    assert await second.exists("/e") is None
+    await second.create("/e", b"2", ephemeral=True)
+    assert second.session_id not in (0, first.session_id)
+    await ensemble.close()
+    await ensemble.close()

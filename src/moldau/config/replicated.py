@@ -20,4 +20,6 @@ def replication_settings(brokers: int) -> dict[str, str]:
         # As in the server.properties that Kafka ships: the first consumer of a group need not wait
         # three seconds for others.
         "group.initial.rebalance.delay.ms": "0",
+        # The last broker to stop has nobody to hand over to: no use in waiting for long.
+        "controlled.shutdown.retry.backoff.ms": "100",
     }

@@ -11,12 +11,12 @@ from moldau.coordination.errors import (
     BadVersionError,
     ConnectionLostError,
     CoordinationError,
+    EnsembleError,
     EphemeralParentError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
     SessionExpiredError,
-    StoreUnavailableError,
 )
 from moldau.coordination.store import Create, EventType, Op, OpResult, SetData, Stat
 
@@ -74,7 +74,7 @@ def _error(op: Op, answer: Exception) -> CoordinationError:
         case kazoo.NoChildrenForEphemeralsError():
             return EphemeralParentError(op.path)
         case _:
-            return StoreUnavailableError(f"ZooKeeper refuses {op}: {answer!r}", path=op.path)
+            return EnsembleError(f"ZooKeeper refuses {op}: {answer!r}", path=op.path)
 
 
 def stat(found: Any) -> Stat:

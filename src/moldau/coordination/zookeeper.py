@@ -133,16 +133,13 @@ class ZooKeeperStore(SingleChanges):
         try:
             async with asyncio.timeout(patience_ms / 1000):
                 await store._ready()
-                if store._client.chroot:
-                    await store._read(partial(store._client.ensure_path_async, "/"))
+                if store._client.chroot and await store.exists("/") is None:
+                    await store._make_chroot(connect, session_timeout_ms, credentials)
         except TimeoutError:
             await store.close()
             raise EnsembleError(
                 f"no ZooKeeper answers at {connect} within {patience_ms} ms"
             ) from None
-        except kazoo.ZookeeperError as error:
-            await store.close()
-            raise EnsembleError(f"ZooKeeper at {connect} refuses: {error!r}") from None
         except SessionExpiredError:
             await store.close()
             raise EnsembleError(f"ZooKeeper at {connect} accepts no session") from None
@@ -152,6 +149,19 @@ class ZooKeeperStore(SingleChanges):
         finally:
             silence.cancel()
         return store
+
+    async def _make_chroot(
+        self, connect: str, session_timeout_ms: int, credentials: str | None
+    ) -> None:
+        """In a session of its own, which sees what is above; others may share that."""
+        hosts, _, chroot = connect.partition("/")
+        above = await ZooKeeperStore.open(
+            hosts, session_timeout_ms=session_timeout_ms, credentials=credentials
+        )
+        try:
+            await above.ensure_path(f"/{chroot.rstrip('/')}")
+        finally:
+            await above.close()
 
     @property
     def can_lose_changes(self) -> bool:
@@ -366,6 +376,10 @@ class ZooKeeperStore(SingleChanges):
                 return await future
             except BROKEN:
                 await asyncio.sleep(0)  # the news of the break is on its way to the loop
+            except kazoo.NoNodeError:
+                raise
+            except kazoo.ZookeeperError as error:
+                raise EnsembleError(f"ZooKeeper refuses: {error!r}") from None
 
     async def _submit(
         self,

@@ -4,7 +4,8 @@ from moldau.replication.isr import FollowerFetches
 from moldau.replication.isr_changes import IsrChanges
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.parked import ParkedFetch, ParkedProduce, commit_error
-from moldau.replication.partition import LeaderPorts, Partition, PartitionRead
+from moldau.replication.partition import Partition, PartitionRead
+from moldau.replication.ports import LeaderPorts
 
 __all__ = [
     "FollowerFetches",

@@ -23,7 +23,8 @@ from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import UNDEFINED_EPOCH, LeaderPorts, Partition
+from moldau.replication.partition import UNDEFINED_EPOCH, Partition
+from moldau.replication.ports import LeaderPorts
 
 log = logging.getLogger(__name__)
 

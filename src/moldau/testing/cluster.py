@@ -9,6 +9,7 @@ with MoldauCluster(tmp_path) as cluster:
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -85,17 +86,23 @@ class MoldauCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Self:
-        """Start coordination and all brokers, and wait until they are ready."""
+        """Start coordination and all brokers that do not run, and wait until they are ready."""
         connect = self._zookeeper_connect
         if connect is None:
-            connect = self.coordination.start().address
+            if not self.coordination.alive:
+                self.coordination.start()
+            connect = self.coordination.address
         for broker in self.brokers.values():
             broker.overrides["zookeeper.connect"] = connect
-            broker.start()
+            if not broker.alive:
+                broker.start()
         return self
 
     def stop(self) -> None:
         """End all of it, brokers first; those that do not listen are killed."""
+        for broker in self.brokers.values():
+            if broker.alive:
+                os.kill(broker.pid, signal.SIGTERM)  # all at once: nobody takes over for good
         with ExitStack() as stack:
             for child in (self.coordination, *self.brokers.values()):
                 stack.callback(child.__exit__, None, None, None)

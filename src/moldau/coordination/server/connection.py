@@ -23,8 +23,10 @@ logger = logging.getLogger(__name__)
 
 LARGEST_FRAME: Final = 0xFFFFF + 1024
 """ZooKeeper's ``jute.maxbuffer`` is the largest node; a little more is the largest request."""
-MOST_UNANSWERED: Final = 1000
+MOST_UNANSWERED: Final = 256
 """Requests of one client that may wait; then no more is read from it."""
+MOST_UNSENT: Final = 1 << 20
+"""Bytes of answers that may wait for the end of this turn; the same."""
 _READ_BYTES: Final = 65_536
 
 
@@ -51,6 +53,7 @@ class Connection:
         self._memory = memoryview(bytearray(_READ_BYTES))
         self._received = bytearray()
         self._to_send: list[bytes] = []
+        self._unsent = 0
         self._peer_is_slow = False
         self._is_paused = False
         self._zxid = 0
@@ -108,6 +111,7 @@ class Connection:
             self.state in (State.OPENING, State.CLOSING)
             or self._peer_is_slow
             or self.unanswered >= MOST_UNANSWERED
+            or self._unsent >= MOST_UNSENT
         )
 
     def _adjust_reading(self) -> None:
@@ -235,12 +239,14 @@ class Connection:
         if not self._to_send:
             self.transport.call_soon(self._flush)
         self._to_send += (jute.integer(len(frame)), frame)
+        self._unsent += len(frame)
         self._server.sent += 1
 
     def _flush(self) -> None:
         if self._to_send:
-            parts, self._to_send = self._to_send, []
+            parts, self._to_send, self._unsent = self._to_send, [], 0
             self.transport.write([b"".join(parts)])
+            self._adjust_reading()
 
     def close(self) -> None:
         """Say what is to be said, then hang up."""

@@ -76,7 +76,11 @@ class RecreatingActor(Actor):
         began = self.history.now()
         while True:
             (outcome,) = await admin.create_topics([NewTopic(self._name, 1)])
-            if outcome.error is None or outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            if outcome.error is None:
+                break
+            # It may be the one that is being deleted, while a broker that has it is away.
+            is_there = outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            if is_there and self._is_known(self._name):
                 break
             await asyncio.sleep(0.5)
         self._is_clean = outcome.error is None and self.history.now() - began < ATTEMPT
