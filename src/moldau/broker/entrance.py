@@ -10,12 +10,7 @@ from __future__ import annotations
 from moldau.broker.router import Answer, Router
 from moldau.net import ServerConnection
 from moldau.wire.api import ApiKey
-from moldau.wire.errors import ProtocolError
 from moldau.wire.headers import FIRST_PRIVATE_KEY
-
-
-class NotOpenError(ProtocolError):
-    """A client came before it could be served."""
 
 
 class Entrance:
@@ -33,5 +28,6 @@ class Entrance:
             key = int.from_bytes(frame[:2], "big", signed=True)
             is_for_brokers = key >= FIRST_PRIVATE_KEY or connection.broker_id >= 0
             if key != ApiKey.API_VERSIONS and not is_for_brokers:
-                raise NotOpenError("this broker is starting, and does not serve clients yet")
+                connection.close()
+                return None
         return self._router(connection, frame)

@@ -76,8 +76,11 @@ class RecreatingActor(Actor):
         began = self.history.now()
         while True:
             (outcome,) = await admin.create_topics([NewTopic(self._name, 1)])
-            if outcome.error is None or outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            if outcome.error is None:
                 break
+            exists = outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            if exists and self._is_known(self._name):
+                break  # an earlier attempt has made it; else the one before is still being deleted
             await asyncio.sleep(0.5)
         self._is_clean = outcome.error is None and self.history.now() - began < ATTEMPT
         while not self._is_known(self._name):  # noqa: ASYNC110 - nobody could set an event
