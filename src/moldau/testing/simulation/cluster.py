@@ -11,6 +11,7 @@ from uuid import UUID
 from moldau.broker.broker import Broker
 from moldau.controller.loading import load_brokers, load_stored
 from moldau.controller.stray_topics import StoredTopic
+from moldau.controller.topic_names import is_internal
 from moldau.coordination import paths, znodes
 from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration, StateNode
@@ -177,9 +178,15 @@ class SimulatedCluster:
         """Wait until every broker knows of topics and leaders what the store says."""
         await self.until(self.not_converged, within)
 
+    async def in_sync(self, within: float = PATIENCE) -> None:
+        """Wait until every partition is led, and every replica in sync: whatever was acknowledged
+        before at ``acks=all`` is on each of them then.
+        """
+        await self.until(self.not_in_sync, within)
+
     async def replicated(self, within: float = PATIENCE) -> None:
-        """Wait until every partition is led, and every replica in sync and as long as its
-        leader's.
+        """Wait until besides every replica is as long as its leader's, and knows that; but for
+        internal topics, which are written to at any time.
         """
         await self.until(self.not_replicated, within)
 
@@ -254,6 +261,8 @@ class SimulatedCluster:
         if not wrong:
             stored = await self.stored()
             for partition, state in stored.states():
+                if is_internal(partition.topic):
+                    continue
                 wrong += self._not_level(partition, state.leader, stored.replicas(partition))
         return wrong
 
