@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
@@ -407,10 +407,14 @@ class Partition:
         assert self.acknowledged <= self.replicas[self.state.leader].records
 
 
+def _live(seeds: Iterable[int], min_isr: int) -> None:
+    for seed in seeds:
+        Partition(seed, min_isr).run(60)
+
+
 @pytest.mark.parametrize("min_isr", [2, 3])
 def test_nothing_acknowledged_is_lost_to_kills_and_single_power_cuts(min_isr: int) -> None:
-    for seed in range(1_500):
-        Partition(seed, min_isr).run(60)
+    _live(range(1_500), min_isr)
 
 
 def _restarts_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,5 +440,4 @@ def test_what_is_lost_without_each_of_the_rules(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError, match="lost"):
-        for seed in range(500):
-            Partition(seed, 2).run(60)
+        _live(range(500), min_isr=2)
