@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +113,20 @@ def test_a_clean_stop_ends_no_session(coordination: CoordinationProcess) -> None
     assert coordination.stop() == 0
     coordination.start()
     assert client.retry(client.get, "/e")[1].ephemeralOwner == client.client_id[0]
+    client.stop()
+    client.close()
+
+
+def test_a_server_that_stood_still_ends_no_session(coordination: CoordinationProcess) -> None:
+    client = KazooClient(coordination.address, timeout=1.0)
+    client.start(PATIENCE_S)
+    client.create("/e", ephemeral=True)
+    session_id = client.client_id[0]
+    assert coordination.process is not None
+    os.kill(coordination.process.pid, signal.SIGSTOP)
+    time.sleep(3.0)  # three times as long as the session lasts
+    os.kill(coordination.process.pid, signal.SIGCONT)
+    assert client.retry(client.get, "/e")[1].ephemeralOwner == session_id
     client.stop()
     client.close()
 

@@ -1,15 +1,12 @@
 """Faults of a broker or a client, planted one at a time to see whether the checker finds them.
 
-Each is one change to the product's own code, by a function that patches it for as long as a test
-lasts. ``caught_by`` names the invariants that tell of it, one of which must within so many seeds of
-its circumstances; ``test_lives_*.py`` live ten times as many of them without any fault.
+Those of clusters are in ``cluster_faults.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from tests.simulation.circumstances import (
@@ -24,8 +21,9 @@ from tests.simulation.circumstances import (
     LOSSES,
     RESTARTS,
     SYNCED,
-    Circumstances,
 )
+from tests.simulation.planting import clean_seeds as clean_seeds
+from tests.simulation.planting import fault
 
 from moldau.broker import adoption
 from moldau.client.consumer.assignors.base import Layout, MemberSubscription
@@ -60,39 +58,6 @@ from moldau.replication.partition import Partition
 from moldau.testing.simulation.checker import offsets, ownership, records, topics
 from moldau.testing.simulation.checker.check import UNEXPECTED
 from moldau.testing.simulation.lives.life import STUCK
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    plant: Plant
-    circumstances: Circumstances
-    caught_by: frozenset[str]
-    seeds: int
-    """Within so many of them it is caught."""
-
-    @property
-    def name(self) -> str:
-        return self.plant.__name__
-
-
-FAULTS: Final[list[Fault]] = []
-
-
-def fault(circumstances: Circumstances, *caught_by: str, seeds: int) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds))
-        return plant
-
-    return register
-
-
-def clean_seeds(circumstances: Circumstances) -> range:
-    """Returns ten times as many seeds as the faults of the circumstances are caught within."""
-    most = max(fault.seeds for fault in FAULTS if fault.circumstances is circumstances)
-    return range(1, 10 * most + 1)
-
 
 # What is durable ---------------------------------------------------------------------------------
 

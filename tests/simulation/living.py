@@ -6,6 +6,7 @@ import gc
 
 import pytest
 from tests.simulation.circumstances import ANY, Circumstances
+from tests.simulation.cluster_circumstances import ANY_CLUSTER
 
 from moldau.testing.simulation.lives.cluster import ClusterLife
 from moldau.testing.simulation.lives.life import Life
@@ -36,7 +37,7 @@ def check_life(seed: int, circumstances: Circumstances, test: str) -> None:
     life = begin(seed, circumstances, keep_events=True)
     violations = life.run().violations
     again = f"pytest '{test}'"
-    if circumstances.adjust is ANY.adjust:
+    if circumstances in (ANY, ANY_CLUSTER):
         again = replay_command(seed, cluster=circumstances.cluster)
     story = tell(violations, life.simulation.recorder.events)
     pytest.fail("\n".join([f"Seed {seed}: {life.plan}", *story, again]), pytrace=False)

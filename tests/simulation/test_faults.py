@@ -11,8 +11,10 @@ import subprocess
 import sys
 
 import pytest
-from tests.simulation.faults import FAULTS, Fault
+from tests.simulation import cluster_faults as cluster_faults
+from tests.simulation import faults as faults
 from tests.simulation.living import live
+from tests.simulation.planting import FAULTS, Fault
 
 from moldau.records.native import is_compiled
 from moldau.source import VARIABLE

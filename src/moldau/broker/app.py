@@ -450,6 +450,9 @@ def _controller_settings(
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
         session_timeout_ms=config.value(BrokerConfig.zookeeper_session_timeout_ms),
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable and not alone,
+        leader_imbalance_check_interval_s=config.leader_imbalance_check_interval_seconds,
+        leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
         mutation_window=Window(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),

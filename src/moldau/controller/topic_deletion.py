@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from moldau.controller import writes
 from moldau.controller.active import ActiveController
@@ -33,6 +34,12 @@ class TopicDeletion:
     def __init__(self, active: ActiveController) -> None:
         self._active = active
         self._context = active.context
+        self._told: dict[tuple[str, int, int], int] = {}
+        """Replicas whose brokers were told to delete them: as which registration. It will answer,
+        or be gone.
+        """
+        self._announced: set[UUID] = set()
+        """Topics that brokers know to be gone, or will be told are not there."""
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
@@ -158,8 +165,14 @@ class TopicDeletion:
         if not topics:
             return
         stops = self._start(topics)
-        removed = [RemovedTopic(topic.name, topic.topic_id) for topic in topics]
-        active.sender.send(stop=stops, removed=removed)
+        removed = [
+            RemovedTopic(topic.name, topic.topic_id)
+            for topic in topics
+            if topic.topic_id not in self._announced
+        ]
+        if stops or removed:
+            self._announced.update(topic.topic_id for topic in removed)
+            active.sender.send(stop=stops, removed=removed)
         await self._forget_deleted(topics)
 
     async def _forget_deleted(self, topics: Iterable[Topic]) -> None:
@@ -179,11 +192,15 @@ class TopicDeletion:
                 if states.state(key) is ReplicaState.DELETION_SUCCESSFUL:
                     continue
                 if states.state(key) is ReplicaState.DELETION_STARTED:
+                    registration = context.brokers.get(broker)
+                    if registration is not None and registration.epoch == self._told[key]:
+                        continue
                     states.move([key], ReplicaState.DELETION_INELIGIBLE)
                 if not context.is_online(broker, topic.name, number):
                     waiting.append(key)
                     continue
                 started.append(key)
+                self._told[key] = context.brokers[broker].epoch
                 state = topic.partitions.get(number)
                 epoch = state.leader_epoch if state is not None else -1
                 stop = StopReplica(topic.name, topic.topic_id, number, True, epoch)
@@ -228,6 +245,9 @@ class TopicDeletion:
         context, active = self._context, self._active
         active.raise_errors(await active.write(writes.delete_topic(context, topic)))
         context.replica_states.move(_replicas(topic), ReplicaState.NON_EXISTENT)
+        for key in _replicas(topic):
+            self._told.pop(key, None)
+        self._announced.discard(topic.topic_id)
         keys = [(topic.name, number) for number in topic.assignment]
         context.partition_states.move(keys, PartitionState.OFFLINE)
         context.partition_states.move(keys, PartitionState.NON_EXISTENT)

@@ -135,7 +135,7 @@ class EmbeddedStore:
                 raise
 
         loaded = await run_in_thread(load)
-        _report(loaded)
+        _report(loaded, is_shared=keeps_sessions)
         return cls(
             storage, loaded, run_in_thread, now_ms, snapshot_after, keeps_sessions=keeps_sessions
         )
@@ -404,7 +404,7 @@ def _reserve(storage: Storage, journal_size: int, snapshot_size: int) -> None:
             raise
 
 
-def _report(loaded: loading.Found) -> None:
+def _report(loaded: loading.Found, *, is_shared: bool) -> None:
     for problem in loaded.problems:
         logger.error(
             "The coordination store is damaged, and was put together from the previous snapshot "
@@ -414,12 +414,15 @@ def _report(loaded: loading.Found) -> None:
     if loaded.torn_bytes:
         logger.warning(
             "Cut %d bytes off the coordination journal: a change was being written when the "
-            "process ended, or the end of the journal is damaged; the log directories are compared "
-            "with the store",
+            "process ended, or the end of the journal is damaged%s",
             loaded.torn_bytes,
+            "" if is_shared else "; the log directories are compared with the store",
         )
     if loaded.lost_journal:
         logger.error(
-            "The coordination journal is missing: what changed since the last snapshot is taken "
-            "from the log directories, as far as it is there"
+            "The coordination journal is missing%s",
+            ", with what changed since the last snapshot"
+            if is_shared
+            else ": what changed since the last snapshot is taken from the log directories, as far "
+            "as it is there",
         )

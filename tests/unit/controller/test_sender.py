@@ -201,3 +201,20 @@ async def test_a_broker_that_answers_now_and_then_is_waited_for(cluster: Cluster
         cluster.clock.advance(0.7)
     await request
     assert len(cluster.brokers[3].replicas) == 3 * PARTITIONS_PER_UPDATE
+
+
+async def test_an_order_to_delete_is_given_once_to_each_life_of_a_broker(cluster: Cluster) -> None:
+    await cluster.active.create_topics([topic("a")])
+    cluster.brokers[3].running.clear()
+    request = asyncio.create_task(cluster.active.delete_topics([TopicReference("a")]))
+    await some_turns()
+    cluster.clock.advance(1.0)
+    await request
+    await cluster.store.session().create(paths.delete_topic("unknown"))  # somebody looks again
+    await some_turns()
+    cluster.brokers[3].running.set()
+    await cluster.settle()
+    for broker in cluster.brokers.values():
+        stops = [stop for update in broker.updates for stop in update.stop_replicas]
+        assert len(stops) == 3
+    assert await cluster.store.session().children("/brokers/topics") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,6 +93,7 @@ def test_brokers_come_back_with_all_listeners() -> None:
         ),
         rack="a",
         epoch=17,
+        intact_since=9,
     )
     data = znodes.encode_broker(broker, 1234)
     registered = json.loads(data)
@@ -99,6 +101,9 @@ def test_brokers_come_back_with_all_listeners() -> None:
     assert (registered["host"], registered["port"], registered["rack"]) == ("10.0.0.1", 9093, "a")
     assert registered["timestamp"] == "1234"
     assert znodes.decode_broker(3, data, 17) == broker
+    # One that does not say since when its records are whole says: since it came.
+    new = znodes.encode_broker(msgspec.structs.replace(broker, intact_since=-1), 1234)
+    assert znodes.decode_broker(3, new, 17).intact_since == 17
 
 
 def test_a_broker_without_plaintext_listener_has_no_legacy_address() -> None:

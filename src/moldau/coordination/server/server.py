@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from moldau.coordination.embedded import EmbeddedStore
-from moldau.coordination.errors import CoordinationError
+from moldau.coordination.errors import CoordinationError, StoreUnavailableError
 from moldau.coordination.kept_sessions import KeptSessions
 from moldau.coordination.server import protocol
 from moldau.coordination.server.connection import Connection, State
@@ -29,6 +29,8 @@ LONGEST_SESSION_MS: Final = 600_000
 HANDSHAKE_S: Final = 10.0
 """For a new connection to say what it wants."""
 MOST_CONNECTIONS: Final = 2000
+MOST_SESSIONS: Final = 10_000
+"""They outlive their connections, so these do not bound them."""
 _BACKLOG: Final = 128
 _ACCEPTS_PER_TURN: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.5
@@ -135,6 +137,8 @@ class CoordinationServer:
             connection.abort()
 
     async def _open(self, connection: Connection, request: ConnectRequest) -> None:
+        if len(self.kept) >= MOST_SESSIONS:
+            raise StoreUnavailableError(f"there are {MOST_SESSIONS} sessions already")
         password = self._secrets.randbytes(PASSWORD_BYTES)
         timeout_ms = min(max(request.timeout_ms, SHORTEST_SESSION_MS), LONGEST_SESSION_MS)
         session = await self.kept.open(timeout_ms, password)

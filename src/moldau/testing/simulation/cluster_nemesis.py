@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import ClassVar, Final
 
 from moldau.testing.simulation.broker import SimulatedBroker
@@ -15,7 +16,7 @@ from moldau.testing.simulation.nemesis import Nemesis
 from moldau.testing.simulation.simulation import Simulation
 
 CATCHES_UP_WITHIN: Final = 15.0
-"""Seconds that a power cut waits for the replicas to be level; else there is none."""
+"""Seconds that a power cut waits for all replicas to be in sync; else there is none."""
 
 
 class ClusterNemesis(Nemesis):
@@ -39,8 +40,8 @@ class ClusterNemesis(Nemesis):
     CLUSTER_TROUBLES: ClassVar[dict[str, Callable[[ClusterNemesis], Awaitable[None]]]] = {}
     """All that may be done, by name."""
     CONDITIONS: ClassVar[frozenset[str]] = Nemesis.CONDITIONS | {
-        "kill", "kill several", "power cut", "clean restart", "pause", "isolate", "slow link",
-        "coordination killed", "full disk", "failing disk",
+        "kill", "kill several", "power cut", "clean restart", "pause", "isolate", "two leaders",
+        "slow link", "coordination killed", "full disk", "failing disk",
     }  # fmt: skip
 
     def _all_brokers(self) -> Sequence[SimulatedBroker]:
@@ -107,23 +108,65 @@ class ClusterNemesis(Nemesis):
             await super().crash_at_operation()
 
     async def _may_cut_power(self) -> bool:
-        """Whether every replica is level with its leader, at this moment; or nothing can be lost.
+        """Whether every replica is in sync, at this moment; or nothing can be lost.
 
         Who holds the lock may then cut the power of one broker, now or later.
         """
         if self._history.synced_always:
             return True
         try:
-            await self._cluster.replicated(CATCHES_UP_WITHIN)
+            await self._cluster.in_sync(CATCHES_UP_WITHIN)
         except (NotRightError, ProcessEnded):
             return False
         self._history.caught_up.append(self._simulation.time)
         return True
 
+    async def strand(self) -> None:
+        """Take the others from a broker until it may be alone in sync, then cut its power."""
+        async with self._power:
+            if not await self._may_cut_power():
+                return
+            victim = self._victim()
+            others = [each for each in self._all_brokers() if each is not victim]
+            for other in others:
+                if self._random.random() < 0.5:
+                    other.kill()
+                else:
+                    self._network.cut(victim.node.name, other.node.name)
+            await asyncio.sleep(2 + self._random.random() * 6)
+            victim.power_cut()
+            self._network.heal()
+            brokers = [victim, *others]
+            self._random.shuffle(brokers)
+            for broker in brokers:
+                await asyncio.sleep(self._random.random() * 3)
+                self._tasks.append(asyncio.ensure_future(self._keep_starting(broker)))
+
+    async def full_disk(self) -> None:
+        broker = self._victim()
+        disk = broker.node.disk
+        disk.capacity = disk.used + self._random.randrange(20_000)
+        await asyncio.sleep(self._random.random() * 4)
+        self._heal_disk(broker)
+        # A replica that had no room to be made is offline until the next start.
+        await self._restart(broker)
+
     async def roll(self) -> None:
         """Restart one after the other, as an upgrade does."""
         for broker in self._all_brokers():
             await self._restart(broker)
+
+    async def make_truce(self) -> None:
+        """Let everything come right for a moment, in which every broker tells the truth."""
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
+        try:
+            await self._cluster.right(CATCHES_UP_WITHIN)
+        except (NotRightError, ProcessEnded):
+            return
+        begin = self._simulation.time
+        await asyncio.sleep(self._random.random() * 3)
+        self._history.truces.append((begin, self._simulation.time))
 
     # The network ---------------------------------------------------------------------------------
 
@@ -146,6 +189,19 @@ class ClusterNemesis(Nemesis):
         await asyncio.sleep(seconds)
         self._network.heal()
 
+    async def part_leader(self) -> None:
+        """Cut a broker off from the others and the store, so that another leads what it does; its
+        clients go on sending to it.
+        """
+        victim = self._victim().node.name
+        seconds = 4 + self._random.random() * 6
+        self._cluster.ensemble.isolate(victim, seconds)
+        for other in self._all_brokers():
+            if other.node.name != victim:
+                self._network.cut(victim, other.node.name)
+        await asyncio.sleep(seconds)
+        self._network.heal()
+
     async def reset_peers(self) -> None:
         """Break the connections between two brokers."""
         first, second = self._random.sample(self._all_brokers(), 2)
@@ -159,10 +215,15 @@ class ClusterNemesis(Nemesis):
 
     # The store -----------------------------------------------------------------------------------
 
+    async def expire_session(self) -> None:
+        with suppress(ProcessEnded):  # the store is down
+            await super().expire_session()
+
     async def expire_one_session(self) -> None:
         ensemble = self._cluster.ensemble
-        if ensemble.sessions and ensemble.is_running:
-            await self._random.choice(ensemble.sessions).expire()
+        if ensemble.sessions:
+            with suppress(ProcessEnded):
+                await self._random.choice(ensemble.sessions).expire()
         await asyncio.sleep(self._random.random() * 3)
 
     async def kill_coordination(self) -> None:
@@ -184,6 +245,7 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "kill": ClusterNemesis.kill,
         "kill several": ClusterNemesis.kill_several,
         "power cut": ClusterNemesis.power_cut,
+        "power cut of the last in sync": ClusterNemesis.strand,
         "crash at an operation": ClusterNemesis.crash_at_operation,
         "clean restart": ClusterNemesis.restart,
         "rolling restart": ClusterNemesis.roll,
@@ -192,6 +254,8 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "full disk": ClusterNemesis.full_disk,
         "failing disk": ClusterNemesis.failing_disk,
         "isolate": ClusterNemesis.isolate,
+        "two leaders": ClusterNemesis.part_leader,
+        "truce": ClusterNemesis.make_truce,
         "cut": ClusterNemesis.cut,
         "reset": ClusterNemesis.reset,
         "reset between brokers": ClusterNemesis.reset_peers,

@@ -47,7 +47,7 @@ def test_no_power_is_cut_while_somebody_lags(
 
     async def story() -> None:
         await cluster.start()
-        monkeypatch.setattr(cluster, "replicated", lags)
+        monkeypatch.setattr(cluster, "in_sync", lags)
         await nemesis.power_cut()
         assert len(cluster.running) == 3
 

@@ -195,10 +195,10 @@ class History:
     topic_sights: list[TopicSight] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     caught_up: list[float] = field(default_factory=list)
-    """When every replica had all that its leader had."""
-    trusted_from: float = 0.0
-    """Since when every broker knows what is true; before, one that nobody reaches may tell what was
-    true once, as Kafka's may."""
+    """When every replica of every partition was in sync."""
+    truces: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, float("inf"))])
+    """Between which times every broker knows what is true. In a cluster, one that others do not
+    reach may tell what was true once, as Kafka's may."""
     damages: list[float] = field(default_factory=list)
     """When the coordination store was damaged."""
     final_logs: dict[TopicPartition, FinalLog] = field(default_factory=dict)
@@ -228,6 +228,10 @@ class History:
     def is_promised(self, send: Send) -> bool:
         """Whether a record that was acknowledged so must stay."""
         return is_promised(send.acks, brokers=self.brokers)
+
+    def is_trusted(self, asked_at: float, told_at: float) -> bool:
+        """Whether what a client was told between two times must be true."""
+        return any(begin <= asked_at and told_at <= end for begin, end in self.truces)
 
     def may_be_deleted(self, partition: TopicPartition, offset: int) -> bool:
         """Whether a record may have been deleted because it was old."""

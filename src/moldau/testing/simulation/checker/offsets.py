@@ -44,7 +44,7 @@ def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> I
         )
         return
     done = [c for c in asked_for if c.fate is Fate.DONE and c.settled_at <= told.asked_at]
-    if not done or told.asked_at < history.trusted_from:
+    if not done or not history.is_trusted(told.asked_at, told.told_at):
         return
     last = max(done, key=lambda commit: commit.settled_at)
     if history.may_have_lost(last.heard_at):

@@ -11,7 +11,7 @@ more of them lose power                   of each partition all but a tail; with
                                           ``flush.messages=1`` the same as above
 ========================================  =====================================================
 
-A catch-up is a moment at which every replica has all that its leader has. One broker is a cluster
+A catch-up is a moment at which every replica of every partition is in sync. One broker is a cluster
 of which no minority can lose power; what it acknowledged at ``acks=1`` is as good as ``acks=all``.
 """
 

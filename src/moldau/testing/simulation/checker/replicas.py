@@ -26,9 +26,8 @@ class ReplicaSight(NamedTuple):
     start: int
     high_watermark: int
     end: int
-    is_shaken: bool = False
-    """Whether its broker has lost power a short while ago: it may lack a tail that nobody has
-    missed yet."""
+    broker_epoch: int = -1
+    """Of the life that it is in."""
 
 
 class PartitionSight(NamedTuple):
@@ -37,8 +36,8 @@ class PartitionSight(NamedTuple):
     at: float
     partition: TopicPartition
     topic_id: UUID
-    isr: tuple[int, ...] | None
-    """None if the store does not run."""
+    isr: Mapping[int, int] | None
+    """Who is in sync, and in which life of the broker; None if the store does not run."""
     replicas: Mapping[int, ReplicaSight]
     """By broker."""
 
@@ -89,13 +88,19 @@ class ReplicaChecker:
 
 
 def _not_in_sync(sight: PartitionSight) -> Iterator[Violation]:
-    """The high watermark of any replica lies within every replica in sync, reachable or not."""
+    """The high watermark of any replica lies within every replica in sync, reachable or not.
+
+    A broker that has begun another life may have come back with less: it is in sync until somebody
+    notices, but not as it is now.
+    """
     if sight.isr is None:
         return
     high_watermark = max((each.high_watermark for each in sight.replicas.values()), default=0)
-    for broker in sight.isr:
+    for broker, epoch in sight.isr.items():
         replica = sight.replicas.get(broker)
-        if replica is not None and replica.end < high_watermark and not replica.is_shaken:
+        if replica is None or replica.broker_epoch != epoch:
+            continue
+        if replica.end < high_watermark:
             yield Violation(
                 NOT_IN_SYNC,
                 f"{sight.partition} has the high watermark {high_watermark}, but the replica on "

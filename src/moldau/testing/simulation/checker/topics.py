@@ -24,7 +24,7 @@ def check_topics(history: History) -> Iterator[Violation]:
         changes[change.topic].append(change)
     for sight in history.topic_sights:
         relevant = changes[sight.topic]
-        if sight.asked_at < history.trusted_from:
+        if not history.is_trusted(sight.asked_at, sight.told_at):
             continue
         if _may_be_back(sight, relevant, history.damages):
             continue

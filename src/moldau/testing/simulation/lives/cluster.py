@@ -35,7 +35,7 @@ class ClusterLife(Life):
             seed, lambda random: adjust(draw_cluster(random, troubles)), keep_events=keep_events
         )
         self.history.brokers = BROKERS
-        self.history.trusted_from = float("inf")
+        self.history.truces.clear()
         settings = dict(self.plan.broker_settings)
         del settings["zookeeper.session.timeout.ms"]
         self.cluster = SimulatedCluster(self.simulation, BROKERS, settings)
@@ -76,10 +76,11 @@ class ClusterLife(Life):
         await self._right(OUT_OF_SYNC, wrong)
 
     async def _calm(self) -> None:
-        self.partitions += self._recreating.partitions
+        if self._recreating.done:
+            self.partitions += self._recreating.partitions
         await self._right(DISAGREEMENT, self.cluster.not_converged)
         await self._right(OUT_OF_SYNC, self.cluster.not_replicated)
-        self.history.trusted_from = self.simulation.time
+        self.history.truces.append((self.simulation.time, float("inf")))
         await asyncio.sleep(3.0)  # for those who look at topics and groups
 
     async def _right(self, invariant: str, wrong: Callable[[], Awaitable[list[str]]]) -> None:
@@ -103,8 +104,9 @@ class ClusterLife(Life):
     def _is_known(self, topic: str) -> bool:
         """Whether every broker that runs knows the topic that the store has under a name."""
         ensemble = self.cluster.ensemble
-        node = ensemble.store.tree.nodes.get(paths.topic(topic)) if ensemble.is_running else None
-        if node is None:
+        nodes = ensemble.store.tree.nodes if ensemble.is_running else {}
+        node = nodes.get(paths.topic(topic))
+        if node is None or paths.delete_topic(topic) in nodes:
             return False
         topic_id = znodes.decode_topic(topic, node.data).topic_id
         return all(

@@ -162,7 +162,7 @@ class Life(ABC):
                 self.history,
                 self.bootstrap_servers,
                 partitions=self.partitions,
-                rate=4,
+                rate=self.plan.rate,
                 **settings,
             )
             for number, settings in enumerate(self.plan.producers)
@@ -291,6 +291,7 @@ class Life(ABC):
             group: {
                 (log.partition, offset)
                 for log in self.history.final_logs.values()
+                if log.partition.topic == TOPIC
                 for offset in self.history.lasting_offsets(log)
             }
             for group in groups

@@ -64,6 +64,8 @@ class Plan:
     """The settings of the topic that are changed while it is in use."""
     elects: bool = False
     """Whether an administrator gives leaders back to the replicas that should lead."""
+    rate: float = 4
+    """How many times a second a producer sends some records, at least."""
     recreates: bool = False
     """Whether a topic is filled, read, deleted and made anew, again and again."""
 

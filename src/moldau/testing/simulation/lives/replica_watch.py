@@ -19,10 +19,10 @@ from moldau.testing.simulation.checker.replicas import (
 )
 from moldau.testing.simulation.cluster import SimulatedCluster
 
-EVERY: Final = 0.25
+EVERY: Final = 0.1
 """Seconds between two looks."""
-SHAKEN_FOR: Final = 10.0
-"""Seconds after a power cut in which a replica may be short without the store knowing it."""
+COMPARED_EVERY: Final = 10
+"""So many looks are between two at the contents of replicas."""
 
 Key = tuple[TopicPartition, UUID]
 
@@ -45,7 +45,7 @@ class ReplicaWatch:
         looks = 0
         while True:
             await asyncio.sleep(EVERY)
-            self.look(compares=looks % 4 == 0)
+            self.look(compares=looks % COMPARED_EVERY == 0)
             looks += 1
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class ReplicaWatch:
                     found.setdefault((each.topic_partition, each.topic_id), {})[node_id] = each
         return found
 
-    def _isr(self, partition: TopicPartition, topic_id: UUID) -> tuple[int, ...] | None:
+    def _isr(self, partition: TopicPartition, topic_id: UUID) -> dict[int, int] | None:
         ensemble = self._cluster.ensemble
         if not ensemble.node.is_running:
             return None
@@ -89,18 +89,18 @@ class ReplicaWatch:
             return None
         if znodes.decode_topic(partition.topic, topic.data).topic_id != topic_id:
             return None
-        return znodes.decode_state(state.data, *partition).isr
+        decoded = znodes.decode_state(state.data, *partition)
+        return dict(zip(decoded.isr, decoded.broker_epochs, strict=False))
 
     def _sight(self, node_id: int, replica: Partition) -> ReplicaSight:
-        name = self._cluster[node_id].node.name
-        since = self._history.now() - SHAKEN_FOR
+        peers = self._cluster.running[node_id].peers
         return ReplicaSight(
             replica.is_leader,
             replica.leader_epoch,
             replica.log.log_start_offset,
             replica.high_watermark,
             replica.log.log_end_offset,
-            any(c.power and c.node == name and c.at > since for c in self._history.crashes),
+            -1 if peers is None else peers.broker_epoch(),
         )
 
     def _compare(self, key: Key, replicas: Mapping[int, Partition]) -> None:

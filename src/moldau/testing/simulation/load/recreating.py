@@ -78,10 +78,9 @@ class RecreatingActor(Actor):
             (outcome,) = await admin.create_topics([NewTopic(self._name, 1)])
             if outcome.error is None:
                 break
-            # It may be the one that is being deleted, while a broker that has it is away.
-            is_there = outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
-            if is_there and self._is_known(self._name):
-                break
+            exists = outcome.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            if exists and self._is_known(self._name):
+                break  # an earlier attempt has made it; else the one before is still being deleted
             await asyncio.sleep(0.5)
         self._is_clean = outcome.error is None and self.history.now() - began < ATTEMPT
         while not self._is_known(self._name):  # noqa: ASYNC110 - nobody could set an event

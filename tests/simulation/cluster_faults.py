@@ -1,0 +1,138 @@
+"""Faults of replication, the controller and the store, planted one at a time in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.simulation.cluster_circumstances import (
+    CLUSTER_GROUPS,
+    CLUSTER_KILLS,
+    ISOLATION,
+    LAST_IN_SYNC,
+)
+from tests.simulation.planting import clean_seeds as clean_seeds
+from tests.simulation.planting import fault
+
+from moldau.controller import elections
+from moldau.coordinators.commit_queue import CommitQueue
+from moldau.errors import ErrorCode
+from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.replication import parked
+from moldau.replication.followers.fetcher import ReplicaFetcher
+from moldau.replication.isr import InSyncReplicas, IsrChange
+from moldau.replication.partition import Partition, PartitionRead
+from moldau.testing.simulation.checker import offsets, records, replicas
+from moldau.testing.simulation.lives.life import STUCK
+
+# Followers ---------------------------------------------------------------------------------------
+
+
+@fault(CLUSTER_KILLS, replicas.NOT_IN_SYNC, records.LOST, records.GONE, seeds=6)
+def followers_cut_their_logs_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """As Kafka did before KIP-101."""
+    add = ReplicaFetcher.add
+
+    def cut_and_add(self: ReplicaFetcher, partition: Partition) -> None:
+        partition.log.truncate_to(partition.high_watermark, self._ports.clock.now_ms())
+        add(self, partition)
+
+    patch.setattr(ReplicaFetcher, "add", cut_and_add)
+
+
+@fault(CLUSTER_KILLS, records.DOUBLED, seeds=4)
+def producers_are_not_followed(patch: pytest.MonkeyPatch) -> None:
+    """A new leader knows nothing of what producers have sent to the one before."""
+    append = Partition.append_as_follower
+
+    def append_and_forget(self: Partition, *args: Any) -> Any:
+        info = append(self, *args)
+        self.log.producers.clear(self.log.log_end_offset)
+        return info
+
+    patch.setattr(Partition, "append_as_follower", append_and_forget)
+
+
+@fault(CLUSTER_KILLS, replicas.UNEQUAL, records.LOST, records.GONE, STUCK, seeds=12)
+def epoch_start_is_not_noted_by_leaders(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderEpochs, "assign", lambda *_: False)
+
+
+# Leaders -----------------------------------------------------------------------------------------
+
+
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=8)
+def min_isr_is_not_checked_after_the_append(patch: pytest.MonkeyPatch) -> None:
+    advance = Partition._advance_high_watermark
+
+    def advance_alone(self: Partition) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Partition, "is_under_min_isr", False)
+            advance(self)
+
+    patch.setattr(Partition, "_advance_high_watermark", advance_alone)
+    commit_error = parked.commit_error
+
+    def commit_error_alone(partition: Partition, end_offset: int) -> ErrorCode:
+        error = commit_error(partition, end_offset)
+        few = error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE if few else error
+
+    patch.setattr(parked, "commit_error", commit_error_alone)
+
+
+@fault(ISOLATION, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=4)
+def who_leaves_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """The controller has not answered yet, and may never: it may elect who was left out."""
+    shrink = InSyncReplicas.shrink
+
+    def shrink_at_once(self: InSyncReplicas, *args: Any) -> IsrChange | None:
+        change = shrink(self, *args)
+        if change is not None:
+            self.maximal = change.isr
+        return change
+
+    patch.setattr(InSyncReplicas, "shrink", shrink_at_once)
+
+
+@fault(ISOLATION, records.GONE, seeds=12)
+def consumers_read_to_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    read = Partition.read
+
+    def read_all(self: Partition, *args: Any, **settings: Any) -> PartitionRead:
+        before = self.high_watermark
+        self.high_watermark = max(before, self.log.log_end_offset)
+        try:
+            return read(self, *args, **settings)
+        finally:
+            if self.high_watermark == self.log.log_end_offset:
+                self.high_watermark = before
+
+    patch.setattr(Partition, "read", read_all)
+
+
+@fault(CLUSTER_GROUPS, offsets.WENT_BACK, offsets.INVENTED, seeds=12)
+def coordinator_answers_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    def put(self: CommitQueue, _end: int, replies: Sequence[Any], effects: Sequence[Any]) -> None:
+        self._announcer.send(replies)
+        self._announcer.start(effects)
+
+    patch.setattr(CommitQueue, "put", put)
+
+
+# The controller ----------------------------------------------------------------------------------
+
+
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=8)
+def restart_of_a_broker_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    def is_there(self: elections._Members, replica: int) -> bool:
+        return replica in self._live
+
+    patch.setattr(elections._Members, "is_steady", is_there)
+    patch.setattr(elections._Members, "has_lost", lambda *_: False)
+
+
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=8)
+def losses_of_a_broker_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(elections._Members, "has_lost", lambda *_: False)
