@@ -157,7 +157,7 @@ def _java(protocol: str, assignor: str | None = None) -> Callable[[Place], list[
 
 def _kafkajs(place: Place) -> list[str]:
     settings = {
-        "brokers": [place.bootstrap],
+        "brokers": place.bootstrap.split(","),
         "group": {
             "groupId": place.group,
             "sessionTimeout": place.session_ms,
