@@ -16,6 +16,7 @@ from moldau.client.producer import AsyncProducer
 from moldau.model import TopicPartition
 from moldau.replication import Partition, PartitionRead
 from moldau.testing.simulation import SimulatedCluster, Simulation
+from moldau.testing.simulation.cluster import LATE
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -70,6 +71,7 @@ def test_what_is_acknowledged_is_on_all_in_sync_replicas() -> None:
     async def story(cluster: SimulatedCluster, client: Client) -> None:
         async with AsyncProducer(**client, acks="all") as producer:
             await produce(producer, 0, 50)
+            await asyncio.sleep(LATE)
             await cluster.right()
             logs = [cluster.replica(node_id, "orders") for node_id in (1, 2, 3)]
             assert [log and log.log.log_end_offset for log in logs] == [50] * 3
