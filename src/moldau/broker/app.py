@@ -43,6 +43,7 @@ from moldau.config.altering.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
+from moldau.config.option import ConfigError
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint
 from moldau.controller import (
@@ -476,7 +477,7 @@ def _in_plain_words() -> Iterator[None]:
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
     except EnsembleError as error:
-        raise StorageError(str(error)) from error
+        raise ConfigError(f"zookeeper.connect: {error}") from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "
