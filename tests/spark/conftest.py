@@ -53,13 +53,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(autouse=True)
-def spark_warnings() -> Iterator[None]:
+def spark_warnings(request: pytest.FixtureRequest) -> Iterator[None]:
     """PySpark leaves sockets to the garbage collector; that is no fault of a test."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ResourceWarning)
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="pyspark")
         yield
-        gc.collect()
+        if "spark" in request.fixturenames:
+            gc.collect()
 
 
 @pytest.fixture

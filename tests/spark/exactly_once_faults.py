@@ -44,11 +44,14 @@ pa.array([b""], pa.binary())
 
 
 class Fault(NamedTuple):
-    """What happens at a step: a process dies, there or a little later, or it waits."""
+    """What happens at a step: a process dies, there or a little later, or it waits, or nothing."""
 
     step: str
-    who: Literal["worker", "driver", "executor", "nobody"] = "worker"
-    """Who dies: the process that is at the step, and with it the driver, or the executor's JVM."""
+    who: Literal["worker", "driver", "executor", "waiter", "nobody"] = "worker"
+    """Who dies: the process that is at the step, and with it the driver, or the executor's JVM.
+
+    A waiter waits; with nobody the plan only goes on from there.
+    """
     after: float = 0.0
     """Seconds, for a moment that no step names."""
 
@@ -91,6 +94,8 @@ def reached(step: str) -> None:
 
 def _strike(place: Path, fault: Fault) -> None:
     if fault.who == "nobody":
+        return
+    if fault.who == "waiter":
         _wait(place / f"waiting at {fault.step}")
         return
     victims = [os.getpid()]
@@ -103,11 +108,13 @@ def _strike(place: Path, fault: Fault) -> None:
 
 
 def _wait(sign: Path) -> None:
-    """Until a test has seen the sign and takes it away."""
+    """Until a test has seen the sign and takes it away; who dies meanwhile leaves it there."""
     sign.touch()
     deadline = time.monotonic() + 300
     while sign.exists():
-        assert time.monotonic() < deadline
+        if time.monotonic() > deadline:
+            sign.unlink()
+            raise TimeoutError(sign.name)
         time.sleep(0.01)
 
 

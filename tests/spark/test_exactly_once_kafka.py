@@ -253,7 +253,7 @@ def test_a_driver_that_wakes_up_after_its_successor(
     query.next()
     query.batch += 1
     query.expected.update(row for part in query.parts for row in part)
-    plan_faults(query.plan, [Fault(step, "nobody")])
+    plan_faults(query.plan, [Fault(step, "waiter")])
     sleeper = query.start()
     eventually(lambda: waiting(query.plan), timeout=120)
     assert sleeper.pid is not None

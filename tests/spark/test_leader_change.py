@@ -107,7 +107,7 @@ def test_leaders_that_die_and_move(job: Job, spark: SparkSession, tmp_path: Path
         .options(**server, **small, subscribe=job.topic)
         .load()
     )
-    plan_faults(job.plan, [Fault("rows of 0", "nobody")])
+    plan_faults(job.plan, [Fault("rows of 0", "waiter")])
     with ThreadPoolExecutor() as threads:
         slow = rows.mapInArrow(partial(held, str(job.plan)), rows.schema)
         collected = threads.submit(slow.collect)
@@ -116,7 +116,7 @@ def test_leaders_that_die_and_move(job: Job, spark: SparkSession, tmp_path: Path
     assert sorted((row.partition, row.offset, bytes(row.value)) for row in found) == ROWS
 
     register(spark)
-    faults = [Fault("task 0 sending", "nobody"), Fault("task 1 after", "nobody")]
+    faults = [Fault("task 0 sending", "waiter"), Fault("task 1 after", "waiter")]
     plan_faults(job.plan, faults)
     query = start_copy(spark, job.cluster.bootstrap, job.topic, job.copy, tmp_path, rows=400)
     job.when_waiting(job.move_leaders)

@@ -107,6 +107,24 @@ Traceback (most recent call last):
         (TRACE.format(error="moldau.spark.options.OptionError: Option x: bad"), "Option x: bad"),
         (TRACE.format(error="KeyboardInterrupt"), "KeyboardInterrupt"),
         (
+            "[MISSING_AGGREGATION] No sum. SQLSTATE: 42803;\n~Aggregate [x#1]\n+- ~Relation [k=v]",
+            "[MISSING_AGGREGATION] No sum.",
+        ),
+        (
+            "[UNRESOLVED] No `x`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n+- Relation [k=v]",
+            "[UNRESOLVED] No `x`. SQLSTATE: 42703; line 1 pos 7",
+        ),
+        (
+            TRACE.format(
+                error="py4j.protocol.Py4JJavaError: An error occurred while calling o801.parquet.\n"
+                ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in "
+                "stage 14.0 failed 1 times, most recent failure: Lost task 0.0 in stage 14.0 "
+                "(TID 17) (host executor driver): java.io.IOException: Mkdirs failed\n"
+                "\tat org.apache.hadoop.fs.X(Y.java:1)"
+            ),
+            "IOException: Mkdirs failed",
+        ),
+        (
             "An error occurred while calling None.X.\n: o.Y: No master!\n\tat o.Y(Y.scala:1)",
             "No master!",
         ),

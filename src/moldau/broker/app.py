@@ -43,6 +43,7 @@ from moldau.config.altering.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
+from moldau.config.option import ConfigError
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint
 from moldau.controller import (
@@ -450,6 +451,9 @@ def _controller_settings(
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election_enable,
         session_timeout_ms=config.value(BrokerConfig.zookeeper_session_timeout_ms),
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable and not alone,
+        leader_imbalance_check_interval_s=config.leader_imbalance_check_interval_seconds,
+        leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
         mutation_window=Window(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
@@ -473,7 +477,7 @@ def _in_plain_words() -> Iterator[None]:
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
     except EnsembleError as error:
-        raise StorageError(str(error)) from error
+        raise ConfigError(f"zookeeper.connect: {error}") from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -48,13 +47,11 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def settled() -> Iterator[None]:
+def settled() -> None:
     """As in a broker that has run for a while: see ``_settle_in`` in ``broker/app.py``."""
     load_handlers()
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)

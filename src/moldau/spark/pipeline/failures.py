@@ -19,7 +19,13 @@ _AFTER: Final = re.compile(
     r"\s*(?:^\s*SQLSTATE:|SQLSTATE: \w{5}\s*$|^=== |^\s*at \w|^(?:Driver|JVM) stacktrace:).*",
     re.MULTILINE | re.DOTALL,
 )
+_PLAN: Final = re.compile(r"(?<=SQLSTATE: \w{5})(;? ?line \d+ pos \d+)?;\n.*", re.DOTALL)
+"""Spark's plan of a query that it refuses, with the options of all sources in it."""
 _JAVA: Final = re.compile(r"An error occurred while calling [^\n]*\n: ([\w.$]+)(?:: ([^\n]*))?")
+_TASK: Final = re.compile(
+    r"Job aborted due to stage failure: .*?\(TID \d+\) \([^)]*\): (?:[\w.$]*?(\w+): )?"
+)
+"""What Spark says before the exception of a task that has failed for good."""
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+: ")
 _GONE: Final = re.compile(
     r"Python worker (?:exited unexpectedly|failed to connect back)"
@@ -34,10 +40,11 @@ _SOURCES: Final = re.compile(
 
 def reason(text: str) -> str:
     """The message of the exception at the end of a Python traceback, or else Spark's own."""
+    text = _PLAN.sub(r"\1", text)
     _, python, trace = text.rpartition(_TRACE)
     if not python:
-        if (java := _JAVA.match(text)) is not None:
-            return (java[2] or java[1].rpartition(".")[2]).strip()
+        if (java := _java_reason(text)) is not None:
+            return java
         return _AFTER.sub("", text).strip()
     # Frames are indented, the exception is not.
     lines = _AFTER.sub("", trace).strip("\n").split("\n")
@@ -48,7 +55,18 @@ def reason(text: str) -> str:
     name, message = found[1], (found[2] or "").strip()
     if name.startswith("moldau.") and message:
         return _CODE.sub("", message, count=1) if _CODE.match(message) else message
+    if (java := _java_reason(message)) is not None:
+        return java
     return f"{name.rpartition('.')[2]}: {message}".rstrip(": ")
+
+
+def _java_reason(text: str) -> str | None:
+    """Of an exception of Java's that py4j tells."""
+    found = _JAVA.match(text)
+    if found is None:
+        return None
+    said = (found[2] or found[1].rpartition(".")[2]).strip()
+    return _TASK.sub(lambda task: f"{task[1]}: " if task[1] else "", said, count=1)
 
 
 class PipelineFailedError(RuntimeError):

@@ -40,11 +40,10 @@ def process(loop: SimulatedLoop) -> Process:
 
 
 @pytest.fixture
-def collect() -> Iterator[Callable[[], object]]:
+def collect() -> Callable[[], object]:
     """Collects what the test has left, and nothing that others have."""
     gc.freeze()
-    yield gc.collect
-    gc.unfreeze()
+    return gc.collect
 
 
 def spawn(
