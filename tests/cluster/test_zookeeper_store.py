@@ -26,6 +26,7 @@ from moldau.coordination.errors import (
     SessionExpiredError,
     StoreUnavailableError,
 )
+from moldau.coordination.kazoo_reads import MultiRead
 from moldau.coordination.store import CoordinationStore, Create, EventType, WatchEvent
 from moldau.coordination.zookeeper import IN_FLIGHT, ZooKeeperStore
 
@@ -292,6 +293,30 @@ async def test_many_requests_at_once(store: ZooKeeperStore) -> None:
     assert [node[0] if node else None for node in found] == [
         b"%d" % number for number in range(many)
     ]
+
+
+async def test_many_nodes_are_read_one_by_one_where_that_is_all_there_is(
+    store: ZooKeeperStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MultiRead, "type", 2222)  # as on a ZooKeeper before 3.6
+    await store.create("/a", b"x")
+    missing, found, root = await store.get_many(["/missing", "/a", "/"])
+    assert missing is None
+    assert found == await store.get("/a")
+    assert root == await store.get("/")
+
+
+async def test_many_nodes_are_read_although_the_connection_breaks(
+    cluster: ZooKeeperCluster, store: ZooKeeperStore
+) -> None:
+    paths = [f"/{number}" for number in range(1000)]
+    await store.multi_many([[Create(path, path.encode())] for path in paths])
+    reading = asyncio.ensure_future(store.get_many(paths))
+    await asyncio.sleep(0)
+    cluster.way(store).cut()
+    await suspended(store)
+    cluster.way(store).mend()
+    assert [node and node[0].decode() for node in await reading] == paths
 
 
 async def test_nobody_there() -> None:

@@ -22,6 +22,7 @@ def main() -> int:
         names=arguments.names,
         fold=arguments.fold,
         security=arguments.security,
+        one_broker=arguments.one_broker,
         zookeeper=arguments.zookeeper,
         jobs=arguments.jobs,
         retries=arguments.retries,
@@ -82,7 +83,10 @@ def _parser() -> argparse.ArgumentParser:
         "--security", action="store_true", help="listeners and authorizers as asked for"
     )
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT", help="several brokers, over this ensemble"
+        "--one-broker", action="store_true", help="no brokers for tests that want several"
+    )
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT", help="brokers of a cluster meet at this ensemble"
     )
     parser.add_argument("--class-timeout", type=float, default=Options.class_timeout_s, metavar="S")
     parser.add_argument("--test-timeout", type=int, default=Options.test_timeout_s, metavar="S")

@@ -65,8 +65,10 @@ class Options:
     """A rehearsal: one broker for tests that want several."""
     security: bool = False
     """Start brokers that are to have TLS, logins or authorizers."""
+    one_broker: bool = False
+    """Start none for tests that want several: for sorting tests into lists."""
     zookeeper: str | None = None
-    """Start several brokers, which find each other here."""
+    """Several brokers find each other here, and not by a coordination process of Moldau."""
     jobs: int = 1
     retries: int = 0
     """How often a test that fails is tried again, alone, as in Kafka's own builds: some wait for a
@@ -89,6 +91,7 @@ class Options:
             "suite.names": str(self.names).lower(),
             "suite.moldau": Path(sys.executable).parent / "moldau",
             "suite.fold": str(self.fold).lower(),
+            "suite.one.broker": str(self.one_broker).lower(),
             "suite.security": str(self.security).lower(),
             "suite.broker.output": str(self.broker_output).lower(),
             "suite.log.level": self.log_level,

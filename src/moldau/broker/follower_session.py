@@ -39,6 +39,13 @@ class FollowerPartition(SessionPartition):
         """Something happened since it was read."""
         self._watched: Partition | None = None
 
+    def change(self, want: FetchPartition) -> None:
+        """The follower asks for something else. It may have thrown the last answer away, which was
+        to an earlier epoch: it is told again what is committed.
+        """
+        super().change(want)
+        self.told_high_watermark = -1
+
     def watch(self, partition: Partition) -> None:
         """It is read now: be told of what comes after."""
         self.was_touched = False

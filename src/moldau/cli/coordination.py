@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from moldau.cli.coordination_serve import DATA_DIR, LISTEN, LOG_LEVEL, serve_coordination
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.options import Json, group_app
 from moldau.cli.output import print_json, print_json_line, print_line, tell
@@ -30,13 +31,13 @@ def serve(
     listen: Annotated[
         str,
         typer.Option("--listen", "-l", metavar="HOST:PORT", help="Port 0 takes a free one."),
-    ] = "127.0.0.1:2181",
+    ] = LISTEN,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", "-d", file_okay=False, help="Where the store lives.")
-    ] = Path("moldau-data/coordination"),
+    ] = Path(DATA_DIR),
     log_level: Annotated[
         str, typer.Option("--log-level", help="debug, info, warning or error.")
-    ] = "info",
+    ] = LOG_LEVEL,
 ) -> int:
     """Serve a coordination store on a port, for several brokers.
 
@@ -47,8 +48,6 @@ def serve(
     \b
     moldau coordination serve --listen 127.0.0.1:2181 --data-dir moldau-data/coordination
     """
-    from moldau.cli.coordination_serve import serve_coordination
-
     return serve_coordination(listen, data_dir, log_level)
 
 

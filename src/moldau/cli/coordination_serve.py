@@ -1,12 +1,40 @@
-"""Running a coordination store in the foreground, for ``moldau coordination serve``."""
+"""Running a coordination store in the foreground, for ``moldau coordination serve``.
+
+As in ``moldau.cli.serve``, nothing here may import typer, the client or rich.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.output import print_line
-from moldau.cli.serve import configure_logging, end_with_parent
+from moldau.cli.serve import configure_logging, end_with_parent, plain_options
+
+LISTEN: Final = "127.0.0.1:2181"
+DATA_DIR: Final = "moldau-data/coordination"
+LOG_LEVEL: Final = "info"
+FLAGS: Final = {
+    "--listen": "listen",
+    "-l": "listen",
+    "--data-dir": "data_dir",
+    "-d": "data_dir",
+    "--log-level": "log_level",
+}
+
+
+def serve_quickly(arguments: list[str]) -> int | None:
+    """Run the command if it consists of plain options; None leaves it to typer."""
+    given = plain_options(FLAGS, arguments)
+    if given is None:
+        return None
+    chosen = {name: values[-1] for name, values in given.items()}
+    return serve_coordination(
+        chosen.get("listen", LISTEN),
+        Path(chosen.get("data_dir", DATA_DIR)),
+        chosen.get("log_level", LOG_LEVEL),
+    )
 
 
 def serve_coordination(listen: str, data_dir: Path, log_level: str) -> int:

@@ -50,6 +50,12 @@ def _run(arguments: list[str]) -> int:
         code = serve_quickly(arguments[0], arguments[1:])
         if code is not None:
             return code
+    if arguments[:2] == ["coordination", "serve"]:
+        from moldau.cli import coordination_serve
+
+        code = coordination_serve.serve_quickly(arguments[2:])
+        if code is not None:
+            return code
     from moldau.cli.app import invoke
 
     return invoke(arguments)

@@ -38,7 +38,7 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
 
 def serve_quickly(command: str, arguments: list[str]) -> int | None:
     """Run the command if it consists of plain options, the usual case; None leaves it to typer."""
-    given = _plain_options(FLAGS[command], arguments)
+    given = plain_options(FLAGS[command], arguments)
     if given is None:
         return None
     override = given.pop("override", [])
@@ -61,7 +61,7 @@ def serve_quickly(command: str, arguments: list[str]) -> int | None:
     )
 
 
-def _plain_options(flags: Mapping[str, str], arguments: list[str]) -> dict[str, list[str]] | None:
+def plain_options(flags: Mapping[str, str], arguments: list[str]) -> dict[str, list[str]] | None:
     """``--flag value`` and ``--flag=value``, and nothing else."""
     found: dict[str, list[str]] = {}
     left = iter(arguments)

@@ -19,7 +19,7 @@ from random import Random
 from typing import Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from moldau.controller import writes
+from moldau.controller import candidacy
 from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
@@ -52,17 +52,15 @@ from moldau.controller.topic_admin import Creation, TopicAdmin
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import (
-    BadVersionError,
     ConnectionLostError,
     CoordinationError,
-    NodeExistsError,
     NoNodeError,
     SessionExpiredError,
     StoreUnavailableError,
 )
 from moldau.coordination.event_queue import EventQueue, QueueClosedError
 from moldau.coordination.membership import Describe, Membership, OpenSession
-from moldau.coordination.store import CoordinationStore, Create, Delete, SetData, WatchEvent
+from moldau.coordination.store import CoordinationStore, WatchEvent
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.backoff import Backoff
@@ -189,12 +187,8 @@ class Controller:
 
     async def registration_of(self, broker: int) -> BrokerRegistration | None:
         """Returns where another broker is, as the store has it now; raises CoordinationError."""
-        (found,) = await self._store.get_many([paths.broker_id(broker)])
+        (found,) = await self._membership.store.get_many([paths.broker_id(broker)])
         return None if found is None else znodes.decode_broker(broker, found[0], found[1].czxid)
-
-    @property
-    def _store(self) -> CoordinationStore:
-        return self._membership.store
 
     # Election
 
@@ -209,15 +203,16 @@ class Controller:
             self._take_a_rest()
 
     async def _contend(self) -> None:
+        store = self._membership.store
         while not self._closed:
-            stat = await self._store.exists(paths.CONTROLLER, self._controller_changed)
+            stat = await store.exists(paths.CONTROLLER, self._controller_changed)
             if stat is not None:
-                owns = stat.ephemeral_owner == self._store.session_id
+                owns = stat.ephemeral_owner == store.session_id
                 if owns and self._office is None:
-                    await self._resign()
+                    await candidacy.resign(store)
                     continue
                 try:
-                    data, _ = await self._store.get(paths.CONTROLLER)
+                    data, _ = await store.get(paths.CONTROLLER)
                 except NoNodeError:
                     continue
                 self.controller_id = znodes.decode_controller(data)
@@ -228,38 +223,14 @@ class Controller:
             if self._rest is not None:
                 self.controller_id = -1
                 return
-            context = await self._win()
+            context = await candidacy.win(store, self._id, self._clock.now_ms())
             if context is not None:
-                await self._take_office(context)
+                await self._take_office(store, context)
 
-    async def _win(self) -> ControllerContext | None:
-        """Create /controller and raise the epoch, both or neither.
-
-        None if somebody was faster, or if nobody knows what became of it.
-        """
-        store = self._store
-        mine = znodes.encode_controller(self._id, self._clock.now_ms())
-        try:
-            with suppress(NodeExistsError):
-                await store.create(paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
-            data, stat = await store.get(paths.CONTROLLER_EPOCH)
-            epoch = znodes.decode_controller_epoch(data) + 1
-            await store.multi(
-                [
-                    Create(paths.CONTROLLER, mine, ephemeral=True),
-                    SetData(
-                        paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), stat.version
-                    ),
-                ]
-            )
-        except (NodeExistsError, BadVersionError, ConnectionLostError):
-            return None
-        return ControllerContext(epoch, stat.version + 1)
-
-    async def _take_office(self, context: ControllerContext) -> None:
+    async def _take_office(self, store: CoordinationStore, context: ControllerContext) -> None:
         active = ActiveController(
             self._id,
-            self._store,
+            store,
             SenderPorts(
                 self._link,
                 self._clock,
@@ -293,18 +264,11 @@ class Controller:
         except Exception:
             self._retire()
             self._take_a_rest()
-            with suppress(CoordinationError):
-                await self._store.multi([writes.fence(context), Delete(paths.CONTROLLER)])
+            await candidacy.hand_back(store, context)
             raise
         else:
             self._backoff.reset()
-
-    async def _resign(self) -> None:
-        """Give back the node of an office that this broker does not hold: it was lost, or won,
-        by a write of which nobody knew whether it was made.
-        """
-        with suppress(NoNodeError, ConnectionLostError):
-            await self._store.delete(paths.CONTROLLER)
+            self._balance_later(office)
 
     def _retire(self) -> None:
         if self._office is not None:
@@ -391,6 +355,22 @@ class Controller:
                 await self._stand()
 
         self._queue.post(give_up)
+
+    def _balance_later(self, office: _Office) -> None:
+        """Have preferred leaders lead again, every so often, for as long as the office lasts."""
+
+        async def balance(present: _Office) -> None:
+            if present is office:
+                await office.elections.balance(self._settings.leader_imbalance_percentage)
+
+        def due() -> None:
+            if self._office is office:
+                self._post_duty(balance)
+                self._balance_later(office)
+
+        interval_s = self._settings.leader_imbalance_check_interval_s
+        if self._settings.auto_leader_rebalance_enable:
+            self._clock.call_later(interval_s, due)
 
     def _session_lost(self) -> None:
         """No longer in charge from this moment, whatever is still queued."""
@@ -566,9 +546,13 @@ class Controller:
             lambda office: office.active.alter_partitions(broker, broker_epoch, requests)
         )
 
-    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def offline_replicas(
+        self, broker: int, broker_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         """A broker's disk failed under these replicas."""
-        await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+        await self._request(
+            lambda office: office.active.offline_replicas(broker, broker_epoch, partitions)
+        )
 
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """A broker is about to stop: others lead. Returns what it still leads."""

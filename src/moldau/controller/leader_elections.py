@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from moldau.controller.active import ActiveController
+from moldau.controller.balancing import unbalanced
 from moldau.controller.elections import elect_preferred, revise
 from moldau.controller.link import NO_LEADER, LeaderAndIsr
 from moldau.controller.requests import PartitionResult
 from moldau.controller.states import PartitionState
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import ElectionType, TopicPartition
+
+logger = logging.getLogger(__name__)
 
 _NOBODY = {
     ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -41,6 +45,22 @@ class LeaderElections:
         }
         return [PartitionResult.of(partition, errors.get(partition)) for partition in partitions]
 
+    async def balance(self, percentage: int) -> None:
+        """Have preferred leaders lead again where too many of them do not."""
+        context, now = self._context, self._active.circumstances
+        elected = [
+            new
+            for state in unbalanced(context.partitions(), percentage)
+            if state.replicas[0] not in context.shutting_down
+            and (new := elect_preferred(state, self._live(state), now)) is not None
+        ]
+        if elected:
+            logger.info("%d partitions get their preferred leaders again", len(elected))
+            await self._carry_out(elected)
+
+    def _live(self, state: LeaderAndIsr) -> list[int]:
+        return self._context.live_replicas(state.topic, state.partition, state.replicas)
+
     def _decide(self, kind: ElectionType, partition: TopicPartition) -> LeaderAndIsr | KafkaError:
         name, number = partition
         if self._context.existing_topic(name) is None:
@@ -51,7 +71,7 @@ class LeaderElections:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition}"
             )
         now = self._active.circumstances
-        live = self._context.live_replicas(name, number, state.replicas)
+        live = self._live(state)
         if kind is ElectionType.PREFERRED:
             needed = state.leader != state.replicas[0]
             elected = elect_preferred(state, live, now) if needed else None

@@ -36,6 +36,13 @@ class ControllerSettings:
     """What the broker's file says; settings made at run time win, see ``ActiveController``."""
     session_timeout_ms: int = CoordinationOptions.zookeeper_session_timeout_ms.default
     """How long the store may hold on to what an earlier life of the broker has registered."""
+    auto_leader_rebalance_enable: bool = ReplicationOptions.auto_leader_rebalance_enable.default
+    leader_imbalance_check_interval_s: int = (
+        ReplicationOptions.leader_imbalance_check_interval_seconds.default
+    )
+    leader_imbalance_percentage: int = (
+        ReplicationOptions.leader_imbalance_per_broker_percentage.default
+    )
     mutation_window: Window = DEFAULT_WINDOW
     """``controller.quota.window.num`` and ``controller.quota.window.size.seconds``"""
     cordoned: Callable[[], Collection[int]] = tuple

@@ -29,6 +29,7 @@ from moldau.coordination.errors import (
 )
 from moldau.coordination.kazoo_answers import BROKEN, EVENTS, lost, results, stat
 from moldau.coordination.kazoo_handler import LoopHandler
+from moldau.coordination.kazoo_reads import READS_AT_ONCE, MultiRead, ReadFailedError
 from moldau.coordination.session_watches import ABSENT, SessionWatches
 from moldau.coordination.single_changes import SingleChanges
 from moldau.coordination.store import (
@@ -192,6 +193,17 @@ class ZooKeeperStore(SingleChanges):
         return data or b"", stat(found)
 
     async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        parts = [
+            paths[first : first + READS_AT_ONCE] for first in range(0, len(paths), READS_AT_ONCE)
+        ]
+        calls = [partial(self._multi_read, part) for part in parts]
+        try:
+            answers = await self._read_all(calls)
+        except (EnsembleError, ReadFailedError, kazoo.ZookeeperError):
+            return await self._get_each(paths)  # the server is older, or one of them is special
+        return [node for answer in answers for node in answer]
+
+    async def _get_each(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
         calls = [self._get(path, None) for path in paths]
         await self._ready()
         pending = [await self._submit(call) for call in calls]
@@ -207,6 +219,26 @@ class ZooKeeperStore(SingleChanges):
             else:
                 found.append((data or b"", stat(node)))
         return found
+
+    async def _read_all(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Ask for all of it at once, and again for what was lost on the way."""
+        await self._ready()
+        pending = [await self._submit(call) for call in calls]
+        # Several may fail, and nobody waits for those behind the first.
+        for future in pending:
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        answers = []
+        for call, future in zip(calls, pending, strict=True):
+            try:
+                answers.append(await future)
+            except BROKEN:
+                answers.append(await self._read(call))
+        return answers
+
+    def _multi_read(self, paths: Sequence[str]) -> Any:
+        answer = self._client.handler.async_result()
+        self._client._call(MultiRead(self._client.chroot, paths), answer)
+        return answer
 
     def _get(self, path: str, watch: Watch | None) -> Callable[[], Any]:
         hook = None if watch is None else self._on_event

@@ -91,6 +91,9 @@ class IsrChanges:
         for start in range(0, len(led), PARTITIONS_PER_TURN):
             for partition in led[start : start + PARTITIONS_PER_TURN]:
                 partition.review_replicas()
+                if partition.isr_change is not None:
+                    # Nothing stays pending because somebody forgot to ask.
+                    self.ask(partition)
             await asyncio.sleep(0)
 
     # Asking --------------------------------------------------------------------------------------
@@ -124,7 +127,9 @@ class IsrChanges:
         """Returns whether everything was answered; what was not is wanted again."""
         try:
             answers = await self._alter_partitions([_request(*one) for one in asked])
-        except KafkaError as error:
+        except Exception as error:
+            if not isinstance(error, KafkaError):
+                log.exception("asking for other in-sync replicas failed")
             log.info("in-sync replicas of %d partitions are not changed: %s", len(asked), error)
             self.failures += len(asked)
             self._wanting.update({partition: None for partition, _ in asked})

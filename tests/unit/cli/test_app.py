@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from moldau.cli import coordination_serve
 from moldau.cli.app import COMMANDS, build
 from moldau.cli.exit_codes import (
     CommandError,
@@ -53,6 +54,16 @@ def test_the_quick_way_knows_the_same_options_as_typer(command: str) -> None:
         for flag in parameter.opts
     }
     assert FLAGS[command] == declared
+
+
+def test_so_it_is_with_coordination() -> None:
+    group = build().get_command(None, "coordination")
+    declared = {
+        flag: parameter.name
+        for parameter in group.get_command(None, "serve").params
+        for flag in parameter.opts
+    }
+    assert declared == coordination_serve.FLAGS
 
 
 @pytest.mark.parametrize(

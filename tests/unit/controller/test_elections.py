@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
@@ -12,6 +12,7 @@ import pytest
 from moldau.controller.alter_partition import decide
 from moldau.controller.elections import (
     Circumstances,
+    _Members,
     elect_for_shutdown,
     elect_preferred,
     revise,
@@ -406,7 +407,37 @@ class Partition:
         assert self.acknowledged <= self.replicas[self.state.leader].records
 
 
+def _live(seeds: Iterable[int], min_isr: int) -> None:
+    for seed in seeds:
+        Partition(seed, min_isr).run(60)
+
+
 @pytest.mark.parametrize("min_isr", [2, 3])
 def test_nothing_acknowledged_is_lost_to_kills_and_single_power_cuts(min_isr: int) -> None:
-    for seed in range(1_500):
-        Partition(seed, min_isr).run(60)
+    _live(range(1_500), min_isr)
+
+
+def _restarts_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Members, "is_steady", lambda members, one: one in members._live)
+
+
+def _losses_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Members, "has_lost", lambda _members, _one: False)
+
+
+def _eligible_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def eligible(members: _Members, _leader: int, isr: Collection[int]) -> tuple[int, ...]:
+        return tuple(one for one in members._eligible if one not in isr)
+
+    monkeypatch.setattr(_Members, "eligible_beside", eligible)
+
+
+@pytest.mark.parametrize(
+    "plant", [_restarts_not_noticed, _losses_ignored, _eligible_for_ever], ids=lambda f: f.__name__
+)
+def test_what_is_lost_without_each_of_the_rules(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match="lost"):
+        _live(range(500), min_isr=2)

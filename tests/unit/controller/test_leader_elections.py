@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
 from tests.unit.controller.harness import Cluster
 from tests.unit.controller.test_controller_cluster import check_agreement, three_brokers
 
 from moldau.controller import AlterPartition, NewReplicas, NewTopic, PartitionResult
+from moldau.controller.balancing import unbalanced
+from moldau.controller.link import LeaderAndIsr
 from moldau.coordination import paths, znodes
 from moldau.errors import ErrorCode
 from moldau.model import ElectionType, TopicPartition
@@ -169,3 +172,50 @@ async def test_a_move_that_an_earlier_controller_began_is_told() -> None:
     cancelled = NewReplicas(topic="t", partition=0, replicas=None)
     (result,) = await cluster.active.alter_reassignments([cancelled])
     assert result.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+async def test_preferred_leaders_lead_again_when_they_are_back_in_sync() -> None:
+    cluster = Cluster()
+    for broker in (1, 2):
+        await cluster.start(broker)
+    await cluster.active.create_topics(
+        [NewTopic(name="a", assignments=[(number, [2, 1]) for number in range(3)])]
+    )
+    await cluster.kill(2)
+    await cluster.start(2)
+
+    async def due() -> list[int]:
+        cluster.clock.advance(300)
+        await cluster.settle()
+        return [state.leader for state in cluster.brokers[1].metadata.values()]
+
+    assert await due() == [1, 1, 1], "nothing is in sync there"
+    for number in range(3):
+        state = cluster.brokers[1].metadata["a", number]
+        await cluster.active.alter_partitions(
+            1,
+            cluster.controllers[1].broker_epoch,
+            [
+                AlterPartition(
+                    topic="a",
+                    partition=number,
+                    leader_epoch=state.leader_epoch,
+                    partition_epoch=state.partition_epoch,
+                    new_isr=(1, 2),
+                )
+            ],
+        )
+    assert await due() == [2, 2, 2]
+    state = cluster.brokers[1].metadata["a", 0]
+    assert await due() == [2, 2, 2]
+    assert cluster.brokers[1].metadata["a", 0] == state, "and nothing more"
+
+
+def test_a_few_leaders_elsewhere_are_left_there() -> None:
+    def state(number: int, leader: int) -> LeaderAndIsr:
+        return LeaderAndIsr("t", UUID(int=1), number, leader, 0, (1, 2), (1, 2), 0, 1)
+
+    states = [state(number, 2 if number == 0 else 1) for number in range(10)]
+    assert unbalanced(states, 10) == []
+    assert unbalanced(states, 9) == states[:1]
+    assert unbalanced([], 0) == []

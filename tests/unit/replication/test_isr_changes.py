@@ -84,8 +84,9 @@ class World:
         )
         await self.settle()
 
-    async def fail(self, error: ErrorCode) -> None:
-        self._answers.pop().set_exception(KafkaError(error))
+    async def fail(self, error: ErrorCode | Exception) -> None:
+        failure = KafkaError(error) if isinstance(error, ErrorCode) else error
+        self._answers.pop().set_exception(failure)
         await self.settle()
 
 
@@ -239,3 +240,32 @@ async def test_a_broker_that_comes_is_looked_at_soon() -> None:
     world.changes.review()
     await world.settle()
     assert world.asked == [["a"]]
+
+
+async def test_what_is_pending_is_asked_for_again_now_and_then() -> None:
+    world = World()
+    partition = world.lead("a")
+    fetch(partition, SECOND)
+    await world.settle()
+    await world.answer(ErrorCode.INVALID_UPDATE_VERSION)
+    world.clock.advance(1)
+    await world.settle()
+    assert world.asked == [["a"]]
+    world.changes.review()
+    await world.settle()
+    assert world.asked == [["a"], ["a"]]
+    await world.answer()
+    assert list(partition.isr) == [LOCAL, SECOND]
+
+
+async def test_no_failure_ends_the_asking(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    partition = world.lead("a")
+    fetch(partition, SECOND)
+    await world.settle()
+    await world.fail(ValueError("for this test"))
+    world.clock.advance(1)
+    await world.settle()
+    await world.answer()
+    assert list(partition.isr) == [LOCAL, SECOND]
+    assert "for this test" in caplog.text

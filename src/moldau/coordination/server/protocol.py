@@ -41,6 +41,7 @@ class Op(IntEnum):
     CHECK = 13
     MULTI = 14
     CREATE_2 = 15
+    MULTI_READ = 22
     AUTH = 100
     SET_WATCHES = 101
     SET_WATCHES_2 = 105

@@ -33,6 +33,8 @@ _EPHEMERAL: Final = 1
 _SEQUENCE: Final = 2
 _ALL_PERMISSIONS: Final = 31
 _OPEN_ACL: Final = (_ALL_PERMISSIONS, "world", "anyone")
+_LARGEST_ANSWER: Final = 64 << 20
+"""A small request may name large nodes, and the same one again and again."""
 _END_OF_MULTI: Final = jute.integer(-1) + b"\1" + jute.integer(-1)
 
 
@@ -101,6 +103,44 @@ def _get_children(request: Request, reader: Reader, *, with_stat: bool) -> Prepa
         return names + _stat(request, path) if with_stat else names
 
     return Prepared(work)
+
+
+def _multi_read(request: Request, reader: Reader) -> Prepared:
+    """Several nodes at once; each answers for itself. There are no watches in it."""
+    asked: list[tuple[int, str]] = []
+    while True:
+        op, is_end, _ = reader.integer(), reader.boolean(), reader.integer()
+        if is_end:
+            break
+        if op not in (Op.GET_DATA, Op.GET_CHILDREN):
+            raise MalformedError(f"operation {op} in a multi-read")
+        asked.append((op, reader.string()))
+        reader.boolean()
+
+    def work() -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        for op, path in asked:
+            parts.append(_read_one(request.session, op, path))
+            size += len(parts[-1])
+            if size > _LARGEST_ANSWER:
+                raise RefusedError(Code.BAD_ARGUMENTS)
+        return b"".join([*parts, _END_OF_MULTI])
+
+    return Prepared(work)
+
+
+def _read_one(session: EmbeddedSession, op: int, path: str) -> bytes:
+    session.check_alive()
+    try:
+        if op == Op.GET_DATA:
+            data, stat = session.read_data(path, None)
+            body = jute.buffer(data) + jute.stat(stat)
+        else:
+            body = jute.strings(session.read_children(path, None))
+    except CoordinationError as error:
+        return _error_in_multi(code_of(error))
+    return jute.integer(op) + b"\0" + jute.integer(Code.OK) + body
 
 
 def _get_acl(request: Request, reader: Reader) -> Prepared:
@@ -234,8 +274,11 @@ def _failed_multi(count: int, error: CoordinationError) -> bytes:
     """Those before the one that failed are taken back, those behind it were not tried."""
     codes = [Code.OK] * error.index + [code_of(error)]
     codes += [Code.RUNTIME_INCONSISTENCY] * (count - len(codes))
-    parts = [jute.integer(-1) + b"\0" + jute.integer(code) + jute.integer(code) for code in codes]
-    return b"".join([*parts, _END_OF_MULTI])
+    return b"".join([*map(_error_in_multi, codes), _END_OF_MULTI])
+
+
+def _error_in_multi(code: Code) -> bytes:
+    return jute.integer(-1) + b"\0" + jute.integer(code) + jute.integer(code)
 
 
 # Watches of an earlier connection
@@ -296,6 +339,7 @@ _PREPARE: Final[dict[int, Callable[[Request, Reader], Prepared]]] = {
     Op.DELETE: partial(_change, Op.DELETE),
     Op.SET_DATA: partial(_change, Op.SET_DATA),
     Op.MULTI: _multi,
+    Op.MULTI_READ: _multi_read,
     Op.SET_WATCHES: partial(_set_watches, persistent=False),
     Op.SET_WATCHES_2: partial(_set_watches, persistent=True),
 }

@@ -24,6 +24,8 @@ from moldau.testing.simulation.simulation import Simulation
 
 SESSION_TIMEOUT: Final = 3.0
 """Seconds of silence after which the store takes a broker for dead."""
+LATE: Final = 2.0
+"""Seconds after which followers know what is committed, if nothing comes meanwhile."""
 PATIENCE: Final = 120.0
 """Virtual seconds within which everything comes right when nothing is wrong any more."""
 
@@ -101,6 +103,7 @@ class SimulatedCluster:
             for node_id in range(1, brokers + 1)
         }
         """By id."""
+        self._ends: dict[TopicPartition, tuple[int, float]] = {}
         self.bootstrap_servers = ",".join(
             broker.bootstrap_servers for broker in self.brokers.values()
         )
@@ -287,6 +290,16 @@ class SimulatedCluster:
             if replica is not None
         }
         end = ends[leader][1] if leader in ends else -1
-        if all(pair == (end, end) for pair in ends.values()):
+        known, since = self._ends.get(partition, (-1, 0.0))
+        if end != known:
+            since = self._simulation.time
+            self._ends[partition] = end, since
+        # What is committed is told with the next answer: where something comes all the time,
+        # followers are always a little late.
+        grows = self._simulation.time - since < LATE
+        if all(
+            pair == (end, end) or (grows and each != leader and pair[1] == end)
+            for each, pair in ends.items()
+        ):
             return []
         return [f"{partition} has high watermarks and ends {ends}, led by {leader}"]

@@ -195,6 +195,17 @@ async def test_an_event_comes_behind_the_answer_that_left_its_watch_and_before_l
         assert (await other.answer()).code == 0
 
 
+async def test_an_answer_of_many_nodes_has_its_bounds(served: Served) -> None:
+    client = await served.client()
+    await client.create("/large", bytes(1_000_000))
+    one = jute.integer(Op.GET_DATA) + b"\0" + jute.integer(-1) + path_and_watch("/large")
+    end = jute.integer(-1) + b"\1" + jute.integer(-1)
+    few = await client.ask(Op.MULTI_READ, 2 * one + end)
+    assert (few.code, few.body.left > 2_000_000) == (0, True)
+    many = await client.ask(Op.MULTI_READ, 1000 * one + end)
+    assert (many.code, many.body.left) == (Code.BAD_ARGUMENTS, 0)
+
+
 # Watches
 
 

@@ -117,7 +117,7 @@ public abstract class QuorumTestHarness implements Logging {
     private ClusterShape shape(KafkaConfig config) {
         int asked = this instanceof KafkaServerTestHarness harness ? harness.configs().size() : 1;
         Map<String, String> common = ClusterShape.asText(kraftControllerConfigs(testInfo).head());
-        return new ClusterShape(asked, 0, config.interBrokerListenerName().value(), config.interBrokerSecurityProtocol().name, "CONTROLLER", common);
+        return new ClusterShape(asked, !(this instanceof KafkaServerTestHarness), 0, config.interBrokerListenerName().value(), config.interBrokerSecurityProtocol().name, "CONTROLLER", common);
     }
 
     public ControllerServer controllerServer() {

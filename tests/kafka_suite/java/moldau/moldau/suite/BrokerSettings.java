@@ -49,15 +49,17 @@ final class BrokerSettings {
             REPLICAS.forEach(name -> properties.put(name, "1"));
         properties.put("listeners", clientListeners());
         properties.computeIfPresent("advertised.listeners", (name, addresses) -> properties.get("listeners"));
-        properties.put(ClusterShape.ZOOKEEPER == null ? "node.id" : "broker.id", String.valueOf(id));
+        properties.put(shape.coordinated() ? "broker.id" : "node.id", String.valueOf(id));
         for (String path : own.getOrDefault("log.dirs", own.getOrDefault("log.dir", "")).split(","))
             if (!path.isBlank())
                 logDirs.add(Path.of(path.trim()).toAbsolutePath());
         for (int disk = logDirs.size(); disk < shape.disks(); disk++)
             logDirs.add(Files.createDirectories(directory.resolve("broker_" + id + "_data" + disk)));
         properties.put("log.dirs", String.join(",", logDirs.stream().map(Path::toString).toList()));
-        if (ClusterShape.ZOOKEEPER != null)
-            properties.put("zookeeper.connect", ClusterShape.ZOOKEEPER + "/" + directory.getFileName());
+        if (shape.coordinated()) {
+            properties.put("zookeeper.connect", Coordination.connect(directory));
+            properties.put("zookeeper.session.timeout.ms", Coordination.SESSION_MS);
+        }
         if (shape.protocol().equals("SASL_PLAINTEXT"))
             addLogins();
     }

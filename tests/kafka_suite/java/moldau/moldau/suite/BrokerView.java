@@ -148,8 +148,7 @@ public final class BrokerView {
     /** What the broker was started with, and what was changed since. */
     private KafkaConfig config() {
         Map<String, Object> values = new HashMap<>(cluster.properties(id));
-        values.remove("broker.id");
-        values.remove("zookeeper.connect");
+        List.of("broker.id", "zookeeper.connect", "zookeeper.session.timeout.ms").forEach(values::remove);
         values.putAll(Map.of("node.id", String.valueOf(id), "process.roles", "broker", "controller.listener.names", cluster.controllerListener(),
             "controller.quorum.voters", "3000@localhost:1"));
         if (!cluster.isShutdown(id))

@@ -54,7 +54,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         this.nodes = nodes;
         int disks = nodes.brokerNodes().values().stream().mapToInt(n -> n.logDataDirectories().size()).max().orElse(1);
         Map<Integer, Map<String, String>> own = nodes.brokerNodes().entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, e -> e.getValue().propertyOverrides()));
-        cluster = new MoldauCluster(new ClusterShape(nodes.brokerNodes().size(), disks, nodes.brokerListenerName().value(), nodes.brokerListenerProtocol().name,
+        cluster = new MoldauCluster(new ClusterShape(nodes.brokerNodes().size(), false, disks, nodes.brokerListenerName().value(), nodes.brokerListenerProtocol().name,
             nodes.controllerListenerName().value(), ClusterShape.asText(properties))).addAll(own);
     }
 

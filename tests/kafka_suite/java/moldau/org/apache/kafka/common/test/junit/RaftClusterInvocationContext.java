@@ -59,7 +59,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
     }
 
     private class Instance implements ClusterInstance {
-        private final MoldauCluster cluster = new MoldauCluster(new ClusterShape(config.numBrokers(), config.numDisksPerBroker(), config.brokerListenerName().value(),
+        private final MoldauCluster cluster = new MoldauCluster(new ClusterShape(config.numBrokers(), false, config.numDisksPerBroker(), config.brokerListenerName().value(),
             config.brokerSecurityProtocol().name, config.controllerListenerName().value(), asSettings()))
             .addAll(config.perServerOverrideProperties());
 
