@@ -14,6 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 from tests.support.coordination import CoordinationProcess
 from tests.support.java import ROOT
+from tests.support.process import free_port
 from tests.support.zookeeper import JARS
 
 PATIENCE_S = 90.0
@@ -145,3 +146,21 @@ def test_what_cannot_be_had_is_said_in_a_sentence(
     malformed = serve("--listen", "nowhere")
     assert malformed.returncode == 2
     assert "HOST:PORT" in malformed.stderr
+
+
+def test_a_broker_without_its_store_says_so_and_ends(tmp_path: Path) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    settings = {
+        "zookeeper.connect": nowhere,
+        "zookeeper.connection.timeout.ms": "500",
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+    }
+    command = [sys.executable, "-m", "moldau.cli", "broker"]
+    for name, value in settings.items():
+        command += ["--override", f"{name}={value}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"moldau: zookeeper.connect: no ZooKeeper answers at {nowhere} within 500 ms.\n"
+    )

@@ -14,8 +14,14 @@ import pytest
 
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.producer import AsyncProducer
+from moldau.controller.outbox import Outbox
 from moldau.errors import KafkaError
-from moldau.testing.simulation import SimulatedBroker, SimulatedCluster, Simulation
+from moldau.testing.simulation import (
+    NotRightError,
+    SimulatedBroker,
+    SimulatedCluster,
+    Simulation,
+)
 
 Client = dict[str, Any]
 Story = Callable[[Simulation, SimulatedCluster, Client], Coroutine[Any, Any, None]]
@@ -107,6 +113,26 @@ def test_a_broker_that_the_controller_cannot_reach_hears_everything_when_it_can(
             assert not knows(deaf, "gone")
             assert not deaf.node.disk.is_dir(f"{log_dir(deaf)}/gone-0")
 
+    run(story)
+
+
+def test_it_would_not_if_what_it_missed_were_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(outbox: Outbox) -> None:
+        outbox._under_way = None
+
+    async def story(simulation: Simulation, cluster: SimulatedCluster, client: Client) -> None:
+        deaf, _ = await others(cluster)
+        controller = await cluster.controller()
+        assert controller is not None
+        async with AsyncAdmin(**client) as admin:
+            simulation.network.cut(controller.node.name, deaf.node.name)
+            await create(admin, "made")
+            await asyncio.sleep(10)
+            simulation.network.heal()
+            with pytest.raises(NotRightError, match="believes of made"):
+                await cluster.converged(within=30)
+
+    monkeypatch.setattr(Outbox, "was_lost", forget)
     run(story)
 
 

@@ -1,7 +1,14 @@
-"""Logs of replicas converge and lose nothing committed; and what would make them is found out."""
+"""Logs of replicas converge and lose nothing committed; and what would make them is found out.
+
+Faults are planted in the sources: machine code does not look up what it calls. Where modules are
+compiled, a process without machine code tests it.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +23,8 @@ from moldau.log.segment.segment import Segment
 from moldau.log.segment.time_index import TimeIndex
 from moldau.log.segment.transaction_index import TransactionIndex
 from moldau.machine.disk import File
+from moldau.records.native import is_compiled
+from moldau.source import VARIABLE
 
 SEEDS = 60
 TRIES = 40
@@ -126,6 +135,29 @@ RARE: dict[Plant, int] = {recovery_point_lowered_too_late: 200}
 """Where to begin with those that show in one history of fifty."""
 
 
+@pytest.mark.skipif(not is_compiled(), reason="the faults are planted in this process")
+def test_every_planted_fault_is_found_in_plain_python() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "is_found",
+            __file__,
+        ],
+        env={**os.environ, VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+@pytest.mark.skipif(is_compiled(), reason="faults are planted in the sources")
 @pytest.mark.parametrize(
     "plant",
     [

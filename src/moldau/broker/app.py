@@ -43,6 +43,7 @@ from moldau.config.altering.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
+from moldau.config.option import ConfigError
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.endpoints import Endpoint
 from moldau.controller import (
@@ -63,7 +64,7 @@ from moldau.coordination.errors import (
 )
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.directory.intactness import keep_intact_since, read_intact_since
@@ -77,6 +78,7 @@ from moldau.model import TopicPartition
 from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
 from moldau.replication import LeaderPorts, ReplicaManager
+from moldau.replication.isr import UNKNOWN_BROKER_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +259,9 @@ class BrokerServer:
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_session if shares_store else _report_lost_store,
         )
-        broker.replicas.on_offline = partial(_report_offline, broker, machine.random)
+        broker.replicas.on_offline = partial(
+            _report_offline, broker, lambda: controller.broker_epoch, machine.random
+        )
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
@@ -476,7 +480,7 @@ def _in_plain_words() -> Iterator[None]:
             f"{error.path} is locked: another broker runs in the same directory"
         ) from error
     except EnsembleError as error:
-        raise StorageError(str(error)) from error
+        raise ConfigError(f"zookeeper.connect: {error}") from error
     except StoreUnavailableError as error:
         raise StorageError(
             f"{error}. The room that the journal has of its own is used up: make some on the disk "
@@ -500,14 +504,19 @@ def _report_lost_session() -> None:
     )
 
 
-def _report_offline(broker: Broker, random: Random, lost: list[TopicPartition]) -> None:
+def _report_offline(
+    broker: Broker, broker_epoch: Callable[[], int], random: Random, lost: list[TopicPartition]
+) -> None:
     """Other replicas have to lead what this broker has lost with a disk."""
 
     async def report() -> None:
         backoff = Backoff(broker.clock, random)
         while True:
             try:
-                await broker.controller.offline_replicas(broker.node_id, lost)
+                epoch = broker_epoch()
+                if epoch == UNKNOWN_BROKER_EPOCH:
+                    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "not registered")
+                await broker.controller.offline_replicas(broker.node_id, epoch, lost)
             except KafkaError as error:
                 log.error(
                     "the controller is not told yet of %d lost replicas: %s", len(lost), error

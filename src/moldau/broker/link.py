@@ -124,12 +124,13 @@ class LocalLink:
             check(update)
         await self._replicas.keep_topic_configs(self._topic_settings(update))
         check(update)
+        led = _led_topics(update)
         if metadata.full_ends:
-            await self._stop_unassigned()
+            led |= await self._stop_unassigned()
             check(update)
         self._metadata.set_controller(update.controller_id)
         self._describe(metadata)
-        self._coordinators.leadership_changed(_led_topics(update))
+        self._coordinators.leadership_changed(led)
         self._tell_groups()
         if metadata.full_ends:
             self.complete.set()
@@ -211,9 +212,9 @@ class LocalLink:
                 errors += _storage_errors(failed)
         return errors
 
-    async def _stop_unassigned(self) -> None:
-        """Everything was named: serve no replica that was not. Its log stays, perhaps for a later
-        word of the controller.
+    async def _stop_unassigned(self) -> set[str]:
+        """Everything was named: serve no replica that was not; returns the topics of those. Their
+        logs stay, perhaps for a later word of the controller.
         """
         strays = [
             partition.topic_partition
@@ -224,6 +225,7 @@ class LocalLink:
         if strays:
             log.info("%d replicas are not assigned to this broker any more", len(strays))
             await self._replicas.stop(strays, delete=False)
+        return {topic for topic, _ in strays}
 
     # Metadata
 

@@ -255,6 +255,11 @@ def _traffic(registry: Registry, broker: Broker) -> None:
             lambda: traffic.replication_bytes_out,
         ),
         (
+            "ReplicationBytesIn",
+            "Bytes of records fetched from leaders.",
+            lambda: broker.replicas.following.bytes_in,
+        ),
+        (
             "TotalProduceRequests",
             "Produce requests, each counted once per partition.",
             lambda: traffic.produced_partitions,

@@ -90,8 +90,17 @@ class Membership:
         return self.registration.epoch if self.registration is not None else -1
 
     async def join(self) -> None:
-        """Open the first session and register in it; raises what keeps the broker out."""
-        await self._join()
+        """Open the first session that lasts and register in it; raises what else keeps the broker
+        out.
+        """
+        while True:
+            try:
+                await self._join()
+            except SessionExpiredError as error:
+                logger.warning("The session ended before the broker had joined: %s", error)
+            else:
+                return
+            await self._backoff.wait()
 
     async def leave(self) -> None:
         """End the session, and with it the registration."""

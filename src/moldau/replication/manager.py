@@ -34,6 +34,9 @@ PARTITIONS_PER_SLICE = 64
 class Following(Protocol):
     """Who fetches for the replicas that follow."""
 
+    bytes_in: int
+    """Of records that were fetched and appended, since the start of the broker."""
+
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition has now; nothing new if that is so already."""
         ...
@@ -49,6 +52,8 @@ class Following(Protocol):
 
 class NoFollowing:
     """Of a broker that is alone."""
+
+    bytes_in = 0
 
     def follow(self, partition: Partition) -> None: ...
 

@@ -25,6 +25,7 @@ class Leader:
         self.partitions = [make_partition(LOCAL, SECOND) for _ in range(COUNT)]
         self.session_id = 0
         self.epoch = 0
+        self.replica_epoch = 1
         self.context = self.fetch(dict.fromkeys(range(COUNT), 0))
 
     def fetch(self, wanted: dict[int, int], forgotten: list[int] | None = None) -> FetchContext:
@@ -41,7 +42,7 @@ class Leader:
         ]
         request = FetchRequest(
             SECOND,
-            1,
+            self.replica_epoch,
             500,
             1,
             1 << 20,
@@ -103,6 +104,9 @@ def test_only_what_has_changed_is_looked_at() -> None:
     assert leader.answer() == [7]
     leader.fetch({7: 3})
     assert len(leader.read()) <= LOOKED_AT_IN_TURN + 1
+    leader.answer()
+    leader.fetch({})
+    leader.read()
     assert leader.answer() == []
 
 
@@ -206,3 +210,26 @@ def test_a_partition_that_is_another_one_now_is_watched_anew() -> None:
     leader.fetch({})
     assert 8 in leader.read()
     assert (watchers(older), watchers(leader.partitions[8])) == (0, 1)
+
+
+def test_who_asks_again_is_told_again_what_is_committed() -> None:
+    """A follower throws an answer away that it asked for in an earlier epoch."""
+    leader = Leader()
+    leader.settle()
+    leader.fetch({5: 0})
+    leader.read()
+    assert leader.answer() == [5]
+    leader.fetch({})
+    leader.read()
+    assert leader.answer() == []
+
+
+def test_a_broker_that_is_registered_anew_is_heard_by_all_its_leaders() -> None:
+    leader = Leader()
+    leader.settle()
+    leader.replica_epoch = 2
+    leader.fetch({})
+    assert len(leader.read()) == COUNT
+    leader.answer()
+    leader.fetch({})
+    assert len(leader.read()) <= LOOKED_AT_IN_TURN

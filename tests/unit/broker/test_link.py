@@ -395,6 +395,13 @@ async def test_what_everything_does_not_name_is_stopped_and_kept(
     assert broker.disk.is_dir("/data/gone-0")
 
 
+async def test_coordinators_leave_what_everything_does_not_name(link: Link) -> None:
+    await link.update(led(OFFSETS_TOPIC), led(OFFSETS_TOPIC, 1))
+    assert len(list(link.parts.groups.hosts)) == 2
+    await link.everything(led())
+    assert list(link.parts.groups.hosts) == []
+
+
 async def test_everything_may_come_in_parts(broker: MemoryBroker, link: Link) -> None:
     await link.update(led("a"), led("b"), led("gone"))
     await link.send(metadata=MetadataUpdate(partitions=[led("b", epoch=1)], full=True))

@@ -25,6 +25,8 @@ class Member:
         self.sessions: list[EmbeddedSession] = []
         self.failures = 0
         """How many attempts at a session fail."""
+        self.early_ends = 0
+        """How many sessions end while the broker joins."""
         self.news: list[str] = []
         self.intact_since = intact_since
         self.membership = Membership(
@@ -45,6 +47,9 @@ class Member:
         return self.sessions[-1]
 
     async def describe(self) -> BrokerRegistration:
+        if self.early_ends:
+            self.early_ends -= 1
+            await self.store.expire(self.sessions[-1])
         return BrokerRegistration(7, (), intact_since=self.intact_since)
 
     async def settle(self) -> None:
@@ -108,6 +113,18 @@ async def test_what_keeps_it_out_is_tried_again(member: Member) -> None:
         member.clock.advance(1)
         await member.settle()
     assert member.news == ["left", "joined"]
+
+
+async def test_a_session_that_ends_too_early_is_followed_by_another(member: Member) -> None:
+    member.early_ends = 2
+    joining = asyncio.ensure_future(member.membership.join())
+    for _ in range(3):
+        await member.settle()
+        member.clock.advance(1)
+    await joining
+    assert len(member.sessions) == 3
+    assert (await member.registered()).epoch == member.membership.broker_epoch
+    assert member.news == [], "nobody was told that it had joined"
 
 
 async def test_another_broker_of_its_id_keeps_it_out(member: Member) -> None:

@@ -235,6 +235,8 @@ async def test_very_many_partitions_are_taken_up_with_the_loop_running(broker: B
 class Following:
     """Notes who is followed; ``hold`` keeps whoever wants something released waiting."""
 
+    bytes_in = 0
+
     def __init__(self) -> None:
         self.followed: list[tuple[TopicPartition, int, int]] = []
         self.released: list[TopicPartition] = []

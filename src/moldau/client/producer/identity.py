@@ -58,7 +58,12 @@ class ProducerIdentity:
             return queue.in_flight[0] is batch
         if not queue.in_flight:
             return True
-        return queue.confirmed and len(queue.in_flight) < MOST_IN_FLIGHT and self._is_current(queue)
+        if not queue.confirmed or not self._is_current(queue):
+            return False
+        # Whatever is stored after the oldest counts, too: while its request hangs at a leader that
+        # is gone, the next leader answers for others, and forgets the oldest after five of them.
+        behind = batch.number - queue.in_flight[0].number
+        return len(queue.in_flight) < MOST_IN_FLIGHT and behind < MOST_IN_FLIGHT
 
     def number(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Give a batch that is sent for the first time its place."""

@@ -142,6 +142,9 @@ class ReplicaFetcher:
                     await self._fetch()
                 except KafkaError as error:
                     await self._pause(error)
+                except Exception as error:
+                    log.exception("fetching from broker %d", self._leader_id)
+                    await self._pause(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         finally:
             self._disconnect()
 

@@ -105,6 +105,18 @@ def test_the_first_batch_goes_alone_until_the_broker_knows_the_producer() -> Non
     assert not bench.may_send()  # brokers remember five
 
 
+def test_nothing_is_sent_that_would_make_the_broker_forget_a_batch_under_way() -> None:
+    """It hangs at a leader that is gone, while others are stored by the next one."""
+    bench, _ = one_record_batches(8)
+    bench.stored(bench.take())
+    hanging = bench.take()
+    for _ in range(4):
+        bench.stored(bench.take())
+    assert not bench.may_send()
+    bench.stored(hanging)
+    assert bench.may_send()
+
+
 def test_a_duplicate_is_a_success_without_a_known_place() -> None:
     bench, (delivery,) = one_record_batches(1)
     bench.refused(bench.take(), ErrorCode.DUPLICATE_SEQUENCE_NUMBER)

@@ -338,10 +338,11 @@ async def test_what_the_leader_is_told_to_be_stored_is_durable(follower: Followe
     assert partition.log.recovery_point == 4
 
 
-async def test_a_lost_connection_begins_a_new_session(follower: Follower) -> None:
+@pytest.mark.parametrize("error", [ConnectionLostError("gone"), RuntimeError("a mistake")])
+async def test_a_lost_connection_begins_a_new_session(follower: Follower, error: Exception) -> None:
     partition = await follower.follow()
     await follower.answered(t=fetched(some(0, 4)))
-    follower.leader.fail(ConnectionLostError("gone"))
+    follower.leader.fail(error)
     await follower.requests(3)
     assert follower.leader.connections == 2
     assert follower.leader.requests[-1].session_epoch == 0

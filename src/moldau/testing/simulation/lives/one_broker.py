@@ -30,7 +30,7 @@ class OneBrokerLife(Life):
         )
         self.broker = SimulatedBroker(
             self.simulation,
-            settings=self.plan.broker_settings,
+            settings={"offsets.topic.replication.factor": 1, **self.plan.broker_settings},
             open_coordination=open_embedded if self.ensemble is None else self.ensemble.open,
         )
         self.broker.node.slowest_work = self.plan.disk_delay

@@ -134,6 +134,11 @@ public class MoldauCluster implements AutoCloseable {
         if (isShutdown(id))
             return;
         process.destroy();
+        awaitEnd(id);
+    }
+
+    private void awaitEnd(int id) {
+        Process process = processes.get(id);
         try {
             if (!process.waitFor(STOP_S, TimeUnit.SECONDS))
                 process.destroyForcibly().waitFor();
@@ -153,7 +158,7 @@ public class MoldauCluster implements AutoCloseable {
     public void close() {
         closeAdmin();
         processes.values().stream().filter(Process::isAlive).forEach(Process::destroy);
-        processes.keySet().forEach(this::shutdownBroker);
+        processes.keySet().forEach(this::awaitEnd); // a second signal would cut an end short
         if (RUNNING.remove(this))
             CurrentTest.clusterClosed();
         try {
