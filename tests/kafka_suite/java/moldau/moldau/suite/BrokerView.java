@@ -83,7 +83,7 @@ public final class BrokerView {
     }
 
     private LogView logs() {
-        return new LogView(cluster, cluster.logDirs(id));
+        return new LogView(cluster, id);
     }
 
     private Object sockets(String method, Object[] args) throws IOException {
