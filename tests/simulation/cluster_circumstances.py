@@ -29,6 +29,7 @@ def _busy(plan: Plan, troubles: list[str], **changes: Any) -> Plan:
         "partitions": 1,
         "producers": [producer, producer],
         "rate": 10,
+        "delay": 0.2,
         "roles": [Role.READER],
         "administrates": False,
         "tuned": [],
@@ -58,8 +59,8 @@ def _kills(plan: Plan) -> Plan:
 
 
 def _cuts(plan: Plan) -> Plan:
-    troubles = ["power cut", "crash at an operation", "slow link", "kill"]
-    return _busy(plan, troubles, **_unsynced(plan))
+    troubles = ["power cut", "power cut", "crash at an operation", "kill"]
+    return _busy(plan, troubles, delay=0.5, seconds=20.0, **_unsynced(plan))
 
 
 def _last_in_sync(plan: Plan) -> Plan:
@@ -67,12 +68,15 @@ def _last_in_sync(plan: Plan) -> Plan:
 
 
 def _divergence(plan: Plan) -> Plan:
-    troubles = ["two leaders", "two leaders", "power cut", "kill"]
-    return _busy(plan, troubles, seconds=20.0, **_unsynced(plan), **_segments(plan))
+    """A producer that asks for no more than the leader's word fills logs that have to be cut."""
+    careless = {**plan.producers[0], "enable_idempotence": False, "acks": 1, "batch_size": 500}
+    busy = _busy(plan, ["two leaders", "power cut"], seconds=25.0, **_unsynced(plan))
+    return replace(busy, producers=[*busy.producers, careless], **_segments(plan))
 
 
 def _isolation(plan: Plan) -> Plan:
-    return _busy(plan, ["isolate", "pause", "slow link", "reset between brokers", "kill"])
+    troubles = ["isolate", "pause", "slow link", "kill"]
+    return _busy(plan, troubles, delay=0.5, seconds=20.0)
 
 
 def _store(plan: Plan) -> Plan:
@@ -94,7 +98,7 @@ def _topics(plan: Plan) -> Plan:
 
 def _groups(plan: Plan) -> Plan:
     troubles = ["kill", "kill several", "two leaders", "truce", "truce"]
-    return _busy(plan, troubles, seconds=20.0, roles=[Role.CLASSIC])
+    return _busy(plan, troubles, seconds=20.0, delay=0.02, roles=[Role.CLASSIC])
 
 
 def _of_cluster(name: str, adjust: Callable[[Plan], Plan]) -> Circumstances:

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.simulation.cluster_circumstances import (
-    CLUSTER_GROUPS,
     CLUSTER_KILLS,
+    DIVERGENCE,
     ISOLATION,
     LAST_IN_SYNC,
+    STORE,
 )
 from tests.simulation.planting import clean_seeds as clean_seeds
 from tests.simulation.planting import fault
 
-from moldau.controller import elections
-from moldau.coordinators.commit_queue import CommitQueue
+from moldau.controller import elections, fencing
 from moldau.errors import ErrorCode
 from moldau.log.partition.leader_epochs import LeaderEpochs
+from moldau.log.partition.producer_snapshots import ProducerSnapshots
 from moldau.replication import parked
 from moldau.replication.followers.fetcher import ReplicaFetcher
 from moldau.replication.isr import InSyncReplicas, IsrChange
 from moldau.replication.partition import Partition, PartitionRead
-from moldau.testing.simulation.checker import offsets, records, replicas
+from moldau.testing.simulation.checker import records, replicas
 from moldau.testing.simulation.lives.life import STUCK
 
 # Followers ---------------------------------------------------------------------------------------
 
 
-@fault(CLUSTER_KILLS, replicas.NOT_IN_SYNC, records.LOST, records.GONE, seeds=6)
+@fault(CLUSTER_KILLS, replicas.NOT_IN_SYNC, records.LOST, records.GONE, seeds=8)
 def followers_cut_their_logs_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """As Kafka did before KIP-101."""
     add = ReplicaFetcher.add
@@ -41,7 +41,7 @@ def followers_cut_their_logs_at_the_high_watermark(patch: pytest.MonkeyPatch) ->
     patch.setattr(ReplicaFetcher, "add", cut_and_add)
 
 
-@fault(CLUSTER_KILLS, records.DOUBLED, seeds=4)
+@fault(CLUSTER_KILLS, records.DOUBLED, seeds=2)
 def producers_are_not_followed(patch: pytest.MonkeyPatch) -> None:
     """A new leader knows nothing of what producers have sent to the one before."""
     append = Partition.append_as_follower
@@ -54,7 +54,12 @@ def producers_are_not_followed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "append_as_follower", append_and_forget)
 
 
-@fault(CLUSTER_KILLS, replicas.UNEQUAL, records.LOST, records.GONE, STUCK, seeds=12)
+@fault(DIVERGENCE, records.LOST, records.DOUBLED, records.REORDERED, STUCK, seeds=6)
+def producers_are_not_rebuilt_after_a_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerSnapshots, "rebuild", lambda *_: None)
+
+
+@fault(CLUSTER_KILLS, replicas.UNEQUAL, records.LOST, records.GONE, STUCK, seeds=2)
 def epoch_start_is_not_noted_by_leaders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "assign", lambda *_: False)
 
@@ -62,7 +67,7 @@ def epoch_start_is_not_noted_by_leaders(patch: pytest.MonkeyPatch) -> None:
 # Leaders -----------------------------------------------------------------------------------------
 
 
-@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=8)
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=2)
 def min_isr_is_not_checked_after_the_append(patch: pytest.MonkeyPatch) -> None:
     advance = Partition._advance_high_watermark
 
@@ -82,7 +87,7 @@ def min_isr_is_not_checked_after_the_append(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(parked, "commit_error", commit_error_alone)
 
 
-@fault(ISOLATION, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=4)
+@fault(ISOLATION, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=2)
 def who_leaves_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     """The controller has not answered yet, and may never: it may elect who was left out."""
     shrink = InSyncReplicas.shrink
@@ -96,7 +101,7 @@ def who_leaves_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncReplicas, "shrink", shrink_at_once)
 
 
-@fault(ISOLATION, records.GONE, seeds=12)
+@fault(ISOLATION, records.GONE, seeds=2)
 def consumers_read_to_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
     read = Partition.read
 
@@ -112,19 +117,15 @@ def consumers_read_to_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "read", read_all)
 
 
-@fault(CLUSTER_GROUPS, offsets.WENT_BACK, offsets.INVENTED, seeds=12)
-def coordinator_answers_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    def put(self: CommitQueue, _end: int, replies: Sequence[Any], effects: Sequence[Any]) -> None:
-        self._announcer.send(replies)
-        self._announcer.start(effects)
-
-    patch.setattr(CommitQueue, "put", put)
-
-
 # The controller ----------------------------------------------------------------------------------
 
 
-@fault(LAST_IN_SYNC, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=8)
+@fault(STORE, replicas.OUT_OF_SYNC, replicas.TWO_LEADERS, replicas.DISAGREEMENT, STUCK, seeds=12)
+def broker_obeys_a_deposed_controller(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fencing, "check_epochs", lambda *_: ErrorCode.NONE)
+
+
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=4)
 def restart_of_a_broker_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     def is_there(self: elections._Members, replica: int) -> bool:
         return replica in self._live
@@ -133,6 +134,6 @@ def restart_of_a_broker_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections._Members, "has_lost", lambda *_: False)
 
 
-@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=8)
+@fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=4)
 def losses_of_a_broker_do_not_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections._Members, "has_lost", lambda *_: False)

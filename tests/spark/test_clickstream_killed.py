@@ -143,7 +143,7 @@ def running(place: Path, parameters: dict[str, str]) -> Iterator[Runs]:
         runs.end()
 
 
-@pytest.mark.timeout(7200 if SOAK else 1200)
+@pytest.mark.timeout(7200 if SOAK else 2400)
 def test_all_stores_are_exact_after_kills(
     moldau: Target, topics: NewTopicFactory, kafka: Target, tmp_path: Path
 ) -> None:

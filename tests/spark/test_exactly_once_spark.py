@@ -28,10 +28,10 @@ SEED = 7
 PARTITIONS = 2
 IN_TASKS = ("task {} before", "task {} sending", "task {} after")
 COMMITTING = tuple(step for step in STEPS if not step.startswith("task"))
-STARTS = 100 if SOAK else 17
+STARTS = 100 if SOAK else len(COMMITTING)
 """Each ends with a committer that is killed, after two tasks were."""
 DRIVERS_KILLED = 30 if SOAK else 1
-ROWS = 2000 if SOAK else 280
+ROWS = 2000 if SOAK else 200
 
 
 def random_faults(rng: random.Random) -> list[Fault]:

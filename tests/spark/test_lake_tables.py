@@ -23,6 +23,9 @@ SPARK = JARS.name.split("-")[1]
 [RELEASE, *_] = [place.parent for place in sorted(CACHE.glob(f"pyspark-{SPARK}.*/.complete"))]
 
 
+pytestmark = pytest.mark.timeout(1200)
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the program has found: one session for all tests."""
@@ -36,7 +39,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "SPARK_HOME": str(RELEASE / "pyspark"),
         },
         capture_output=True,
-        timeout=560,
+        timeout=1100,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()[-6000:]

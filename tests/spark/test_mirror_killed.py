@@ -25,7 +25,7 @@ def is_gone(session: int) -> bool:
     return not of_session(session)
 
 
-@pytest.mark.timeout(3600 if SOAK else 600)
+@pytest.mark.timeout(3600 if SOAK else 1200)
 def test_a_mirror_that_is_killed_has_every_record_once(
     kafka: Target,
     clusters: Callable[[str], Target],

@@ -84,7 +84,7 @@ def is_gone(session: int) -> bool:
     return not of_session(session)
 
 
-@pytest.mark.timeout(3600 if SOAK else 600)
+@pytest.mark.timeout(3600 if SOAK else 1200)
 def test_every_row_is_there_once_for_every_reader(
     clusters: Callable[[str], Target],
     tmp_path: Path,

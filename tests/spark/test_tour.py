@@ -25,6 +25,7 @@ def short_path() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.timeout(2400)
 def test_every_block_of_the_tour_is_as_it_says(short_path: Path) -> None:
     walk(PAGE.read_text(), short_path, compare)
     eventually(lambda: not at_work_in(short_path), "something of it still runs")

@@ -64,7 +64,7 @@ from moldau.coordination.errors import (
 )
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
 from moldau.log.directory.intactness import keep_intact_since, read_intact_since
@@ -78,6 +78,7 @@ from moldau.model import TopicPartition
 from moldau.net.memory_pool import MemoryPool
 from moldau.quotas.meters import Window
 from moldau.replication import LeaderPorts, ReplicaManager
+from moldau.replication.isr import UNKNOWN_BROKER_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -258,7 +259,9 @@ class BrokerServer:
             new_topic_id=machine.new_uuid,
             on_session_lost=_report_lost_session if shares_store else _report_lost_store,
         )
-        broker.replicas.on_offline = partial(_report_offline, broker, machine.random)
+        broker.replicas.on_offline = partial(
+            _report_offline, broker, lambda: controller.broker_epoch, machine.random
+        )
         self._undo.push_async_callback(controller.stop)
         self._undo.push_async_callback(broker.tasks.cancel)
         self._undo.push_async_callback(self._close_listeners, broker)
@@ -501,14 +504,19 @@ def _report_lost_session() -> None:
     )
 
 
-def _report_offline(broker: Broker, random: Random, lost: list[TopicPartition]) -> None:
+def _report_offline(
+    broker: Broker, broker_epoch: Callable[[], int], random: Random, lost: list[TopicPartition]
+) -> None:
     """Other replicas have to lead what this broker has lost with a disk."""
 
     async def report() -> None:
         backoff = Backoff(broker.clock, random)
         while True:
             try:
-                await broker.controller.offline_replicas(broker.node_id, lost)
+                epoch = broker_epoch()
+                if epoch == UNKNOWN_BROKER_EPOCH:
+                    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "not registered")
+                await broker.controller.offline_replicas(broker.node_id, epoch, lost)
             except KafkaError as error:
                 log.error(
                     "the controller is not told yet of %d lost replicas: %s", len(lost), error

@@ -114,7 +114,9 @@ class ControllerClient(Protocol):
         """Producer ids for that broker alone."""
         ...
 
-    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def offline_replicas(
+        self, broker: int, broker_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         """That broker's disk failed under these replicas."""
         ...
 

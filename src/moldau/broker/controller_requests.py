@@ -124,10 +124,11 @@ class AllocateProducerIds(_Message, frozen=True):
 
 class ReportOfflineReplicas(_Message, frozen=True):
     broker: int
+    broker_epoch: int
     partitions: Sequence[tuple[str, int]]
 
     async def put_to(self, controller: ControllerClient) -> None:
-        await controller.offline_replicas(self.broker, self.partitions)
+        await controller.offline_replicas(self.broker, self.broker_epoch, self.partitions)
 
 
 class ControlledShutdown(_Message, frozen=True):

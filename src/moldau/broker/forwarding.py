@@ -228,8 +228,10 @@ class ForwardingController:
     async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
         return await self._ask(messages.AllocateProducerIds(broker), ProducerIdBlock)
 
-    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
-        await self._ask(messages.ReportOfflineReplicas(broker, partitions), None)
+    async def offline_replicas(
+        self, broker: int, broker_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
+        await self._ask(messages.ReportOfflineReplicas(broker, broker_epoch, partitions), None)
 
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         return await self._ask(

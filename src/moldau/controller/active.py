@@ -223,10 +223,23 @@ class ActiveController:
         new = [replica for replica in replicas if replica not in known]
         if new:
             logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
-            await self.offline_replicas(broker, new)
+            await self._take_offline(broker, new)
 
-    async def offline_replicas(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
-        """A broker lost the disk under these replicas: others lead, or nobody does."""
+    async def offline_replicas(
+        self, broker: int, broker_epoch: int, partitions: Collection[tuple[str, int]]
+    ) -> None:
+        """A broker lost the disk under these replicas.
+
+        What it lost in an earlier life it may have again: the word of that life may come late.
+        """
+        brokers = self.context.brokers
+        error = alter_partition.check_broker_epoch(brokers, broker, broker_epoch)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        await self._take_offline(broker, partitions)
+
+    async def _take_offline(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
+        """Others lead, or nobody does."""
         context = self.context
         context.offline_dirs.setdefault(broker, set()).update(partitions)
         states: list[LeaderAndIsr] = []

@@ -546,9 +546,13 @@ class Controller:
             lambda office: office.active.alter_partitions(broker, broker_epoch, requests)
         )
 
-    async def offline_replicas(self, broker: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def offline_replicas(
+        self, broker: int, broker_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         """A broker's disk failed under these replicas."""
-        await self._request(lambda office: office.active.offline_replicas(broker, partitions))
+        await self._request(
+            lambda office: office.active.offline_replicas(broker, broker_epoch, partitions)
+        )
 
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """A broker is about to stop: others lead. Returns what it still leads."""

@@ -251,7 +251,7 @@ class Recording:
 EXAMPLES: list[Any] = [
     controller_requests.ElectLeaders(kind=0, partitions=None),  # type: ignore[arg-type]
     controller_requests.AllocateProducerIds(3),
-    controller_requests.ReportOfflineReplicas(3, [("t", 1)]),
+    controller_requests.ReportOfflineReplicas(3, 17, [("t", 1)]),
     controller_requests.ControlledShutdown(3, 7),
     controller_requests.AutoCreate(["t"], None),
 ]

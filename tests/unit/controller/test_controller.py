@@ -579,7 +579,7 @@ async def test_a_lost_disk_takes_its_partitions_offline_and_a_restart_brings_the
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="a", num_partitions=2)])
-    await controller.offline_replicas(1, [("a", 0), ("nope", 0)])
+    await controller.offline_replicas(1, -1, [("a", 0), ("nope", 0)])
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.leader_epoch, state.offline_replicas) == (-1, 1, (1,))
     assert cluster.brokers[1].metadata["a", 1].leader == 1
@@ -587,6 +587,18 @@ async def test_a_lost_disk_takes_its_partitions_offline_and_a_restart_brings_the
     await after.start(1)
     state = after.brokers[1].metadata["a", 0]
     assert (state.leader, state.leader_epoch, state.offline_replicas) == (1, 2, ())
+
+
+async def test_what_an_earlier_life_says_of_its_disks_comes_too_late(
+    cluster: Cluster, controller: Controller
+) -> None:
+    await controller.create_topics([NewTopic(name="a")])
+    with pytest.raises(KafkaError) as caught:
+        await controller.offline_replicas(1, controller.broker_epoch - 1, [("a", 0)])
+    assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert cluster.brokers[1].metadata["a", 0].leader == 1
+    await controller.offline_replicas(1, controller.broker_epoch, [("a", 0)])
+    assert cluster.brokers[1].metadata["a", 0].leader == -1
 
 
 async def test_a_full_disk_refuses_the_request_and_the_next_one_succeeds(
@@ -653,7 +665,7 @@ async def test_a_state_written_behind_the_controllers_back_is_read_again(
     path = "/brokers/topics/a/partitions/0/state"
     other = {"controller_epoch": 1, "leader": 1, "version": 1, "leader_epoch": 5, "isr": [1]}
     await cluster.store.session().multi([SetData(path, json.dumps(other).encode())])
-    await controller.offline_replicas(1, [("a", 0)])
+    await controller.offline_replicas(1, -1, [("a", 0)])
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.leader_epoch) == (-1, 6)
 

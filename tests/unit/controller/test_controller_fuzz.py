@@ -128,7 +128,7 @@ class Life:
         broker = self.random.choice(sorted(self.live))
         held = sorted(self.cluster.brokers[broker].replicas)
         if held:
-            await self.cluster.active.offline_replicas(broker, [self.random.choice(held)])
+            await self.cluster.active.offline_replicas(broker, -1, [self.random.choice(held)])
 
     async def crash(self) -> None:
         """Everything dies at once; some of the brokers come back, in any order."""

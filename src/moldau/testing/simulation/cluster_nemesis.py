@@ -191,7 +191,7 @@ class ClusterNemesis(Nemesis):
 
     async def part_leader(self) -> None:
         """Cut a broker off from the others and the store, so that another leads what it does; its
-        clients go on sending to it.
+        clients go on sending to it. Then whoever leads may die before they agree.
         """
         victim = self._victim().node.name
         seconds = 4 + self._random.random() * 6
@@ -201,6 +201,9 @@ class ClusterNemesis(Nemesis):
                 self._network.cut(victim, other.node.name)
         await asyncio.sleep(seconds)
         self._network.heal()
+        if self._random.random() < 0.5:
+            await asyncio.sleep(self._random.random() * 2)
+            await self.kill()
 
     async def reset_peers(self) -> None:
         """Break the connections between two brokers."""
