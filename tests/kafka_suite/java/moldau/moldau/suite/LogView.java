@@ -63,6 +63,7 @@ final class LogView {
             case "isLeader" -> leads(metadata);
             case "getLeaderEpoch" -> metadata.leaderEpoch.orElse(-1);
             case "leaderIdIfLocal" -> leads(metadata) ? Option.apply(id) : Option.empty();
+            case "leaderReplicaIdOpt" -> Option.apply(metadata.leaderId.orElse(null));
             case "log" -> log(partition);
             case "leaderLogIfLocal" -> leads(metadata) ? log(partition) : Option.empty();
             default -> throw MissingFeature.internals("a partition's " + method + "()");
