@@ -88,6 +88,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or what is left at the end of the process is called leaked
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # pytest hangs its handlers on every logger that does not propagate, and PySpark's loggers give
     # each handler they get their own JSON format: all later tests would read their logs as JSON.

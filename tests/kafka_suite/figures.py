@@ -57,6 +57,8 @@ def section() -> str:
         "start brokers are replaced by ones that start Moldau processes (`tests/kafka_suite`).",
         "A part of `core` and `scala-core` runs in `make test`, the rest of them in `make soak`;",
         "`make kafka-suite` runs any list, with `ARGS=--control` on Apache Kafka.",
+        "Tests of `cluster` and `scala-cluster` get as many brokers as they want, and a",
+        "coordination process of Moldau where these meet; nothing else has to be started.",
         "",
         "| list | what it needs | tests | Apache Kafka | Moldau | what the rest needs |",
         "|---|---|--:|--:|--:|---|",

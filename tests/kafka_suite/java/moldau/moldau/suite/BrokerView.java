@@ -83,7 +83,7 @@ public final class BrokerView {
     }
 
     private LogView logs() {
-        return new LogView(cluster, cluster.logDirs(id));
+        return new LogView(cluster, id);
     }
 
     private Object sockets(String method, Object[] args) throws IOException {
@@ -128,6 +128,8 @@ public final class BrokerView {
     private Object requests(String method, Object[] args) {
         if (method.equals("metadataCache") || method.equals("clusterId"))
             return broker(method, args);
+        if (method.equals("brokerId"))
+            return id;
         throw MissingFeature.internals("dataPlaneRequestProcessor()." + method + "()");
     }
 

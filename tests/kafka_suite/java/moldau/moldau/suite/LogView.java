@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import kafka.cluster.Partition;
 import kafka.log.LogManager;
 import kafka.server.ReplicaManager;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -14,6 +15,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogFileUtils;
 import org.apache.kafka.storage.internals.log.LogSegment;
@@ -21,14 +23,19 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The logs of a broker, as its directories have them; where a log starts, and its settings, the cluster is asked. */
+/**
+ * The logs of a broker, as its directories have them. What it leads, and its settings, it is asked for itself; where a log starts
+ * and how far it is committed, the cluster. That is what the leader says: whoever asks it of a follower asks for internals.
+ */
 final class LogView {
     private final MoldauCluster cluster;
+    private final int id;
     private final List<Path> directories;
 
-    LogView(MoldauCluster cluster, List<Path> directories) {
+    LogView(MoldauCluster cluster, int id) {
         this.cluster = cluster;
-        this.directories = directories;
+        this.id = id;
+        directories = cluster.logDirs(id);
     }
 
     LogManager manager() {
@@ -45,8 +52,31 @@ final class LogView {
             case "logManager" -> manager();
             case "getLog", "localLog" -> log((TopicPartition) args[0]);
             case "localLogOrException" -> log((TopicPartition) args[0]).get();
+            case "onlinePartition" -> partition((TopicPartition) args[0]);
             default -> throw MissingFeature.internals("replicaManager()." + method + "()");
         });
+    }
+
+    private Option<Partition> partition(TopicPartition partition) throws IOException {
+        Optional<PartitionMetadata> known = known(partition).filter(metadata -> metadata.replicaIds.contains(id));
+        return Option.apply(known.map(metadata -> StandIn.of(Partition.class, (method, args) -> switch (method) {
+            case "isLeader" -> leads(metadata);
+            case "getLeaderEpoch" -> metadata.leaderEpoch.orElse(-1);
+            case "leaderIdIfLocal" -> leads(metadata) ? Option.apply(id) : Option.empty();
+            case "leaderReplicaIdOpt" -> Option.apply(metadata.leaderId.orElse(null));
+            case "log" -> log(partition);
+            case "leaderLogIfLocal" -> leads(metadata) ? log(partition) : Option.empty();
+            default -> throw MissingFeature.internals("a partition's " + method + "()");
+        })).orElse(null));
+    }
+
+    /** What the broker itself says, if it runs. */
+    private Optional<PartitionMetadata> known(TopicPartition partition) throws IOException {
+        return cluster.isShutdown(id) ? Optional.empty() : cluster.metadata(id).partition(partition.topic(), partition.partition());
+    }
+
+    private boolean leads(PartitionMetadata metadata) {
+        return metadata.leaderId.filter(leader -> leader == id).isPresent();
     }
 
     private static Object future() {
@@ -66,8 +96,8 @@ final class LogView {
             case "logSegments" -> segments(directory).stream().map(LogView::segment).toList();
             case "size" -> segments(directory).stream().mapToLong(File::length).sum();
             case "logEndOffset" -> endOffset(directory);
-            case "logStartOffset" -> offset(partition, OffsetSpec.earliest());
-            case "highWatermark" -> offset(partition, OffsetSpec.latest());
+            case "logStartOffset" -> offsetOfLeader(partition, OffsetSpec.earliest(), method);
+            case "highWatermark" -> offsetOfLeader(partition, OffsetSpec.latest(), method);
             case "config" -> new LogConfig(cluster.describe(new ConfigResource(ConfigResource.Type.TOPIC, partition.topic())));
             default -> throw MissingFeature.internals("a log's " + method + "()");
         });
@@ -98,7 +128,9 @@ final class LogView {
         return end;
     }
 
-    private long offset(TopicPartition partition, OffsetSpec spec) {
+    private long offsetOfLeader(TopicPartition partition, OffsetSpec spec, String method) throws IOException {
+        if (known(partition).filter(this::leads).isEmpty())
+            throw MissingFeature.internals("the " + method + "() of a replica that does not lead");
         return MoldauCluster.answer(() -> cluster.admin().listOffsets(Map.of(partition, spec)).partitionResult(partition)).offset();
     }
 }

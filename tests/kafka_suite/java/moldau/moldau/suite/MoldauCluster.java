@@ -311,7 +311,7 @@ public class MoldauCluster implements AutoCloseable {
     public void awaitTopic(String name, int partitions) {
         Waiting.until(name + " metadata not propagated", Waiting.METADATA_S, () -> {
             for (int id : runningIds())
-                if (metadata(id).partitions(name).filter(found -> found.size() == partitions && found.stream().allMatch(p -> p.leaderId.isPresent())).isEmpty())
+                if (metadata(id).partitions(name).filter(found -> found.size() == partitions).isEmpty())
                     return false;
             return true;
         });
