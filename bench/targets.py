@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -60,14 +61,14 @@ class Target(Protocol):
     def stop(self) -> None: ...
 
 
-class OneProcess:
+class OneProcess(ABC):
     """What a broker alone is not asked twice for."""
 
     replicas: ClassVar[Sequence[int]] = ()
 
     @property
-    def pid(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def pid(self) -> int: ...
 
     @property
     def pids(self) -> Sequence[int]:

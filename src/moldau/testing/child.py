@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ class BrokerStartError(RuntimeError):
     """The program ended or stayed silent instead of becoming ready; the message holds its log."""
 
 
-class MoldauChild:
+class MoldauChild(ABC):
     """A program that says where it listens; the port stays the same over restarts."""
 
     title = "Moldau program"
@@ -139,8 +140,9 @@ class MoldauChild:
         state = f"pid {self.pid}" if self.alive else "not running"
         return f"<{type(self).__name__} {self.address} in {self.directory}, {state}>"
 
+    @abstractmethod
     def _command(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Returns what starts the program."""
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> str:
         assert process.stdout is not None
