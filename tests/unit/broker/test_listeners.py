@@ -14,7 +14,6 @@ from tests.unit.broker.harness import lose_controller
 
 from moldau.broker.listeners import room_for_connections
 from moldau.controller import ConfigResult
-from moldau.coordination import paths, znodes
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 from moldau.wire.primitives import error_from
@@ -102,8 +101,8 @@ async def nodes(client: WireClient) -> list[tuple[str, int]]:
 
 async def registered(broker: Broker) -> list[str]:
     controller: Any = broker.parts.controller
-    data, stat = await controller._controller._store.get(paths.broker_id(1))
-    return [str(endpoint) for endpoint in znodes.decode_broker(1, data, stat.czxid).endpoints]
+    registration = await controller._controller.registration_of(1)
+    return [str(endpoint) for endpoint in registration.endpoints]
 
 
 async def test_a_listener_is_opened_advertised_and_closed_again(

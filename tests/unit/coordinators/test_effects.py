@@ -136,12 +136,16 @@ async def test_an_effect_of_a_coordinator_that_lost_its_partition_never_starts(l
     assert started.names == []
 
 
-async def test_too_few_replicas_refuse_the_reply_but_what_is_committed_has_its_effect() -> None:
-    started = Started()
-    host = active_host(make_partition(LOCAL, SECOND, min_insync_replicas=2))
+async def test_too_few_replicas_commit_nothing_until_there_are_enough_again() -> None:
+    started, clock = Started(), ManualClock()
+    host = active_host(make_partition(LOCAL, SECOND, min_insync_replicas=2), clock)
     answer = note(host, b"a", started("a"))
     host.partition.apply(state(isr=(LOCAL,), partition_epoch=1))
+    clock.advance(5.0)
     assert await answer == ("error", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert started.names == []
+    host.partition.apply(state(isr=(LOCAL, SECOND), partition_epoch=2))
+    follow(host, 1)
     assert started.names == ["a"]
 
 

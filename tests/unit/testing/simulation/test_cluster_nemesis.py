@@ -84,13 +84,21 @@ def test_where_everything_is_synced_the_power_goes_at_any_time(
     assert not history.caught_up
 
 
-@pytest.mark.parametrize("name", ClusterNemesis.CLUSTER_TROUBLES)
+TROUBLES_OF_CLIENTS = ("cut", "reset")
+"""And those with "client" in their names: for lives with clients."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in ClusterNemesis.CLUSTER_TROUBLES
+        if "client" not in name and name not in TROUBLES_OF_CLIENTS
+    ],
+)
 def test_after_every_trouble_all_brokers_come_back(
     simulation: Simulation, cluster: SimulatedCluster, nemesis: ClusterNemesis, name: str
 ) -> None:
-    if "client" in name or name in ("cut", "reset"):
-        pytest.skip("there are no clients here")
-
     async def story() -> None:
         await cluster.start()
         await nemesis.trouble(10, [name])
