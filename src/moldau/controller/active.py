@@ -435,6 +435,13 @@ class ActiveController:
         error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
+        if not self.sender.knows_rules(broker):
+            # With fewer in sync than min.insync.replicas those that leave may lead, because such a
+            # leader acknowledges nothing. One that knows another number might, and its answer would
+            # come before its settings do.
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION, f"Broker {broker} does not have its settings yet."
+            )
         results: list[AlterPartitionResult] = []
         decided: list[LeaderAndIsr] = []
         for request in requests:

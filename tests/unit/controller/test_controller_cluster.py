@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 from collections import Counter
@@ -559,6 +560,43 @@ async def test_nobody_stays_eligible_when_fewer_in_sync_replicas_become_enough(
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.isr, state.elr) == (2, (2,), ())
     await check_store(cluster, {1, 2})
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "a"), (ResourceType.BROKER, "")])
+async def test_in_sync_replicas_change_when_their_leader_knows_how_many_it_needs(
+    kind: ResourceType, name: str
+) -> None:
+    """A leader that still takes one for enough would acknowledge what those that leave, and may
+    lead by the new number, do not have.
+    """
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    cluster.brokers[2].running.clear()
+    two = {"min.insync.replicas": "2"}
+    setting = asyncio.ensure_future(set_configs(cluster.active, kind, name, two))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    state = cluster.brokers[1].metadata["a", 0]
+    alone = AlterPartition(
+        topic="a",
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=(2,),
+        new_isr_epochs=(-1,),
+    )
+    epoch = cluster.controllers[2].broker_epoch
+    with pytest.raises(KafkaError) as refusal:
+        await cluster.active.alter_partitions(2, epoch, [alone])
+    assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.brokers[1].metadata["a", 0].isr == (2, 3)
+    cluster.brokers[2].running.set()
+    await setting
+    await cluster.settle()
+    (done,) = await cluster.active.alter_partitions(2, epoch, [alone])
+    assert (done.error, tuple(done.isr)) == (ErrorCode.NONE, (2,))
+    await cluster.settle()
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,)
 
 
 async def test_brokers_on_one_host_are_one_rack_unless_they_name_theirs() -> None:
