@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from tests.support.logs import records_of
 from tests.support.partitions import LOCAL, NOW_MS, PLENTY, SECOND, make_log, make_partition, state
-from tests.unit.coordinators.harness import Notes, active_host, error, make_host, note
+from tests.unit.coordinators.harness import (
+    COMMIT_TIMEOUT_MS,
+    Notes,
+    active_host,
+    error,
+    make_host,
+    note,
+)
 
 from moldau.config.values.topic import TopicConfig
 from moldau.coordinators import ShardHost
@@ -136,12 +143,18 @@ async def test_an_effect_of_a_coordinator_that_lost_its_partition_never_starts(l
     assert started.names == []
 
 
-async def test_too_few_replicas_refuse_the_reply_but_what_is_committed_has_its_effect() -> None:
-    started = Started()
-    host = active_host(make_partition(LOCAL, SECOND, min_insync_replicas=2))
+async def test_too_few_replicas_refuse_the_reply_but_what_is_committed_later_has_its_effect() -> (
+    None
+):
+    started, clock = Started(), ManualClock()
+    host = active_host(make_partition(LOCAL, SECOND, min_insync_replicas=2), clock)
     answer = note(host, b"a", started("a"))
     host.partition.apply(state(isr=(LOCAL,), partition_epoch=1))
+    clock.advance(COMMIT_TIMEOUT_MS / 1000)
     assert await answer == ("error", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert started.names == [], "nothing is committed by so few"
+    host.partition.apply(state(isr=(LOCAL, SECOND), partition_epoch=2))
+    follow(host, 1)
     assert started.names == ["a"]
 
 
