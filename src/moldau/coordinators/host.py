@@ -125,8 +125,8 @@ class ShardHost(Generic[S]):
 
     @property
     def _leads(self) -> bool:
-        """Whether the partition is still led as it was when its log was replayed. Who leads it again
-        has not seen what others wrote meanwhile, until whoever looks after the hosts hears of it.
+        """Whether the partition is still led as it was when its log was replayed. A host learns by
+        itself that it is not, before it is closed: others may have written meanwhile.
         """
         partition = self.partition
         return partition.is_leader and partition.leader_epoch == self.leader_epoch
