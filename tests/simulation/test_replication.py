@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -134,6 +135,27 @@ def test_a_power_cut_of_the_leader_takes_nothing_that_was_acknowledged() -> None
 
 
 @pytest.mark.skipif(is_compiled(), reason="machine code does not look up what it calls")
+def test_a_broker_whose_disk_failed_is_not_taken_for_one_that_has_everything() -> None:
+    async def story(cluster: SimulatedCluster, client: Client) -> None:
+        before = (await cluster.stored()).brokers[2]
+        cluster[2].kill()
+        await cluster[2].start()
+        killed = (await cluster.stored()).brokers[2]
+        assert killed.intact_since == before.intact_since, "nobody loses by that"
+        logs = cluster.running[2].logs
+        cluster[2].node.disk.fail(errno.EIO, operations=frozenset({"append", "sync"}))
+        for path in logs.online_dirs:
+            logs.fail_dir(path, "EIO")
+        cluster[2].node.disk.heal()
+        cluster[2].kill()
+        await cluster[2].start()
+        failed = (await cluster.stored()).brokers[2]
+        assert failed.intact_since == failed.epoch, "what it had not synced may be gone"
+        await cluster.right()
+
+    run(story)
+
+
 def test_quiet_partitions_cost_a_follower_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of very many partitions, one of which is written to."""
     reads = [0]

@@ -67,7 +67,11 @@ from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import claim_directories, known_cluster_id
-from moldau.log.directory.intactness import keep_intact_since, read_intact_since
+from moldau.log.directory.intactness import (
+    forget_intact_since,
+    keep_intact_since,
+    read_intact_since,
+)
 from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine.backoff import Backoff
 from moldau.machine.clock import steady_ms
@@ -326,6 +330,12 @@ class BrokerServer:
             self._intact_since = await run_in_thread(
                 read_intact_since, self._machine, log_dirs, logs.closed_cleanly
             )
+
+        def forget() -> None:
+            self._intact_since = -1
+            forget_intact_since(self._machine, log_dirs)
+
+        logs.on_directory_failed = forget
         if self._intact_since >= 0:
             await self._keep_intact_since(logs)
         else:

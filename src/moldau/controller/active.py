@@ -37,7 +37,7 @@ from moldau.controller.sender import Sender
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.coordination import paths, znodes
-from moldau.coordination.errors import BadVersionError, StoreUnavailableError
+from moldau.coordination.errors import BadVersionError, NodeExistsError, StoreUnavailableError
 from moldau.coordination.store import CoordinationStore, Op, OpResult, SetData, Watch
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import TopicPartition
@@ -300,12 +300,31 @@ class ActiveController:
         states: list[LeaderAndIsr] = []
         for name, numbers in waiting.items():
             states += initial_states(context, context.topics[name], numbers)
-        if states:
-            batches = writes.fenced_batches(
-                context, writes.create_states(states), 2 * writes.PARTITIONS_PER_BATCH
-            )
-            self.raise_errors(await self.write(batches))
-            self.went_online(states)
+        size = writes.PARTITIONS_PER_BATCH
+        batches = writes.fenced_batches(context, writes.create_states(states), 2 * size)
+        failure: Exception | None = None
+        again = False
+        for nth, result in enumerate(await self.write(batches)):
+            part = states[nth * size : (nth + 1) * size]
+            if isinstance(result, NodeExistsError) and (found := await self._read_again(part)):
+                # They were written when something else failed. The rest of the batch was not.
+                part, again = found, True
+            elif isinstance(result, Exception):
+                failure = failure or result
+                continue
+            self.went_online(part)
+        if failure is not None:
+            raise failure
+        if again:
+            await self.initialise_new_partitions()
+
+    async def _read_again(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
+        """Returns those of these partitions that the store has, as it has them."""
+        context = self.context
+        wanted = [(context.topics[state.topic], state.partition) for state in states]
+        await read_states(self.store, context.brokers, wanted)
+        found = (self.state(state.topic, state.partition) for state in states)
+        return [state for state in found if state is not None]
 
     @property
     def circumstances(self) -> Circumstances:
@@ -435,6 +454,13 @@ class ActiveController:
         error = alter_partition.check_broker_epoch(now.brokers, broker, broker_epoch)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
+        if not self.sender.knows_rules(broker):
+            # With fewer in sync than min.insync.replicas those that leave may lead, because such a
+            # leader acknowledges nothing. One that knows another number might, and its answer would
+            # come before its settings do.
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION, f"Broker {broker} does not have its settings yet."
+            )
         results: list[AlterPartitionResult] = []
         decided: list[LeaderAndIsr] = []
         for request in requests:

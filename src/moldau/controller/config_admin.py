@@ -72,7 +72,8 @@ class ConfigAdmin:
         active.settings.validate_topic_config(config)
         if validate_only:
             return
-        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+        other_min_isr = config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS)
+        if other_min_isr:
             await active.forget_eligible(name)
         put = writes.put_config(
             paths.topic_config(name), config, exists=name in context.topic_configs
@@ -80,6 +81,8 @@ class ConfigAdmin:
         await self._write(put)
         context.put_topic_config(name, config)
         active.sender.send(topic_configs={name: config})
+        if other_min_isr:
+            active.sender.changed_rules()
         if active.allows_unclean_election(name):
             await active.revive(name)
 
@@ -99,7 +102,8 @@ class ConfigAdmin:
             active.settings.validate_broker_config(entity, config)
         if validate_only:
             return
-        if config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS):
+        other_min_isr = config.get(MIN_INSYNC_REPLICAS) != stored.get(MIN_INSYNC_REPLICAS)
+        if other_min_isr:
             await active.forget_eligible()
         ops = [
             writes.put_config(
@@ -120,6 +124,8 @@ class ConfigAdmin:
         context.broker_configs[entity] = config
         context.brokers |= moved
         active.sender.send(brokers=bool(moved), broker_configs={entity: config})
+        if other_min_isr:
+            active.sender.changed_rules()
         if active.allows_unclean_election() and not unclean:
             await active.revive()
 

@@ -162,11 +162,22 @@ class Outbox:
         """How many changes were ever put in here; all that was before is the first."""
         self.applied = 0
         """How many of them the broker has applied."""
+        self._rules = self.added
+        """The last of them that says by which rules leaders go."""
 
     @property
     def is_applied(self) -> bool:
         """Whether the broker has applied all there is to say."""
         return self.applied == self.added
+
+    @property
+    def knows_rules(self) -> bool:
+        """Whether the broker goes by the rules that the controller decides by."""
+        return self.applied >= self._rules
+
+    def changed_rules(self) -> None:
+        """What was added last has other rules."""
+        self._rules = self.added
 
     def add(self, change: BrokerUpdate, stops: Collection[StopReplica] = ()) -> None:
         self.added += 1

@@ -119,6 +119,16 @@ class Sender:
             courier.outbox.add(change, stops.get(broker, ()))
         return self.flush()
 
+    def changed_rules(self) -> None:
+        """What was sent last changes what leaders need to acknowledge something."""
+        for courier in self._couriers.values():
+            courier.outbox.changed_rules()
+
+    def knows_rules(self, broker: int) -> bool:
+        """Whether a broker has applied that."""
+        courier = self._couriers.get(broker)
+        return courier is not None and courier.outbox.knows_rules
+
     def flush(self, to: Collection[int] | None = None) -> Delivery:
         """Returns a delivery of all that was sent so far, to all brokers or these."""
         delivery = Delivery(self._ports.clock)

@@ -148,8 +148,11 @@ class TopicAdmin:
     async def _create(
         self, plans: Sequence[TopicPlan]
     ) -> tuple[dict[str, KafkaError], list[LeaderAndIsr]]:
-        """Write and announce; returns what could not be written, and the partitions there are."""
+        """Write and announce; returns what could not be written, and the partitions there are.
+        Raises what else went wrong with one of them, after the others were announced.
+        """
         context = self._context
+        failure: Exception | None = None
         failed: dict[str, KafkaError] = {}
         batches: list[list[Op]] = []
         created: list[tuple[TopicPlan, Topic, list[LeaderAndIsr], slice]] = []
@@ -168,7 +171,10 @@ class TopicAdmin:
                     ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{plan.name}' already exists."
                 )
                 continue
-            self._active.raise_errors(results[mine])
+            errors = [result for result in results[mine] if isinstance(result, Exception)]
+            if errors:
+                failure = failure or errors[0]
+                continue
             configs[plan.name] = plan.configs
             context.put_topic_config(plan.name, plan.configs)
             context.add_topic(topic)
@@ -176,6 +182,9 @@ class TopicAdmin:
             online += states
         self._active.unconfirmed.update(configs)
         self._announce(online, configs)
+        if failure is not None:
+            self._active.unconfirmed.difference_update(configs)
+            raise failure
         return failed, online
 
     def _new_replicas(self, topic: Topic, numbers: Sequence[int]) -> None:

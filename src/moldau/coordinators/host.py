@@ -124,10 +124,18 @@ class ShardHost(Generic[S]):
         return self.state is HostState.LOADING
 
     @property
+    def _leads(self) -> bool:
+        """Whether the partition is still led as it was when its log was replayed. A host learns by
+        itself that it is not, before it is closed: others may have written meanwhile.
+        """
+        partition = self.partition
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    @property
     def refusal(self) -> ErrorCode:
         """Why requests are not served now; NONE if they are."""
         if self.state is HostState.ACTIVE:
-            return ErrorCode.NONE
+            return ErrorCode.NONE if self._leads else ErrorCode.NOT_COORDINATOR
         if self.state is HostState.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
@@ -199,6 +207,8 @@ class ShardHost(Generic[S]):
             self._uncommitted.put(self._written, outcome.replies, outcome.effects)
 
     def _append(self, records: Sequence[Record]) -> None:
+        if not self._leads:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(compression=self._compression)
         for key, value in records:

@@ -186,6 +186,11 @@ class InSyncReplicas:
         for replica in replicas:
             if replica != self.local_id and replica not in self.followers:
                 self.followers[replica] = Follower(now_ms if replica in isr else NEVER)
+        for replica in self.committed:
+            if replica in self.followers and replica not in isr:
+                # Its disk has failed, or its broker is about to stop: it has to show itself before
+                # anybody waits for it to join again.
+                self.followers[replica].caught_up_ms = NEVER
         self._commit(partition_epoch, isr)
 
     def _commit(self, partition_epoch: int, isr: tuple[int, ...]) -> None:

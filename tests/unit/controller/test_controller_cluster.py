@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from tests.unit.controller.harness import Cluster, set_configs
@@ -18,8 +20,10 @@ from moldau.controller import (
     NewTopic,
     TopicReference,
 )
+from moldau.controller.states import PartitionState
 from moldau.coordination import paths
-from moldau.coordination.errors import StoreCorruptError
+from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
+from moldau.coordination.store import Op, OpResult
 from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
@@ -559,6 +563,83 @@ async def test_nobody_stays_eligible_when_fewer_in_sync_replicas_become_enough(
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.isr, state.elr) == (2, (2,), ())
     await check_store(cluster, {1, 2})
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "a"), (ResourceType.BROKER, "")])
+async def test_in_sync_replicas_change_when_their_leader_knows_how_many_it_needs(
+    kind: ResourceType, name: str
+) -> None:
+    """A leader that still takes one for enough would acknowledge what those that leave, and may
+    lead by the new number, do not have.
+    """
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    cluster.brokers[2].running.clear()
+    two = {"min.insync.replicas": "2"}
+    setting = asyncio.ensure_future(set_configs(cluster.active, kind, name, two))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    state = cluster.brokers[1].metadata["a", 0]
+    alone = AlterPartition(
+        topic="a",
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=(2,),
+        new_isr_epochs=(-1,),
+    )
+    epoch = cluster.controllers[2].broker_epoch
+    with pytest.raises(KafkaError) as refusal:
+        await cluster.active.alter_partitions(2, epoch, [alone])
+    assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.brokers[1].metadata["a", 0].isr == (2, 3)
+    cluster.brokers[2].running.set()
+    await setting
+    await cluster.settle()
+    (done,) = await cluster.active.alter_partitions(2, epoch, [alone])
+    assert (done.error, tuple(done.isr)) == (ErrorCode.NONE, (2,))
+    await cluster.settle()
+    assert cluster.brokers[1].metadata["a", 0].elr == (3,)
+
+
+async def test_a_topic_that_cannot_be_written_keeps_nobody_from_using_and_electing_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an ensemble may refuse one of two transactions."""
+    cluster = await three_brokers()
+    session = cluster.sessions[cluster.active.controller_id]
+    multi_many = session.multi_many
+
+    async def refuse_b(batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
+        refused = [any("/b/" in op.path for op in ops) for ops in batches]
+        done = await multi_many([ops for ops, no in zip(batches, refused, strict=True) if not no])
+        results = iter(done)
+        return [StoreUnavailableError("b") if no else next(results) for no in refused]
+
+    monkeypatch.setattr(session, "multi_many", refuse_b)
+    with pytest.raises(KafkaError):
+        await cluster.active.create_topics(
+            [
+                NewTopic(name="a", assignments=[(0, [2, 3])]),
+                NewTopic(name="b", assignments=[(0, [2, 3])]),
+                NewTopic(name="c", assignments=[(0, [2, 3])]),
+            ]
+        )
+    assert set(cluster.brokers[3].replicas) == {("a", 0), ("c", 0)}
+    await cluster.kill(2)
+    assert [cluster.brokers[1].metadata[name, 0].leader for name in ("a", "c")] == [3, 3]
+
+
+async def test_partitions_that_were_written_without_the_controller_knowing_are_found() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    context = cluster.active.context
+    assert context is not None
+    del context.topics["a"].partitions[0]
+    context.partition_states.start({("a", 0): PartitionState.NEW})
+    await cluster.kill(2)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.leader_epoch) == (3, 1)
 
 
 async def test_brokers_on_one_host_are_one_rack_unless_they_name_theirs() -> None:

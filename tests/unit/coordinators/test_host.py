@@ -155,6 +155,17 @@ async def test_lost_leadership_answers_not_coordinator() -> None:
     assert await answer == ("error", ErrorCode.NOT_COORDINATOR)
 
 
+def test_who_leads_again_writes_nothing_by_what_it_knew_before() -> None:
+    """Others may have led meanwhile: a host is for one leadership, also before it is closed."""
+    host = active_host(make_partition(LOCAL))
+    host.partition.apply(state(leader=SECOND, epoch=1))
+    host.partition.apply(state(epoch=2))
+    assert note(host, b"a") == ("error", ErrorCode.NOT_COORDINATOR)
+    host.run(lambda _shard, _now: Outcome([Record(b"b", b"v")]))
+    assert host.partition.log.log_end_offset == 0
+    assert host.shard.table == {}
+
+
 async def test_the_answer_waits_for_the_disk_where_flush_messages_says_so() -> None:
     log = make_log(replace(TopicConfig(), flush_messages=1))
     host = active_host(Partition(LOCAL, log, state()))

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 from tests.support.machines import loop_machine
 
-from moldau.log.directory.intactness import UNKNOWN, keep_intact_since, read_intact_since
+from moldau.log.directory.intactness import (
+    UNKNOWN,
+    forget_intact_since,
+    keep_intact_since,
+    read_intact_since,
+)
 from moldau.log.files.names import BROKER_LIFE
 from moldau.machine import Machine
 from moldau.machine.real.boot import boot_id
@@ -54,6 +59,14 @@ def test_the_latest_loss_of_any_directory_counts(machine: Machine) -> None:
     keep_intact_since(machine, ("/a",), 7)
     keep_intact_since(machine, ("/b",), 9)
     assert read_intact_since(machine, DIRS, ()) == 9
+
+
+def test_a_directory_that_failed_may_have_lost_something_though_it_is_back(
+    machine: Machine,
+) -> None:
+    keep_intact_since(machine, DIRS, 7)
+    forget_intact_since(machine, (*DIRS, "/gone"))
+    assert read_intact_since(machine, DIRS, DIRS) == UNKNOWN
 
 
 def test_a_machine_that_does_not_tell_its_starts_is_never_trusted(machine: Machine) -> None:

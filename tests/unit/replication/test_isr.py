@@ -222,6 +222,19 @@ def test_a_replica_about_to_join_is_waited_for_if_it_may_join() -> None:
 # Leaving -----------------------------------------------------------------------------------------
 
 
+def test_nobody_waits_for_one_whom_the_controller_has_taken_out_before_it_asks_again() -> None:
+    """Its broker is up, but the disk under this replica has failed."""
+    isr = leader(LOCAL, SECOND, THIRD)
+    fetch(isr, SECOND, 10, end=10)
+    fetch(isr, THIRD, 10, end=10)
+    isr.update(8, REPLICAS, (LOCAL, SECOND), NOW)
+    fetch(isr, SECOND, 12, end=12)
+    assert replicated(isr, 12) == 12
+    fetch(isr, THIRD, 12, end=12)
+    fetch(isr, SECOND, 14, end=14)
+    assert replicated(isr, 14) == 12, "it is about to join"
+
+
 def test_whoever_leaves_counts_until_the_controller_has_answered() -> None:
     isr = leader(LOCAL, SECOND, THIRD)
     later = NOW + LAG + 1

@@ -18,15 +18,17 @@ class DirectoryFailures:
         directories: Mapping[str, LogDirectory],
         served: ServedLogs,
         *,
+        on_failed: Callable[[], None],
         on_directory: Callable[[str], None],
         on_offline: Callable[[list[TopicPartition]], None],
         on_all_offline: Callable[[], None],
     ) -> None:
-        """Whoever is to be told: of a directory that has failed, of the partitions that were in it,
-        and that no directory is left.
+        """Whoever is to be told: first of all that a directory has failed, then which, of the
+        partitions that were in it, and that no directory is left.
         """
         self._directories = directories
         self._served = served
+        self._on_failed = on_failed
         self._on_directory = on_directory
         self._on_offline = on_offline
         self._on_all_offline = on_all_offline
@@ -38,6 +40,7 @@ class DirectoryFailures:
             return
         directory.offline = reason
         _log.error("log directory %s is offline: %s", path, reason)
+        self._on_failed()
         logs = self._served.by_directory()[path]
         for log in logs:
             log.health.fail(f"log directory {path}: {reason}")

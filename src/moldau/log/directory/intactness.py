@@ -3,12 +3,14 @@
 Each directory has a small file with the start of the machine in which it was last used, and the
 broker epoch since which nothing was lost. What a process has written outlives the process, in the
 machine's memory, but not the machine: a directory that was neither closed cleanly nor used since
-the machine last started may lack the latest records. So may one that is new, or not there.
+the machine last started may lack the latest records. So may one that is new, or not there, or that
+has failed since: what it had not synced may be gone when it is back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -47,3 +49,10 @@ def keep_intact_since(machine: Machine, log_dirs: Iterable[str], epoch: int) -> 
     data = msgspec.json.encode(_Life(machine.boot_id, epoch))
     for path in log_dirs:
         machine.disk.write_atomic(f"{path}/{BROKER_LIFE}", data)
+
+
+def forget_intact_since(machine: Machine, log_dirs: Iterable[str]) -> None:
+    """One of these directories has failed: where it can be told, the next life is told so."""
+    for path in log_dirs:
+        with suppress(OSError):
+            machine.disk.remove(f"{path}/{BROKER_LIFE}")

@@ -73,6 +73,8 @@ class LogManager:
         self._log_dirs = log_dirs
         self.on_offline: Callable[[list[TopicPartition]], None] = _ignore
         """Called with the partitions that went offline with their directory."""
+        self.on_directory_failed: Callable[[], None] = _do_nothing
+        """Called when a directory has failed, before anybody hears of its partitions."""
         self.on_all_offline: Callable[[], None] = _do_nothing
         """Called when no directory is left."""
         self.on_replaced: Callable[[PartitionLog], None] = _ignore
@@ -92,6 +94,7 @@ class LogManager:
         self._failures = DirectoryFailures(
             self._directories,
             self._served,
+            on_failed=lambda: self.on_directory_failed(),
             on_directory=lambda path: self._moves.directory_failed(path),
             on_offline=lambda lost: self.on_offline(lost),
             on_all_offline=lambda: self.on_all_offline(),
