@@ -66,7 +66,11 @@ from moldau.coordination.znodes import BrokerRegistration
 from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
-from moldau.log.directory.identity import claim_directories, known_cluster_id
+from moldau.log.directory.identity import (
+    claim_directories,
+    known_cluster_id,
+    refuse_to_leave_a_cluster,
+)
 from moldau.log.directory.intactness import (
     forget_intact_since,
     keep_intact_since,
@@ -196,6 +200,8 @@ class BrokerServer:
             coordination = await self._open_store(log_dirs[0])
             # For the start only; the broker will be registered in another session.
             store = coordination.session()
+            if store.can_lose_changes:
+                await run_in_thread(refuse_to_leave_a_cluster, disk, log_dirs)
             await cluster.prepare(store)
         is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})

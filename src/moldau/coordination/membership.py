@@ -3,7 +3,8 @@
 A session can end while the broker lives: it was cut off from the store for longer than the timeout,
 or stood still. The others then take it for dead. As soon as the store can be reached again the
 broker opens another session and registers anew, with a new broker epoch, as one that has just
-started; it never gives up.
+started; it never gives up. It joins no other cluster that way: a store that was emptied meanwhile,
+or replaced by another, knows none of its topics, and would have clients begin anew.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Membership:
         self._rejoining: asyncio.Task[None] | None = None
         self._session: _Session | None = None
         self._has_left = False
+        self._cluster_id: str | None = None
+        """Of the store, when the broker first joined."""
         self.registration: BrokerRegistration | None = None
         """As last registered."""
 
@@ -117,6 +120,7 @@ class Membership:
         store = self._open_session()
         session = self._session = _Session(store)
         store.on_expired(lambda: self._over(session))
+        await self._check_cluster(store)
         await cluster.prepare(store)
         description = await self._describe()
         path = paths.broker_id(description.id)
@@ -137,6 +141,19 @@ class Membership:
             description, epoch=epoch, intact_since=intact_since
         )
         session.is_member = True
+
+    async def _check_cluster(self, store: CoordinationStore) -> None:
+        """Raises KafkaError if this is not the cluster that the broker has been in."""
+        found = await cluster.get_cluster_id(store)
+        if self.registration is None:
+            self._cluster_id = found
+        elif found != self._cluster_id:
+            has = "no cluster" if found is None else f"cluster {found}"
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"The coordination store now holds {has}, not {self._cluster_id}: it was emptied, "
+                "or is another one.",
+            )
 
     def _over(self, session: _Session) -> None:
         session.is_over = True

@@ -8,6 +8,7 @@ from tests.support.memory_network import MemoryAcceptor, MemoryNetwork
 
 from moldau.controller import Controller
 from moldau.errors import ErrorCode, KafkaError
+from moldau.testing.disk import MemoryDisk
 
 
 class CountingAcceptor(MemoryAcceptor):
@@ -66,3 +67,17 @@ async def test_a_broker_that_may_not_join_sets_its_ports_free(
     await broker.stop()
     assert list(broker.network.acceptors) == [1]
     assert still_bound(broker.network) == []
+
+
+async def test_a_member_of_a_cluster_does_not_start_alone() -> None:
+    disk = MemoryDisk()
+    async with MemoryBroker(disk=disk):
+        pass
+    disk.write("/data/broker-life.json", b"{}")
+    alone = MemoryBroker(disk=disk)
+    with pytest.raises(KafkaError, match=r"/data belongs to a broker of a cluster"):
+        await alone.start()
+    await alone.stop()
+    disk.remove("/data/broker-life.json")
+    async with MemoryBroker(disk=disk):
+        pass

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.support.memory_storage import MemoryStorage
 
-from moldau.coordination import paths
+from moldau.coordination import cluster, paths
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import StoreUnavailableError
@@ -112,6 +112,33 @@ async def test_what_keeps_it_out_is_tried_again(member: Member) -> None:
     for _ in range(2):
         member.clock.advance(1)
         await member.settle()
+    assert member.news == ["left", "joined"]
+
+
+@pytest.mark.parametrize("found", [None, "another"])
+async def test_it_does_not_join_a_store_that_is_not_its_clusters_any_more(
+    member: Member, found: str | None
+) -> None:
+    operator = member.store.session()
+    await cluster.prepare(operator)
+    await cluster.ensure_cluster_id(operator, "ours")
+    await member.membership.join()
+    await operator.delete(paths.CLUSTER_ID)
+    if found is not None:
+        await cluster.ensure_cluster_id(operator, found)
+    await member.store.expire(member.sessions[-1])
+    for _ in range(3):
+        await member.settle()
+        member.clock.advance(1)
+    assert member.news == ["left"]
+    assert await operator.exists(paths.broker_id(7)) is None
+
+    if found is not None:
+        await operator.delete(paths.CLUSTER_ID)
+    await cluster.ensure_cluster_id(operator, "ours")
+    for _ in range(3):
+        await member.settle()
+        member.clock.advance(1)
     assert member.news == ["left", "joined"]
 
 

@@ -7,8 +7,9 @@ start and the others warn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.config.option import AnyOption, ConfigError, Option
 from moldau.config.options.broker import BrokerOptions
@@ -61,12 +62,14 @@ _ORDERED: tuple[tuple[Option[int], Option[int], str], ...] = (
     ),
 )
 """Pairs of which the first may not exceed the second."""
+_HOST_AND_PORT: Final = re.compile(r"(?:\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 
 
 def check_broker(config: BrokerConfig) -> None:
     """Raise ``ConfigError`` for settings that cannot hold together or must not be ignored."""
     _refuse_what_is_not_served(config)
     _check_listeners(config)
+    _check_ensemble(config)
     _check_log(config)
     _check_network(config)
     for low, high, why in _ORDERED:
@@ -124,6 +127,22 @@ def _check_listeners(config: BrokerConfig) -> None:
             f"Brokers reach each other through the listener {config.inter_broker_listener}, "
             f"which is not advertised; set {name_option.name} to one of: {', '.join(advertised)}"
         )
+
+
+def _check_ensemble(config: BrokerConfig) -> None:
+    connect = config.zookeeper_connect
+    if not connect:
+        return
+    hosts, _, chroot = connect.partition("/")
+    for address in map(str.strip, hosts.split(",")):
+        found = _HOST_AND_PORT.fullmatch(address)
+        if found is None or not 0 < int(found["port"] or 1) <= 65535:
+            raise ConfigError(
+                f"zookeeper.connect={connect}: {address!r} is not of the form host:port; a path "
+                "begins with a slash, behind the last of them"
+            )
+    if "//" in f"/{chroot}":
+        raise ConfigError(f"zookeeper.connect={connect}: '/{chroot}' is no path of ZooKeeper")
 
 
 def _check_log(config: BrokerConfig) -> None:

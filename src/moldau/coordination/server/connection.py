@@ -54,6 +54,8 @@ class Connection:
         self._received = bytearray()
         self._to_send: list[bytes] = []
         self._unsent = 0
+        self._awaits_much = False
+        """Whether the last request may have a large answer: no other is taken before it."""
         self._peer_is_slow = False
         self._is_paused = False
         self._zxid = 0
@@ -72,6 +74,7 @@ class Connection:
         self._read_frames()
 
     def eof_received(self) -> bool:
+        self._server.give_up_later(self)
         return False
 
     def pause_writing(self) -> None:
@@ -107,10 +110,11 @@ class Connection:
 
     @property
     def _is_held(self) -> bool:
-        return (
+        return bool(
             self.state in (State.OPENING, State.CLOSING)
             or self._peer_is_slow
             or self.unanswered >= MOST_UNANSWERED
+            or (self._awaits_much and self.unanswered)
             or self._unsent >= MOST_UNSENT
         )
 
@@ -171,6 +175,7 @@ class Connection:
             self._server.store.submit(self.session.finish, partial(self._finished, xid))
         else:
             self.unanswered += 1
+            self._awaits_much = op == Op.MULTI_READ
             request = Request(self._server.store, self.session, self.tell)
             prepared = prepare(request, op, reader)
             self._server.store.submit(
@@ -249,9 +254,10 @@ class Connection:
             self._adjust_reading()
 
     def close(self) -> None:
-        """Say what is to be said, then hang up."""
+        """Say what is to be said, then hang up; also on who does not listen."""
         self.state = State.CLOSING
         self._flush()
+        self._server.give_up_later(self)
         self.transport.close()
 
     def abort(self) -> None:

@@ -31,6 +31,8 @@ HANDSHAKE_S: Final = 10.0
 MOST_CONNECTIONS: Final = 2000
 MOST_SESSIONS: Final = 10_000
 """They outlive their connections, so these do not bound them."""
+FAREWELL_S: Final = 10.0
+"""For a client to take what it was told last; somebody who reads nothing would stay for ever."""
 _BACKLOG: Final = 128
 _ACCEPTS_PER_TURN: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.5
@@ -105,6 +107,13 @@ class CoordinationServer:
     def _accept_again(self) -> None:
         if self._acceptor is not None:
             self._acceptor.resume()
+
+    def give_up_later(self, connection: Connection) -> None:
+        """The connection ends, within a time."""
+        if connection in self._connections:
+            if connection.timer is not None:
+                connection.timer.cancel()
+            connection.timer = self._clock.call_later(FAREWELL_S, connection.abort)
 
     def lost(self, connection: Connection) -> None:
         """The connection is gone, and the watches with it; the session waits for another."""

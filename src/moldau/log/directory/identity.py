@@ -12,6 +12,7 @@ from moldau.log.files.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from moldau.log.files.names import BROKER_LIFE
 from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine import Disk, Machine
 
@@ -58,6 +59,21 @@ def claim_directories(
         assert wanted.directory_id is not None
         ids[log_dir] = wanted.directory_id
     return ids
+
+
+def refuse_to_leave_a_cluster(disk: Disk, log_dirs: Iterable[str]) -> None:
+    """Raises KafkaError if these directories are of a broker that shares its store with others.
+
+    Alone it would lead everything in epochs of its own, and take records that no other broker has:
+    back in its cluster, its partitions would not come into sync any more.
+    """
+    for log_dir in log_dirs:
+        if disk.exists(f"{log_dir}/{BROKER_LIFE}"):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{log_dir} belongs to a broker of a cluster, and zookeeper.connect is not set; to "
+                f"make a cluster of its own of it, for good, remove {BROKER_LIFE} there",
+            )
 
 
 def _new_directory_id(new_uuid: Callable[[], UUID]) -> UUID:

@@ -237,6 +237,39 @@ def test_broker_id_minus_one_means_not_set() -> None:
     assert BrokerConfig.load({"broker.id": "-1", "node.id": "4"}).node_id == 4
 
 
+@pytest.mark.parametrize(
+    "connect",
+    [
+        "zk1:2181chroot",
+        "zk1:99999",
+        "zk1:0",
+        "zk1:2181:3",
+        "zk1:2181,",
+        ",/kafka",
+        "zk1:2181//kafka",
+    ],
+)
+def test_an_ensemble_that_cannot_be_is_refused_before_anything_is_tried(connect: str) -> None:
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect="):
+        BrokerConfig.load({"zookeeper.connect": connect})
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [
+        "zk1",
+        "zk1:2181",
+        "zk1:2181, zk2:2182/kafka/a",
+        "[::1]:2181",
+        "[::1]/kafka",
+        "zk1/kafka/",
+        "",
+    ],
+)
+def test_ensembles(connect: str) -> None:
+    assert (BrokerConfig.load({"zookeeper.connect": connect}).zookeeper_connect or "") == connect
+
+
 def test_log_dirs_win_over_log_dir() -> None:
     assert BrokerConfig.load({"log.dir": "/a"}).log_directories == ("/a",)
     assert BrokerConfig.load({"log.dir": "/a", "log.dirs": "/b, /c"}).log_directories == (

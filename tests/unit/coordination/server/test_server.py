@@ -331,6 +331,42 @@ async def test_who_sends_and_never_reads_is_not_read_any_further(served: Served)
     greedy.close()
 
 
+async def test_who_asks_for_much_at_once_is_answered_one_after_the_other(served: Served) -> None:
+    client = await served.client()
+    await client.create("/large", bytes(500_000))
+    one = jute.integer(Op.GET_DATA) + b"\0" + jute.integer(-1) + path_and_watch("/large")
+    end = jute.integer(-1) + b"\1" + jute.integer(-1)
+    most = 0
+    connection = next(iter(served.server._connections))
+    answer = connection._answer
+
+    def watched(frame: bytes) -> None:
+        nonlocal most
+        answer(frame)
+        most = max(most, connection._unsent)
+
+    connection._answer = watched  # type: ignore[method-assign]
+    # The change is being synced while the others come, so that they are executed together.
+    sent = [client.send(Op.CREATE, create_body("/e"))]
+    sent += [client.send(Op.MULTI_READ, 4 * one + end) for _ in range(20)]
+    assert [(await client.answer()).xid for _ in sent] == sent
+    assert most < 2 * 2_100_000
+
+
+async def test_who_never_reads_does_not_stay_when_its_session_is_over(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.coordination.server.server.FAREWELL_S", 0.2)
+    client = await WireClient.connect(served.port, timeout_ms=500)
+    await client.create("/large", bytes(1_000_000))
+    one = jute.integer(Op.GET_DATA) + b"\0" + jute.integer(-1) + path_and_watch("/large")
+    client.send(Op.MULTI_READ, 40 * one + jute.integer(-1) + b"\1" + jute.integer(-1))
+    async with asyncio.timeout(30):
+        while served.server._connections:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.05)
+    assert len(served.server.kept) == 0
+
+
 async def test_a_node_larger_than_a_frame_is_refused(served: Served) -> None:
     client = await served.client()
     client.send(Op.CREATE, create_body("/a", bytes(LARGEST_FRAME)))

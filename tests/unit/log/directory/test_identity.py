@@ -6,7 +6,8 @@ import pytest
 from tests.support.machines import loop_machine
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.directory.identity import claim_directories
+from moldau.log.directory.identity import claim_directories, refuse_to_leave_a_cluster
+from moldau.log.directory.intactness import keep_intact_since
 from moldau.log.files.meta_properties import MetaProperties, read_meta_properties
 from moldau.machine import Machine
 from moldau.testing.clock import ManualClock
@@ -32,6 +33,14 @@ def test_a_directory_of_another_cluster_or_node_is_refused(machine: Machine) -> 
     assert other_cluster.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
     with pytest.raises(KafkaError, match="belongs to node 1"):
         claim_directories(machine, ["/data"], "cluster", 2)
+
+
+def test_the_directory_of_a_member_of_a_cluster_is_known(machine: Machine) -> None:
+    claim_directories(machine, ["/data"], "cluster", 1)
+    refuse_to_leave_a_cluster(machine.disk, ["/data"])
+    keep_intact_since(machine, ["/data"], 5)
+    with pytest.raises(KafkaError, match="/data belongs to a broker of a cluster"):
+        refuse_to_leave_a_cluster(machine.disk, ["/other", "/data"])
 
 
 def test_an_old_directory_is_brought_up_to_date(machine: Machine) -> None:
