@@ -226,13 +226,15 @@ class Partition:
         self.give_up_appends()
 
     def check_leader(self, current_leader_epoch: int = UNDEFINED_EPOCH) -> None:
-        """Refuse what is meant for another leader or another epoch (KIP-320)."""
-        if self.leader_id != self.local_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        """Refuse what is meant for another epoch (KIP-320) or another leader, in this order: who
+        knows a later epoch than this broker does not look for the leader elsewhere, but waits.
+        """
         if current_leader_epoch not in (UNDEFINED_EPOCH, self.leader_epoch):
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if self.leader_id != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def append(
         self,

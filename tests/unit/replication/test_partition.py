@@ -371,6 +371,22 @@ def test_a_request_of_another_epoch_is_fenced(asked: int, code: ErrorCode) -> No
         partition.read(0, PLENTY, current_leader_epoch=asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (2, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_follower_looks_at_the_epoch_first(asked: int, code: ErrorCode) -> None:
+    partition = make_partition(LOCAL, SECOND)
+    partition.apply(state(epoch=3, leader=SECOND, isr=(LOCAL, SECOND)))
+    with refused(code):
+        partition.check_leader(asked)
+
+
 @pytest.mark.parametrize("asked", [-1, 3])
 def test_the_current_epoch_and_no_epoch_are_served(asked: int) -> None:
     partition = make_partition(LOCAL)
