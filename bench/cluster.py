@@ -33,7 +33,7 @@ class Scale(NamedTuple):
     latency: latency.Scale
 
 
-FULL = Scale(5, 0.8, 150, latency.FULL._replace(rounds=3))
+FULL = Scale(5, 0.8, 90, latency.FULL._replace(rounds=3, seconds=2))
 QUICK = Scale(1, 0.05, 0, latency.QUICK)
 
 SHAPES = [
