@@ -21,6 +21,7 @@ from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import (
     Circumstances,
     elect_for_shutdown,
+    renewed,
     revise,
     without_eligible,
 )
@@ -469,6 +470,8 @@ class ActiveController:
             answer = alter_partition.decide(current, request, broker, staying, now)
             if isinstance(answer, ErrorCode):
                 results.append(_refused(request.topic, request.partition, answer))
+                if answer is ErrorCode.INELIGIBLE_REPLICA and current is not None:
+                    decided.append(renewed(current, now))
                 continue
             if answer is not current:
                 decided.append(answer)
