@@ -22,7 +22,7 @@ from moldau.controller import (
 from moldau.controller.states import PartitionState
 from moldau.coordination import paths
 from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
-from moldau.coordination.store import Op, OpResult
+from moldau.coordination.store import Op, OpResult, SetData
 from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
@@ -363,6 +363,38 @@ async def test_an_isr_change_is_told_to_all_brokers() -> None:
     assert cluster.brokers[2].metadata["a", 0].isr == (1, 3)
     check_agreement(cluster, {1, 2, 3})
     await check_store(cluster, {1, 2, 3})
+
+
+async def test_brokers_hear_of_a_state_that_was_written_behind_the_controllers_back() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    state = cluster.brokers[1].metadata["a", 0]
+    other = {"controller_epoch": 1, "leader": 2, "version": 1, "leader_epoch": 1, "isr": [2, 3]}
+    path = paths.partition_state("a", 0)
+    await cluster.store.session().multi([SetData(path, json.dumps(other).encode())])
+    refused = await cluster.alter_isr(state, 1, 2)
+    assert refused.error is ErrorCode.INVALID_UPDATE_VERSION
+    await cluster.settle()
+    assert cluster.brokers[1].replicas["a", 0].leader == 2
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_replica_is_offline_until_its_broker_restarts() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    epoch = cluster.controllers[3].broker_epoch
+    for _ in range(2):
+        await cluster.active.offline_replicas(3, epoch, [("a", 0)])
+    assert cluster.brokers[1].metadata["a", 0].offline_replicas == (3,)
+    await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 2)
+    assert cluster.brokers[1].metadata["a", 0].offline_replicas == (3,)
+    await cluster.stop(3)
+    assert cluster.brokers[1].metadata["a", 0].offline_replicas == ()
+    await cluster.start(3)
+    check_agreement(cluster, {1, 2, 3})
+    assert cluster.brokers[1].metadata["a", 0].offline_replicas == ()
+    assert cluster.brokers[1].metadata["a", 0].isr == (2,)
 
 
 async def test_racks_are_used_when_all_brokers_name_one() -> None:
