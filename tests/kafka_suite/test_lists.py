@@ -9,7 +9,7 @@ import pytest
 from tests.kafka_suite import classify, figures, selection
 from tests.kafka_suite.classify import lists_of, read_kinds, read_rules, read_unproved
 from tests.kafka_suite.expectations import Gap, judge, read_gaps
-from tests.kafka_suite.harness import Result, parse_results
+from tests.kafka_suite.harness import Result, parse_results, read_results, write_results
 from tests.kafka_suite.published import names_in_older_harness
 from tests.kafka_suite.selection import Selection, list_names, method_of, read_list
 
@@ -98,6 +98,17 @@ def test_a_test_that_began_and_never_ended_has_failed() -> None:
         Result("a#b~2", "fail", 0.001, "no"),
         Result("a#c", "fail", message="cut off"),
     ]
+
+
+def test_results_are_kept_as_they_were(tmp_path: Path) -> None:
+    results = [Result("a#b", "pass", 1.5), Result("a#c[x]", "fail", 0.001, "no:\tnothing")]
+    write_results(tmp_path / "results.tsv", results)
+    assert list(read_results(tmp_path / "results.tsv").values()) == results
+
+
+def test_a_gap_may_be_all_that_a_list_needs() -> None:
+    gap_of = {test: gap.title for gap in read_gaps() for test in gap.tests}
+    assert {gap_of[test] for test in read_list("transactions")} == {"transactions"}
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,9 @@ class Partition:
         self._epoch_start = 0
         """Where the log ended when this broker became its leader."""
         self._unannounced = 0
+        """Bytes that parked fetches have not heard of; at least what is above the high
+        watermark.
+        """
         self._awaits_flush = False
         self._partition_epoch = -1
         log.on_failure = self._log_failed
@@ -593,7 +596,11 @@ class Partition:
         if self._watchers:
             for watcher in tuple(self._watchers):
                 watcher.progress(0)
-        size, self._unannounced = self._unannounced, 0
+        size = self._unannounced
+        if end == log.log_end_offset:
+            self._unannounced = 0
+        # Else some of it is announced again with the next step: too much makes a fetch look once
+        # more, too little would leave it asleep.
         if self._fetch_waiters:
             for waiter in tuple(self._fetch_waiters):
                 waiter.progress(size)

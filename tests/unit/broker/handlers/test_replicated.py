@@ -114,6 +114,18 @@ async def test_no_endpoint_is_told_of_a_leader_that_is_not_there(
     assert (result.current_leader, answer.node_endpoints) == ((ELSEWHERE, 1), [])
 
 
+async def test_a_follower_tells_the_producers_that_it_knows(client: WireClient, link: Link) -> None:
+    batch = one_batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+    await client.receive_produce(client.send_produce({"r": {0: batch}}, acks=1))
+    await link.update(MOVED)
+    answer = await client.call(
+        ApiKey.DESCRIBE_PRODUCERS, topics=[{"name": "r", "partition_indexes": [0]}]
+    )
+    (found,) = answer.topics[0].partitions
+    assert found.error_code is ErrorCode.NONE
+    assert [producer.producer_id for producer in found.active_producers] == [7]
+
+
 # After an election -------------------------------------------------------------------------------
 
 
