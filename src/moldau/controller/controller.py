@@ -421,6 +421,7 @@ class Controller:
         except ConnectionLostError as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
         except StoreUnavailableError as error:
+            self._post_duty(lambda office: office.active.complete_creations())
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except Exception as error:
             logger.exception("Controller %d failed at a request", self._id)

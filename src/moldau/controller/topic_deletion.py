@@ -273,7 +273,12 @@ class TopicDeletion:
 
     async def _forget(self, topic: Topic) -> None:
         context, active = self._context, self._active
-        active.raise_errors(await active.write(writes.delete_topic(context, topic)))
+        results = await active.write_states(writes.delete_topic(context, topic))
+        for states, result in results:
+            if not isinstance(result, Exception):
+                for state in states:
+                    del topic.partitions[state.partition]
+        active.raise_errors(result for _, result in results)
         context.replica_states.move(_replicas(topic), ReplicaState.NON_EXISTENT)
         for key in _replicas(topic):
             self._told.pop(key, None)
