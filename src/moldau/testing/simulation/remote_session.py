@@ -165,6 +165,10 @@ class RemoteSession(SingleChanges):
         return self._session_id
 
     @property
+    def session_timeout_ms(self) -> int:
+        return round(self._timeout * 1000)
+
+    @property
     def is_over(self) -> bool:
         """Whether the store has ended the session, known or not to the process."""
         return self._session_id not in self._ensemble.kept if self._has_begun else self._ended
