@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ from moldau.coordination.store import (
     Check,
     Create,
     Delete,
+    EventType,
     Op,
     OpResult,
     SetData,
@@ -375,16 +377,31 @@ class ZooKeeperStore(SingleChanges):
             children.append((path, self._send(self._children(path, watched=True))))
         try:
             for path, future in data:
-                found = await future
-                watches.compare_data(path, ABSENT if found is None else found.mzxid)
+                with self._firing_if_refused(EventType.CHANGED, path):
+                    found = await future
+                    watches.compare_data(path, ABSENT if found is None else found.mzxid)
             for path, future in children:
-                try:
-                    watches.compare_children(path, (await future)[1].pzxid)
-                except kazoo.NoNodeError:
-                    watches.compare_children(path, ABSENT)
+                with self._firing_if_refused(EventType.CHILDREN, path):
+                    try:
+                        watches.compare_children(path, (await future)[1].pzxid)
+                    except kazoo.NoNodeError:
+                        watches.compare_children(path, ABSENT)
         except BROKEN:
             return  # all of it again with the next connection
         self._connected.set()
+
+    @contextmanager
+    def _firing_if_refused(self, kind: EventType, path: str) -> Iterator[None]:
+        """A watch that cannot be left again fires: its owner looks for itself, hears why it may not
+        look, and tries again. Nobody waits for what would never be told.
+        """
+        try:
+            yield
+        except BROKEN:
+            raise
+        except Exception as error:
+            logger.error("Node %s cannot be watched any more: ZooKeeper says %r", path, error)
+            self._watches.fire(kind, path)
 
     def _on_event(self, event: Any) -> None:
         kind = EVENTS.get(event.type)
