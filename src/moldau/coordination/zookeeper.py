@@ -58,6 +58,8 @@ some 270 fill it, and the one after them would block the event loop."""
 TRIES_IN_A_SESSION = 3
 """How many connections that stay silent a session can survive, and one."""
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+FAREWELL_S = 2.0
+"""For the end of a session to be acknowledged; a server that says nothing notices it later."""
 SILENCE_S = 2.0
 """After so long without a first connection the log says that one is waited for."""
 
@@ -87,7 +89,7 @@ class ZooKeeperStore(SingleChanges):
         self._ended = False
         self._listeners: list[Callable[[], object]] = []
         self._rearming: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Future[None] | None = None
         self._session_id = 0
 
     @classmethod
@@ -170,6 +172,10 @@ class ZooKeeperStore(SingleChanges):
     def can_lose_changes(self) -> bool:
         """What an ensemble has acknowledged stays."""
         return False
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
 
     @property
     def session_id(self) -> int:
@@ -320,7 +326,11 @@ class ZooKeeperStore(SingleChanges):
         self._listeners.clear()
         self._end()
         assert self._stopping is not None
-        await asyncio.shield(self._stopping)
+        _, unfinished = await asyncio.wait([self._stopping], timeout=FAREWELL_S)
+        if unfinished:
+            logger.warning(
+                "ZooKeeper does not say goodbye to session %#x: it ends by itself", self._session_id
+            )
 
     def _end(self) -> None:
         self._ended = True
@@ -329,7 +339,9 @@ class ZooKeeperStore(SingleChanges):
         if self._rearming is not None:
             self._rearming.cancel()
         if self._stopping is None:
-            self._stopping = self._loop.create_task(asyncio.to_thread(self._stop_client))
+            self._stopping = self._loop.create_future()
+            # A thread that no process waits for at its end: the look-up of a name can take minutes.
+            self._client.handler.spawn(self._stop_client)
 
     def _stop_client(self) -> None:
         try:
@@ -338,6 +350,11 @@ class ZooKeeperStore(SingleChanges):
         except Exception:
             # Kazoo gives up on a thread that hangs in a connection attempt. It ends by itself.
             logger.exception("ZooKeeper session %#x is not closed properly", self._session_id)
+        self._client.handler.completion_queue.put(self._stopped)
+
+    def _stopped(self) -> None:
+        assert self._stopping is not None
+        self._stopping.set_result(None)
 
     def _tell_state(self, state: str) -> None:
         """Called in kazoo's thread."""

@@ -162,6 +162,10 @@ class RemoteSession(SingleChanges):
         return False
 
     @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
+
+    @property
     def session_id(self) -> int:
         return self._session_id
 
