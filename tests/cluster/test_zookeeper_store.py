@@ -110,6 +110,18 @@ async def other(cluster: ZooKeeperCluster) -> ZooKeeperStore:
     return await cluster.session()
 
 
+async def test_a_session_lasts_as_long_as_the_store_agrees_to(server: Server) -> None:
+    a_day_ms = 24 * 3_600_000
+    store = await ZooKeeperStore.open(
+        server.address, session_timeout_ms=a_day_ms, connection_timeout_ms=round(PATIENCE_S * 1000)
+    )
+    try:
+        await store.exists("/")
+        assert 0 < store.session_timeout_ms < a_day_ms
+    finally:
+        await store.close()
+
+
 class TestContract(CoordinationContract):
     pass
 

@@ -207,7 +207,7 @@ class TopicAdmin:
 
     def _announce(self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]) -> None:
         active = self._active
-        active.went_online(states)
+        active.decided(states)
         active.sender.send(active.take_changed(), topic_configs=configs)
 
     async def create_partitions(

@@ -44,6 +44,10 @@ class EmbeddedSession(SingleChanges):
         return self._session_id
 
     @property
+    def session_timeout_ms(self) -> int:
+        return 0 if self.kept is None else self.kept.timeout_ms
+
+    @property
     def has_ended(self) -> bool:
         return self._ended
 

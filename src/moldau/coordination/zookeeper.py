@@ -91,6 +91,20 @@ class ZooKeeperStore(SingleChanges):
         self._rearming: asyncio.Task[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._session_id = 0
+        self._session_timeout_ms = 0
+        self._note_timeout()
+
+    def _note_timeout(self) -> None:
+        """Take down what each connection agrees on: kazoo tells nobody."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def connecting(*address: Any) -> tuple[float, float]:
+            read_timeout, connect_timeout = connect(*address)
+            self._session_timeout_ms = round(read_timeout * 3 / 2)
+            return read_timeout, connect_timeout
+
+        connection._connect = connecting
 
     @classmethod
     def begin(
@@ -180,6 +194,10 @@ class ZooKeeperStore(SingleChanges):
     @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._session_timeout_ms
 
     @property
     def has_ended(self) -> bool:
