@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -195,12 +194,17 @@ def _describe_live_part(
     """As clients of version 0 want it, who look for every replica among the brokers: those that
     are not there are left out, and missed by an error.
     """
-    whole = _describe_partition(index, state, live)
     replicas = tuple(replica for replica in state.replicas if replica in live)
-    is_missed = len(replicas) < len(state.replicas) and whole.error_code is ErrorCode.NONE
-    return replace(
-        whole,
-        error_code=ErrorCode.REPLICA_NOT_AVAILABLE if is_missed else whole.error_code,
+    error = ErrorCode.LEADER_NOT_AVAILABLE
+    if state.leader in live:
+        is_whole = len(replicas) == len(state.replicas)
+        error = ErrorCode.NONE if is_whole else ErrorCode.REPLICA_NOT_AVAILABLE
+    return make(
+        MetadataResponsePartition,
+        error_code=error,
+        partition_index=index,
+        leader_id=state.leader if state.leader in live else -1,
         replica_nodes=replicas,
         isr_nodes=tuple(replica for replica in state.isr if replica in live),
+        offline_replicas=(),
     )
