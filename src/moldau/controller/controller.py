@@ -181,6 +181,11 @@ class Controller:
         return self._membership.broker_epoch
 
     @property
+    def reaches_store(self) -> bool:
+        """Whether this broker's session on the store is connected."""
+        return self._membership.store.is_connected
+
+    @property
     def context(self) -> ControllerContext | None:
         """What is known while in charge, to be read only."""
         return self._office.active.context if self._office is not None else None
