@@ -36,6 +36,10 @@ class EmbeddedSession(SingleChanges):
         return True
 
     @property
+    def is_connected(self) -> bool:
+        return self._store.is_usable and not self._ended
+
+    @property
     def session_id(self) -> int:
         return self._session_id
 

@@ -108,6 +108,11 @@ class CoordinationStore(Protocol):
         """Whether damage to one disk can take acknowledged changes back."""
         ...
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests are answered now, as far as is known here; otherwise they wait."""
+        ...
+
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
     ) -> str:

@@ -160,6 +160,10 @@ class RemoteSession(SingleChanges):
         return False
 
     @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
+
+    @property
     def session_id(self) -> int:
         """As the store has named it; 0 before it has."""
         return self._session_id
