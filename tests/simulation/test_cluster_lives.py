@@ -48,26 +48,7 @@ def test_brokers_that_reach_nobody(seed: int, request: pytest.FixtureRequest) ->
     check_life(seed, ISOLATION, request.node.nodeid)
 
 
-NOT_REGISTERED_AGAIN = (23, 25, 27)
-"""A broker does not come back into the cluster after its store has died: a known defect."""
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(
-            seed,
-            marks=[
-                pytest.mark.xfail(
-                    seed in NOT_REGISTERED_AGAIN,
-                    reason="a broker does not register again after the store died",
-                    strict=True,
-                )
-            ],
-        )
-        for seed in clean_seeds(STORE)
-    ],
-)
+@pytest.mark.parametrize("seed", clean_seeds(STORE))
 def test_a_store_that_dies_and_forgets(seed: int, request: pytest.FixtureRequest) -> None:
     check_life(seed, STORE, request.node.nodeid)
 

@@ -39,7 +39,7 @@ class SimulatedEnsemble:
         self._loop = simulation.loop
         self._recorder = simulation.recorder
         self._sessions: list[RemoteSession] = []
-        self._names = 0
+        self._passwords = 0
         self._isolated: dict[str, float] = {}
         """Until when which nodes do not reach the store."""
 
@@ -87,11 +87,10 @@ class SimulatedEnsemble:
 
     def session(self) -> RemoteSession:
         """Returns a new session of the process that asks."""
-        self._names += 1
-        session_id = (self.node.clock.now_ms() << 16) + self._names
-        session = RemoteSession(self, self._loop, session_id, session_id.to_bytes(16))
+        self._passwords += 1
+        session = RemoteSession(self, self._loop, self._passwords.to_bytes(16))
         self._sessions = [*self.sessions, session]
-        self._recorder.record(self.node.name, "session", f"{session.session_id:#x}")
+        self._recorder.record(session.client, "session", f"the cluster's {self._passwords}.")
         return session
 
     @property
