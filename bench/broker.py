@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench import measuring
-from bench.comparison import Work, comparison, run_in_turns, warm_up
+from bench.comparison import Work, comparison, run_in_turns, summary, warm_up
 from bench.figures import Runs
 from bench.measuring import Measurement
 from bench.old_data import fetch_frames, fill
 from bench.processes import resident_mb
-from bench.report import MET, OURS, THEIRS, Goal, Row, Table, compare, met_text, ratio_text
+from bench.report import OURS, Goal, Row, Table, compare
 from bench.requests import batch_of
 from bench.session import Session
 from bench.targets import (
@@ -111,7 +111,7 @@ def run(session: Session) -> list[Table]:
         comparison(f"Warm: medians of {scale.rounds} rounds", loads, runs, notes),
         comparison(f"Cold: {first}, medians of {scale.starts} starts", _no_goals(loads), cold),
         compare("The process", PROCESS_ROWS, runs),
-        _summary(loads, runs, [note for note in notes if note.startswith(THEIRS)]),
+        summary("Beside a warm Kafka", loads, PROCESS_ROWS, runs, notes),
     ]
 
 
@@ -125,27 +125,3 @@ def _start_cold(target: Target, loads: Sequence[Work], runs: Runs, cold: Runs) -
 
 def _no_goals(loads: Sequence[Work]) -> list[Work]:
     return [work._replace(rate_goal=None, cpu_goal=None) for work in loads]
-
-
-def _summary(loads: Sequence[Work], runs: Runs, notes: Sequence[str]) -> Table:
-    """For the README: medians alone, and whether both goals of a row are met."""
-    lines = []
-    for work in loads:
-        cpu = f"{work.key}_cpu"
-        met = [met_text(work.rate_goal, runs, work.key), met_text(work.cpu_goal, runs, cpu)]
-        lines.append(
-            [
-                work.title,
-                *(runs.middle(work.key, name, 0, "requests/s") for name in (OURS, THEIRS)),
-                ratio_text(runs, work.key),
-                *(runs.middle(cpu, name, 1, "µs") for name in (OURS, THEIRS)),
-                ratio_text(runs, cpu),
-                MET[met == [MET[True]] * 2] if all(met) else "",
-            ]
-        )
-    for row in PROCESS_ROWS:
-        figures = [runs.middle(row.key, name, row.digits, row.unit) for name in (OURS, THEIRS)]
-        ratio, met_goal = ratio_text(runs, row.key), met_text(row.goal, runs, row.key)
-        lines.append([row.title, *figures, ratio, "", "", "", met_goal])
-    headings = ("", OURS, f"{THEIRS} 4.3.1", "ratio", "CPU/request", THEIRS, "ratio", "goals")
-    return Table("Beside a warm Kafka", headings, lines, notes, for_readme=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from bench import latency, measuring
 from bench.clusters import as_targets, clusters
-from bench.comparison import Work, comparison, run_in_turns, warm_up
+from bench.comparison import Work, comparison, run_in_turns, summary, warm_up
 from bench.figures import Runs
 from bench.latency import Shape
 from bench.measuring import Measurement
@@ -33,7 +33,7 @@ class Scale(NamedTuple):
     latency: latency.Scale
 
 
-FULL = Scale(5, 0.8, 90, latency.FULL._replace(rounds=3, seconds=2))
+FULL = Scale(5, 0.8, 150, latency.FULL._replace(rounds=3, seconds=2))
 QUICK = Scale(1, 0.05, 0, latency.QUICK)
 
 SHAPES = [
@@ -47,6 +47,14 @@ PROCESSES_ROWS = [
     Row("loaded", "resident memory, after all loads", "MB", 0, Goal(at_most_ratio=0.25)),
     Row("16k_gb", "CPU time, 16 KB batches", "s/GB", 2),
     Row("1m_gb", "CPU time, 1 MB batches", "s/GB", 2),
+]
+
+SUMMARY_ROWS = [
+    *(
+        Row(f"{shape.key}_p99", f"{shape.title}: p99", "ms", 2, latency.NO_LATER)
+        for shape in SHAPES
+    ),
+    *(row._replace(title=f"{row.title}, all processes") for row in PROCESSES_ROWS[:2]),
 ]
 
 
@@ -95,4 +103,5 @@ def run(session: Session) -> list[Table]:
             f"Three brokers: latency, {scale.latency.rounds} rounds together", SHAPES, runs
         ),
         compare("Three brokers: all processes together", PROCESSES_ROWS, runs),
+        summary("Three brokers, three replicas, acks=all", loads, SUMMARY_ROWS, runs, notes),
     ]

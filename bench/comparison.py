@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bench.figures import Runs
 from bench.measuring import Measurement
 from bench.processes import cpu_seconds
-from bench.report import OURS, THEIRS, Goal, Table, met_text, ratio_text
+from bench.report import MET, OURS, THEIRS, Goal, Row, Table, met_text, ratio_text
 from bench.targets import PlainMoldau, Target, in_turns
 from bench.warming import warm
 
@@ -77,6 +77,35 @@ def comparison(title: str, works: Sequence[Work], runs: Runs, notes: Sequence[st
             line += [ratio_text(runs, row), goal.text() if goal else "", met_text(goal, runs, row)]
         lines.append([*line, load_text(runs, f"{work.key}_load")])
     return Table(title, [*headings, "load, of a core"], lines, notes)
+
+
+def summary(
+    title: str, works: Sequence[Work], rows: Sequence[Row], runs: Runs, notes: Sequence[str]
+) -> Table:
+    """For the README: medians alone, and whether all goals of a line are met; of the notes those
+    about the other broker.
+    """
+    lines = []
+    for work in works:
+        cpu = f"{work.key}_cpu"
+        met = [met_text(work.rate_goal, runs, work.key), met_text(work.cpu_goal, runs, cpu)]
+        lines.append(
+            [
+                work.title,
+                *(runs.middle(work.key, name, 0, "requests/s") for name in (OURS, THEIRS)),
+                ratio_text(runs, work.key),
+                *(runs.middle(cpu, name, 1, "µs") for name in (OURS, THEIRS)),
+                ratio_text(runs, cpu),
+                MET[MET[False] not in met] if any(met) else "",
+            ]
+        )
+    for row in rows:
+        figures = [runs.middle(row.key, name, row.digits, row.unit) for name in (OURS, THEIRS)]
+        ratio, met_goal = ratio_text(runs, row.key), met_text(row.goal, runs, row.key)
+        lines.append([row.title, *figures, ratio, "", "", "", met_goal])
+    headings = ("", OURS, f"{THEIRS} 4.3.1", "ratio", "CPU/request", THEIRS, "ratio", "goals")
+    theirs = [note for note in notes if note.startswith(THEIRS)]
+    return Table(title, headings, lines, theirs, for_readme=True)
 
 
 def load_text(runs: Runs, row: str) -> str:

@@ -91,7 +91,7 @@ def _controller_dies(
     runs.add("creates", cluster, time.monotonic() - died)
     for topic in led[dead]:
         until(functools.partial(_takes, heir, topic), topic, within=LIMIT_S)
-        requests.produce_to_each(heir, topic, scale.partitions)
+        requests.produce_to_all(heir, topic, scale.partitions)
     runs.add("elects", cluster, time.monotonic() - died)
 
 

@@ -30,11 +30,12 @@ class Scale(NamedTuple):
     seconds: float
     """Of one load, and of one look at brokers that have nothing to do."""
     warming_rounds: int
+    """Before the first figure."""
     counts: Sequence[int]
     """How many partitions there are beside the one that is written to."""
 
 
-FULL = Scale(5, 0.8, 15, (0, 1000, 10_000))
+FULL = Scale(3, 0.8, 15, (0, 1000, 10_000))
 QUICK = Scale(1, 0.05, 0, (0, 10))
 
 
@@ -43,6 +44,8 @@ def run(session: Session) -> list[Table]:
     for kind in session.both:
         with clusters([kind]) as (cluster,):
             cluster.start()
+            for _ in range(scale.warming_rounds):
+                _busy_cost(cluster, scale.seconds)
             made = 0
             for count in scale.counts:
                 session.say(f"{count:,} quiet partitions on {cluster.name}")
@@ -74,19 +77,16 @@ def run(session: Session) -> list[Table]:
 
 
 def _beside(cluster: Cluster, count: int, scale: Scale, runs: Runs) -> None:
-    batch = batch_of(100)
-
-    def produce() -> float:
-        return measuring.produce(
-            cluster, batch, records=1, in_flight=16, seconds=scale.seconds
-        ).cpu_us
-
-    for _ in range(scale.warming_rounds):
-        produce()
     for _ in range(scale.rounds):
-        runs.add(f"busy{count}", cluster, produce())
+        runs.add(f"busy{count}", cluster, _busy_cost(cluster, scale.seconds))
         runs.add(f"idle{count}", cluster, _idle_cost(cluster, scale.seconds))
     runs.add(f"memory{count}", cluster, resident_mb(*cluster.pids))
+
+
+def _busy_cost(cluster: Cluster, seconds: float) -> float:
+    """Microseconds of CPU time for a record."""
+    batch = batch_of(100)
+    return measuring.produce(cluster, batch, records=1, in_flight=16, seconds=seconds).cpu_us
 
 
 def _idle_cost(cluster: Cluster, seconds: float) -> float:

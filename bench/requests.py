@@ -30,7 +30,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.fetch import encode_fetch_request
 from moldau.wire.make import make
 from moldau.wire.messages import decode_response, encode_request
-from moldau.wire.produce import encode_produce_request
+from moldau.wire.produce import decode_produce_response, encode_produce_request
 
 PRODUCE_VERSION = 8
 FETCH_VERSION = 11
@@ -129,7 +129,10 @@ def create_topic(
     (result,) = call(address, ApiKey.CREATE_TOPICS, 5, request).topics
     if result.error_code is not ErrorCode.NONE:
         raise LoadError(f"{name} on {address}: {result.error_code} {result.error_message}")
-    produce_to_each(address, name, partitions)
+    if replicas:
+        produce_to_all(address, name, partitions)
+    else:
+        produce_to_each(address, name, partitions)
 
 
 def delete_topic(address: str, name: str) -> None:
@@ -177,6 +180,23 @@ def in_sync(address: str, node: int) -> int:
     )
     topics = call(address, ApiKey.METADATA, 12, request).topics
     return sum(node in partition.isr_nodes for topic in topics for partition in topic.partitions)
+
+
+def produce_to_all(address: str, topic: str, partitions: int) -> None:
+    """One record to each partition, all in one request, which waits for their followers once; those
+    that are not ready yet are asked again.
+    """
+    batch = batch_of(100)
+    waiting = list(range(partitions))
+    deadline = time.monotonic() + TIMEOUT_S
+    while waiting:
+        with connect(address) as connection:
+            connection.sendall(produce_frame(topic, batch, waiting))
+            answer = read_frame(connection)
+        ((_, _, results),) = decode_produce_response(PRODUCE_VERSION, answer)[1].topics
+        waiting = [result.index for result in results if result.error_code]
+        if waiting and time.monotonic() > deadline:
+            raise LoadError(f"{len(waiting)} partitions of {topic} take no record")
 
 
 def produce_to_each(address: str, topic: str, partitions: int, *, in_flight: int = 16) -> None:
