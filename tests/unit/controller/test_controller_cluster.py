@@ -355,6 +355,39 @@ async def test_a_deletion_survives_the_controller() -> None:
     assert await cluster.store.session().children("/brokers/topics") == []
 
 
+async def test_what_a_broker_could_not_delete_it_is_told_to_delete_again() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2]), (1, [2, 3])])])
+    cluster.brokers[2].failing = {("a", 0), ("a", 1)}
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.settle()
+    session = cluster.store.session()
+    assert await session.children("/brokers/topics") == ["a"]
+    attempts = len(cluster.brokers[2].updates)
+    for _ in range(10):
+        cluster.clock.advance(60)
+        await cluster.settle()
+    assert attempts + 8 < len(cluster.brokers[2].updates) < attempts + 16
+    cluster.brokers[2].failing.clear()
+    cluster.clock.advance(90)
+    await cluster.settle()
+    assert await session.children("/brokers/topics") == []
+    assert await session.children("/admin/delete_topics") == []
+    assert cluster.brokers[2].deleted == [("a", 0), ("a", 1)]
+
+
+async def test_a_replica_that_a_full_disk_could_not_make_keeps_no_topic() -> None:
+    cluster = await three_brokers()
+    cluster.brokers[2].full = True
+    (made,) = await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2])])])
+    assert made.error is ErrorCode.NONE
+    await cluster.settle()
+    assert list(cluster.brokers[1].metadata["a", 0].offline_replicas) == [2]
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.settle()
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
 async def test_an_isr_change_is_told_to_all_brokers() -> None:
     cluster = await three_brokers()
     await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])

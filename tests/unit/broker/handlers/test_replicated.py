@@ -126,6 +126,23 @@ async def test_a_follower_tells_the_producers_that_it_knows(client: WireClient, 
     assert [producer.producer_id for producer in found.active_producers] == [7]
 
 
+@pytest.mark.parametrize(
+    ("version", "described"),
+    [
+        (0, (ErrorCode.REPLICA_NOT_AVAILABLE, HERE, (HERE,), (HERE,))),
+        (1, (ErrorCode.NONE, HERE, (HERE, ELSEWHERE), (HERE, ELSEWHERE))),
+    ],
+)
+async def test_the_oldest_clients_miss_a_replica_whose_broker_is_not_there(
+    client: WireClient, link: Link, version: int, described: tuple[Any, ...]
+) -> None:
+    state = led("r", isr=(HERE, ELSEWHERE))
+    await link.update(metadata=MetadataUpdate(brokers=(REGISTRATION,), partitions=(state,)))
+    answer = await client.call(ApiKey.METADATA, version, topics=[{"name": "r"}])
+    (found,) = answer.topics[0].partitions
+    assert described == (found.error_code, found.leader_id, found.replica_nodes, found.isr_nodes)
+
+
 # After an election -------------------------------------------------------------------------------
 
 
