@@ -28,6 +28,7 @@ from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 from moldau.replication import IsrChanges
 from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
@@ -149,13 +150,13 @@ class ClusterParts:
 def _follower_ports(broker: Broker, controller: Controller, peers: Peers) -> FollowerPorts:
     config = broker.config
 
-    async def connect(leader_id: int) -> BrokerConnection:
+    async def connect(leader_id: int, pool: BufferPool) -> BrokerConnection:
         registration = broker.metadata.brokers.get(leader_id)
         if registration is None:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader_id} is not in the cluster now"
             )
-        return await peers.open(registration, "fetcher")
+        return await peers.open(registration, "fetcher", pool=pool)
 
     return FollowerPorts(
         node_id=broker.node_id,
