@@ -140,6 +140,19 @@ def test_classes_that_did_not_run_stay_in_their_lists(
     assert read_list("cluster") == ["a.Moved#x", "a.New#x"]
 
 
+def test_a_figure_says_how_much_of_a_list_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FIGURES", tmp_path / "figures.json")
+    tests = read_list("kraft")
+    results = [Result(tests[0], "pass"), Result(tests[1], "fail")]
+    figures.record(results, ["kraft"], "moldau", "2026-01-01")
+    assert figures.figure("kraft", "moldau") == figures.Figure(1, "2026-01-01", ran=2)
+    results += [Result(test, "pass") for test in tests[2:]]
+    figures.record(results, ["kraft"], "moldau", "2026-01-02")
+    assert figures.figure("kraft", "moldau") == figures.Figure(len(tests) - 1, "2026-01-02")
+
+
 def test_the_pages_say_what_was_measured() -> None:
     for path, text in ((figures.PAGE, figures.section()), (figures.README, figures.readme_line())):
         assert text in path.read_text(), "run: make kafka-suite ARGS=--record, or write_pages()"

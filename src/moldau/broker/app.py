@@ -172,7 +172,7 @@ class BrokerServer:
         self._router: Router
         self._intact_since = -1
         """The broker epoch since which this broker has lost no record; -1: not known."""
-        self._hand_over: Callable[[], Awaitable[None]] | None = None
+        self._leave: Callable[[], Awaitable[None]] | None = None
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -285,14 +285,7 @@ class BrokerServer:
             await controller.start()
         if cluster_parts is not None:
             await self._note_life(logs, controller.broker_epoch)
-            self._hand_over = partial(
-                hand_over,
-                broker.controller,
-                config.node_id,
-                lambda: controller.broker_epoch,
-                config,
-                machine.clock,
-            )
+            self._leave = partial(self._leave_cluster, controller)
         if not link.complete.is_set():
             log.info("waiting for the controller to tell this broker everything")
             await link.complete.wait()
@@ -325,9 +318,24 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Stop whatever was started, newest first; before, have others lead what this one leads."""
-        if self._hand_over is not None and self._config.controlled_shutdown_enable:
-            await self._hand_over()
+        if self._leave is not None:
+            await self._leave()
         await self._undo.aclose()
+
+    async def _leave_cluster(self, controller: Controller) -> None:
+        if self._config.controlled_shutdown_enable:
+            await hand_over(
+                self.broker.controller,
+                self._config.node_id,
+                lambda: controller.broker_epoch,
+                lambda: controller.reaches_store,
+                self._config,
+                self._machine.clock,
+            )
+        if not controller.reaches_store:
+            # Nobody learns of it before the session is over; but who asked this broker for what
+            # waits for the store would be waited for.
+            await controller.stop()
 
     async def _look_for_losses(self, logs: LogManager, log_dirs: Sequence[str]) -> None:
         """Find out since when this broker has lost nothing, for those who elect leaders."""

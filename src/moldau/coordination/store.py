@@ -99,8 +99,20 @@ class CoordinationStore(Protocol):
         ...
 
     @property
+    def session_timeout_ms(self) -> int:
+        """For how long the store keeps a session that it does not hear of, as it has agreed to; 0
+        before that is known, or where a session ends with its process.
+        """
+        ...
+
+    @property
     def can_lose_changes(self) -> bool:
         """Whether damage to one disk can take acknowledged changes back."""
+        ...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests are answered now, as far as is known here; otherwise they wait."""
         ...
 
     async def create(

@@ -164,9 +164,17 @@ class RemoteSession(SingleChanges):
         return False
 
     @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
+
+    @property
     def session_id(self) -> int:
         """As the store has named it; 0 before it has."""
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return round(self._timeout * 1000)
 
     @property
     def is_over(self) -> bool:
