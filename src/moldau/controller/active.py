@@ -296,12 +296,9 @@ class ActiveController:
         states: list[LeaderAndIsr] = []
         for name, numbers in waiting.items():
             states += initial_states(context, context.topics[name], numbers)
-        size = writes.PARTITIONS_PER_BATCH
-        batches = writes.fenced_batches(context, writes.create_states(states), 2 * size)
         failure: Exception | None = None
         again = False
-        for nth, result in enumerate(await self.write(batches)):
-            part = states[nth * size : (nth + 1) * size]
+        for part, result in await self.write_states(writes.create_states(context, states)):
             if isinstance(result, NodeExistsError) and (found := await self._read_again(part)):
                 # They were written when something else failed. The rest of the batch was not.
                 part, again = found, True
@@ -313,6 +310,11 @@ class ActiveController:
             raise failure
         if again:
             await self.initialise_new_partitions()
+
+    async def complete_creations(self) -> None:
+        """Partitions without a state have one written that failed to be, and are told of."""
+        await self.initialise_new_partitions()
+        self.sender.send(self.take_changed())
 
     async def _read_again(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
         """Returns those of these partitions that the store has, as it has them."""
@@ -399,13 +401,9 @@ class ActiveController:
         """Write new states, and returns those that were written. What somebody else has changed is
         read again instead: brokers have to be told of that, too.
         """
-        context = self.context
-        size = writes.PARTITIONS_PER_BATCH
-        batches = writes.fenced_batches(context, writes.update_states(states), size)
         done: list[LeaderAndIsr] = []
         failure: Exception | None = None
-        for nth, result in enumerate(await self.write(batches)):
-            part = states[nth * size : (nth + 1) * size]
+        for part, result in await self.write_states(writes.update_states(self.context, states)):
             if isinstance(result, BadVersionError):
                 logger.warning("Partition state %s was written by somebody else", result.path)
                 self.decided(await self._read_again(part))
@@ -521,6 +519,13 @@ class ActiveController:
             if isinstance(result, BadVersionError) and result.path == paths.CONTROLLER_EPOCH:
                 raise ControllerMovedError(str(result))
         return results
+
+    async def write_states(
+        self, batches: Sequence[writes.Batch]
+    ) -> list[tuple[list[LeaderAndIsr], list[OpResult] | Exception]]:
+        """Returns what became of each batch, and the partitions that it is about."""
+        results = await self.write([batch.ops for batch in batches])
+        return [(batch.states, result) for batch, result in zip(batches, results, strict=True)]
 
     @staticmethod
     def raise_errors(results: Iterable[list[OpResult] | Exception]) -> None:

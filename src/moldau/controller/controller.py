@@ -49,7 +49,7 @@ from moldau.controller.requests import (
 )
 from moldau.controller.settings import ControllerSettings
 from moldau.controller.topic_admin import Creation, TopicAdmin
-from moldau.controller.topic_deletion import TopicDeletion
+from moldau.controller.topic_deletion import FIRST_RETRY_S, LONGEST_RETRY_S, TopicDeletion
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import (
     ConnectionLostError,
@@ -220,9 +220,9 @@ class Controller:
                     data, _ = await store.get(paths.CONTROLLER)
                 except NoNodeError:
                     continue
-                self.controller_id = znodes.decode_controller(data)
                 if not owns:
                     self._retire()
+                self.controller_id = znodes.decode_controller(data)
                 return
             self._retire()
             if self._rest is not None:
@@ -250,7 +250,11 @@ class Controller:
             partial(steady_ms, self._clock),
         )
         self.controller_id = self._id
-        deletion = TopicDeletion(active)
+        deletion = TopicDeletion(
+            active,
+            Backoff(self._clock, self._random, FIRST_RETRY_S, LONGEST_RETRY_S),
+            lambda delay, duty: self._later(active, delay, duty),
+        )
         office = self._office = _Office(
             active,
             TopicAdmin(active, deletion),
@@ -361,21 +365,27 @@ class Controller:
 
         self._queue.post(give_up)
 
+    def _later(
+        self, active: ActiveController, delay_s: float, duty: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do something after a while, if this office lasts until then."""
+
+        async def present(office: _Office) -> None:
+            if office.active is active:
+                await duty()
+
+        self._clock.call_later(delay_s, lambda: self._post_duty(present))
+
     def _balance_later(self, office: _Office) -> None:
         """Have preferred leaders lead again, every so often, for as long as the office lasts."""
+        settings = self._settings
 
-        async def balance(present: _Office) -> None:
-            if present is office:
-                await office.elections.balance(self._settings.leader_imbalance_percentage)
+        async def balance() -> None:
+            await office.elections.balance(settings.leader_imbalance_percentage)
+            self._balance_later(office)
 
-        def due() -> None:
-            if self._office is office:
-                self._post_duty(balance)
-                self._balance_later(office)
-
-        interval_s = self._settings.leader_imbalance_check_interval_s
-        if self._settings.auto_leader_rebalance_enable:
-            self._clock.call_later(interval_s, due)
+        if settings.auto_leader_rebalance_enable:
+            self._later(office.active, settings.leader_imbalance_check_interval_s, balance)
 
     def _session_lost(self) -> None:
         """No longer in charge from this moment, whatever is still queued."""
@@ -416,6 +426,7 @@ class Controller:
         except ConnectionLostError as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
         except StoreUnavailableError as error:
+            self._post_duty(lambda office: office.active.complete_creations())
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except Exception as error:
             logger.exception("Controller %d failed at a request", self._id)
