@@ -16,6 +16,7 @@ from moldau.config.types import ResourceType
 from moldau.controller import (
     ConfigAlteration,
     ConfigResult,
+    NewPartitions,
     NewTopic,
     TopicReference,
 )
@@ -386,6 +387,35 @@ async def test_a_replica_that_a_full_disk_could_not_make_keeps_no_topic() -> Non
     await cluster.active.delete_topics([TopicReference("a")])
     await cluster.settle()
     assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_a_topic_grows_and_goes_while_one_of_its_brokers_is_down() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    await cluster.stop(3)
+    (grown,) = await cluster.active.create_partitions([NewPartitions(topic="a", count=7)])
+    assert grown.error is ErrorCode.NONE
+    await cluster.settle()
+    for number in range(1, 7):
+        state = cluster.brokers[1].metadata["a", number]
+        assert state.replicas[-1] == 3
+        assert (state.leader, sorted(state.isr)) == (state.replicas[0], [1, 2])
+    assert {cluster.brokers[1].metadata["a", number].leader for number in range(1, 7)} == {1, 2}
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.start(3)
+    await cluster.settle()
+    assert cluster.brokers[3].metadata == cluster.brokers[3].replicas == {}
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_a_topic_grows_on_those_that_are_up_if_they_are_enough() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [3, 2])])])
+    await cluster.stop(3)
+    await cluster.active.create_partitions([NewPartitions(topic="a", count=5)])
+    await cluster.settle()
+    for number in range(1, 5):
+        assert set(cluster.brokers[1].metadata["a", number].replicas) == {1, 2}
 
 
 async def test_an_isr_change_is_told_to_all_brokers() -> None:
