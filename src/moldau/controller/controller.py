@@ -220,9 +220,9 @@ class Controller:
                     data, _ = await store.get(paths.CONTROLLER)
                 except NoNodeError:
                     continue
-                self.controller_id = znodes.decode_controller(data)
                 if not owns:
                     self._retire()
+                self.controller_id = znodes.decode_controller(data)
                 return
             self._retire()
             if self._rest is not None:

@@ -23,7 +23,7 @@ from moldau.controller import (
 from moldau.controller.states import PartitionState
 from moldau.coordination import paths
 from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
-from moldau.coordination.store import Op, OpResult, SetData
+from moldau.coordination.store import Create, Delete, Op, OpResult, SetData
 from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
@@ -635,6 +635,19 @@ async def test_an_office_that_nobody_holds_is_given_back() -> None:
     await cluster.settle()
     assert cluster.active.epoch == 2
     assert cluster.active.controller_id in (1, 2, 3)
+
+
+async def test_who_finds_another_in_its_office_knows_whom_to_ask() -> None:
+    cluster = await three_brokers()
+    await cluster.store.session().multi(
+        [
+            Delete(paths.CONTROLLER),
+            Create(paths.CONTROLLER, b'{"brokerid":9}', ephemeral=True),
+        ]
+    )
+    await cluster.settle()
+    assert not any(one.is_active for one in cluster.controllers.values())
+    assert [one.controller_id for one in cluster.controllers.values()] == [9, 9, 9]
 
 
 async def test_who_hears_of_a_later_controller_retires() -> None:
