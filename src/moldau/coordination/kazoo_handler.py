@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -65,8 +66,11 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         future: asyncio.Future[T] = self._loop.create_future()
 
         def run() -> None:
-            result = work()
-            self.completion_queue.put(lambda: future.done() or future.set_result(result))
+            self.completion_queue.put(partial(tell, work()))
+
+        def tell(result: T) -> None:
+            if not future.done():
+                future.set_result(result)
 
         self.spawn(run)
         return future
