@@ -156,6 +156,7 @@ test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper lakehouse
 	@tools/system-packages java node kcat postgresql openssl chromium
 
 # Clients of others that are tried on a cluster, too; the other files of tests/compat look at what one broker answers.
+# Two files, one much longer than the other, which share nothing but the cluster of their process: single tests are divided.
 ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py
 
 # --- Checking --------------------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py
 test: test-tools check ## Install the test tools, then run all checks and all tests
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
-	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ON_THREE_BROKERS) --target=cluster
+	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(ON_THREE_BROKERS) --target=cluster
 
 .PHONY: test-pyspark-releases
 test-pyspark-releases: test-tools $(PYSPARK_RELEASES:%=.cache/pyspark-%/.complete) ## Run the data source on every release of PySpark that it is for
