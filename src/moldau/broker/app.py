@@ -67,9 +67,9 @@ from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import (
+    check_store,
     claim_directories,
     known_cluster_id,
-    refuse_to_leave_a_cluster,
 )
 from moldau.log.directory.intactness import (
     forget_intact_since,
@@ -200,10 +200,12 @@ class BrokerServer:
             coordination = await self._open_store(log_dirs[0])
             # For the start only; the broker will be registered in another session.
             store = coordination.session()
-            if store.can_lose_changes:
-                await run_in_thread(refuse_to_leave_a_cluster, disk, log_dirs)
+            is_new = await cluster.get_cluster_id(store) is None
+            shares_store = not store.can_lose_changes
+            await run_in_thread(
+                partial(check_store, disk, log_dirs, is_shared=shares_store, is_new=is_new)
+            )
             await cluster.prepare(store)
-        is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
         logs.on_all_offline = self._lost_all_directories
@@ -233,7 +235,6 @@ class BrokerServer:
 
         # What was set at run time holds over the file: also where to listen.
         configs.update({}, await load_broker_configs(store))
-        shares_store = not store.can_lose_changes
         self.broker = broker = self._build(configs, logs, cluster_id, alone=not shares_store)
         configs.on_broker_change.append(logs.reconfigure)
         # For a start that fails before the listeners are closed in their turn.

@@ -72,14 +72,15 @@ class LogWork:
             followed.is_cutting = False
 
     async def begin_with(
-        self, followed: FollowedPartition, records: memoryview, offset: int, now_ms: int
+        self, followed: FollowedPartition, records: bytes, offset: int, now_ms: int
     ) -> None:
         """The leader's log starts inside of a batch, and so does ours, which is empty: the batch
         comes whole and begins at ``offset``. It has to be taken now: nobody could ask for it.
         """
         await self.begin_at(followed, offset)
         if followed.is_wanted():
-            followed.partition.append_as_follower(records, followed.leader_epoch, now_ms)
+            view = memoryview(records)
+            followed.partition.append_as_follower(view, followed.leader_epoch, now_ms)
 
     async def find_place(self, followed: FollowedPartition, leader: LeaderQuestions) -> None:
         """The leader has nothing at the end of our log. Where its log begins later, ours begins

@@ -11,6 +11,7 @@ from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient, one_batch
 from tests.unit.broker.harness import ELSEWHERE, HERE, REGISTRATION, TOPIC_ID, Link, led
 
+from moldau.broker.handlers.produce import MOST_WAITING
 from moldau.controller import MetadataUpdate
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode
@@ -77,6 +78,28 @@ async def test_an_append_that_waits_when_the_leader_moves_is_told_where_to(
     ((_, _, (result,)),) = answer.topics
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (result.current_leader, answer.node_endpoints) == ((ELSEWHERE, 1), [OTHER_NODE])
+
+
+async def test_appends_to_many_partitions_that_wait_are_not_piled_up(
+    broker: MemoryBroker, client: WireClient, link: Link
+) -> None:
+    """A client may give them as long as it likes, and followers may stand still so long."""
+    many = range(200)
+    states = tuple(led("r", number, isr=(HERE, ELSEWHERE)) for number in many)
+    await link.update(*states, metadata=MetadataUpdate(partitions=states))
+    sent = [
+        client.send_produce({"r": {number: one_batch(b"v") for number in many}}) for _ in range(50)
+    ]
+    partitions = [broker.partition("r", number) for number in many]
+    await broker.settle()
+    assert {each.log.log_end_offset for each in partitions} == {MOST_WAITING // len(many) + 2}
+    while any(each.high_watermark < len(sent) for each in partitions):
+        for each in partitions:
+            follow(each, each.log.log_end_offset)
+        await broker.settle()
+    for correlation_id in sent:
+        answer = await client.receive_produce(correlation_id)
+        assert {result.error_code for result in answer.topics[0][2]} == {ErrorCode.NONE}
 
 
 @pytest.mark.parametrize("version", [12, 15, 16, 17])

@@ -19,6 +19,7 @@ from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
 from moldau.machine.real import real_machine
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 from moldau.replication import Partition, ReplicaManager
 from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
@@ -71,7 +72,7 @@ class Leader:
         self.news = asyncio.Event()
         self.closed = False
 
-    async def connect(self, broker_id: int) -> BrokerConnection:
+    async def connect(self, broker_id: int, _pool: BufferPool) -> BrokerConnection:
         assert broker_id == SECOND
         self.connections += 1
         return cast("BrokerConnection", self)
