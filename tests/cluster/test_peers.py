@@ -86,8 +86,9 @@ async def test_strangers_on_the_listener_between_brokers_hold_nobody_up(
                 partition = await _partition_led_by(node, leader, "undisturbed")
                 told = await leader.produce("undisturbed", one_batch(b"v"), partition=partition)
                 assert told.error_code == ErrorCode.NONE
-                wanted = {"undisturbed": {partition: 0}}
-                read = await leader.fetch_all(wanted, replica_id=node % 3 + 1)
+                read = await leader.fetch_all(
+                    {"undisturbed": {partition: 0}}, replica_id=node % 3 + 1
+                )
                 assert read.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
