@@ -37,6 +37,8 @@ from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.routes import load_handlers
 from moldau.broker.stalls import Stalls
+from moldau.broker.transaction_coordinator import transaction_coordinator_spec
+from moldau.broker.transaction_markers import TransactionMarkers
 from moldau.broker.turns import others_turn
 from moldau.config.altering.validation import (
     validate_broker_update,
@@ -419,6 +421,11 @@ class BrokerServer:
         broker.groups = broker.coordinators.register(
             group_coordinator_spec(configs, broker.metadata, self._machine, alone=alone)
         )
+        markers = TransactionMarkers(self._machine.random)
+        broker.transactions = broker.coordinators.register(
+            transaction_coordinator_spec(configs, markers, alone=alone)
+        )
+        markers.broker = broker
         broker.stalls = Stalls(broker.clock, broker.traffic.requests)
         self._router = Router(broker)
         broker.listeners = BrokerListeners(
