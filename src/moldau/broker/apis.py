@@ -224,6 +224,10 @@ APIS: Final[dict[ApiKey, Api]] = {
         "add_partitions_to_txn",
         Cost(PER_ITEM, "a record for each transaction, with all partitions that it has"),
         (_CLUSTER_ACTION, _WRITE_TRANSACTION, _WRITE_TOPIC),
+        pieces=pieces(
+            "transactions.topics.partitions",
+            "results_by_transaction.topic_results.results_by_partition",
+        ),
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: Api(
         "add_offsets_to_txn",
@@ -237,6 +241,7 @@ APIS: Final[dict[ApiKey, Api]] = {
         "write_txn_markers",
         Cost(PER_ITEM, "one append for each partition"),
         (_ALTER_CLUSTER, _CLUSTER_ACTION),
+        pieces=pieces("markers.topics.partition_indexes", "markers.topics.partitions"),
     ),
     ApiKey.TXN_OFFSET_COMMIT: Api(
         "txn_offset_commit",

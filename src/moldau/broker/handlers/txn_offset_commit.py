@@ -81,7 +81,7 @@ async def _join_transaction(request: Request[TxnOffsetCommitRequest]) -> None:
     """Make sure that the transaction knows of the group's offsets. Raises KafkaError."""
     body, broker = request.body, request.broker
     adds = request.version >= FIRST_THAT_ADDS
-    verification = _begin_verification(broker, body)
+    verification = _begin_verification(broker, body, adds)
     if verification is None:
         return
     if adds or broker.config.transaction_partition_verification_enable:
@@ -102,19 +102,21 @@ async def _join_transaction(request: Request[TxnOffsetCommitRequest]) -> None:
     if (
         host is not None
         and not host.partition.log.producers.is_awaited(body.producer_id, verification)
-        and _begin_verification(broker, body) is not None
+        and _begin_verification(broker, body, adds) is not None
     ):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)  # it has ended meanwhile
 
 
-def _begin_verification(broker: Broker, body: TxnOffsetCommitRequest) -> Verification | None:
+def _begin_verification(
+    broker: Broker, body: TxnOffsetCommitRequest, adds: bool
+) -> Verification | None:
     host = broker.groups.host_of(body.group_id)
     if host is None:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
     if host.refusal:
         raise KafkaError(host.refusal)
     return host.partition.log.producers.begin_verification(
-        body.producer_id, body.producer_epoch, 0, starts_epoch=False
+        body.producer_id, body.producer_epoch, 0, starts_epoch=adds
     )
 
 

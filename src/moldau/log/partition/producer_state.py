@@ -295,6 +295,14 @@ class ProducerState:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known
 
+    def _end_verification(self, producer_id: int, marker_epoch: int) -> None:
+        """A transaction has ended: what was asked of it is answered too late. Where every one has
+        an epoch of its own the next may have begun to ask.
+        """
+        asked = self._verifications.get(producer_id)
+        if asked is not None and (not asked.starts_epoch or asked.epoch < marker_epoch):
+            del self._verifications[producer_id]
+
     def is_awaited(self, producer_id: int, verification: Verification) -> bool:
         """Whether no marker has come since it was asked."""
         return self._verifications.get(producer_id) is verification
@@ -385,8 +393,7 @@ class ProducerState:
             entry = self._add(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.begin_epoch(header.producer_epoch)
-        # What was asked before is answered too late.
-        self._verifications.pop(producer_id, None)
+        self._end_verification(producer_id, header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
         entry.last_offset = header.base_offset
