@@ -31,6 +31,8 @@ PROGRAMS = {
     "partitions": "ten thousand partitions",
     "compaction": "the log cleaner",
     "cluster": "three brokers, three replicas, beside three of Apache Kafka",
+    "failover": "three brokers, one of which is killed",
+    "quiet": "three brokers with many partitions, few of which are written to",
     "spark": "the data source beside the official connector",
     "pipelines": "a pipeline with three sinks beside three plain queries",
 }

@@ -8,25 +8,21 @@ of this one machine, so that they show what replication costs, not what more mac
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from bench import latency, measuring, requests
-from bench.clusters import BROKERS, Cluster, as_targets, clusters
+from bench import latency, measuring
+from bench.clusters import as_targets, clusters
 from bench.comparison import Work, comparison, run_in_turns, warm_up
 from bench.figures import Runs
 from bench.latency import Shape
 from bench.measuring import Measurement
-from bench.processes import cpu_seconds, resident_mb
+from bench.processes import resident_mb
 from bench.report import Goal, Row, Table, compare
-from bench.requests import LoadError, batch_of
+from bench.requests import batch_of
 from bench.session import Session
 from bench.targets import Target
 
-MICROSECONDS = 1e6
 SETTLE_S = 1.0
-FAILOVER_LIMIT_S = 120.0
-ASKING_AGAIN_S = 0.01
 
 
 class Scale(NamedTuple):
@@ -34,13 +30,11 @@ class Scale(NamedTuple):
     seconds: float
     """Of one load."""
     warming_s: float
-    failovers: int
-    quiet: Sequence[int]
-    """How many partitions there are beside the one that is written to."""
+    latency: latency.Scale
 
 
-FULL = Scale(5, 0.8, 180, 3, (0, 1000, 10_000))
-QUICK = Scale(1, 0.05, 0, 1, (0, 10))
+FULL = Scale(5, 0.8, 90, latency.FULL._replace(rounds=3, seconds=2))
+QUICK = Scale(1, 0.05, 0, latency.QUICK)
 
 SHAPES = [
     Shape("produce500", "produce, 500/s on 10 connections", 500, 10),
@@ -48,26 +42,27 @@ SHAPES = [
     Shape("head1", "1 consumer at the head, 500/s", 500, 1, 1),
 ]
 
-MEMORY_ROWS = [
-    Row("idle", "resident memory of all processes, idle", "MB", 0, Goal(at_most_ratio=0.25)),
-    Row("loaded", "resident memory of all processes, after all loads", "MB", 0,
-        Goal(at_most_ratio=0.25)),
-]  # fmt: skip
-
-FAILOVER_ROWS = [
-    Row("failover", "kill -9 of the leader to the next acknowledged record", "s", 2,
-        Goal(at_most_ratio=1)),
-]  # fmt: skip
+PROCESSES_ROWS = [
+    Row("idle", "resident memory, idle", "MB", 0, Goal(at_most_ratio=0.25)),
+    Row("loaded", "resident memory, after all loads", "MB", 0, Goal(at_most_ratio=0.25)),
+    Row("16k_gb", "CPU time, 16 KB batches", "s/GB", 2),
+    Row("1m_gb", "CPU time, 1 MB batches", "s/GB", 2),
+]
 
 
-def works(scale: Scale) -> list[Work]:
+def works(scale: Scale, runs: Runs) -> list[Work]:
+    """What they cost for a gigabyte is noted in ``runs``, too."""
+
     def produce(key: str, title: str, size: int, in_flight: int, rate: float | None) -> Work:
         batch, records = batch_of(size), max(1, size // 1000)
 
         def run(target: Target) -> Measurement:
-            return measuring.produce(
+            measured = measuring.produce(
                 target, batch, records=records, in_flight=in_flight, seconds=scale.seconds
             )
+            # Microseconds for a batch are as many seconds for a million of them.
+            runs.add(f"{key}_gb", target, measured.cpu_us * 1000 / len(batch))
+            return measured
 
         return Work(key, title, run, None if rate is None else Goal(at_least_ratio=rate))
 
@@ -80,9 +75,8 @@ def works(scale: Scale) -> list[Work]:
 
 
 def run(session: Session) -> list[Table]:
-    scale = QUICK if session.quick else FULL
-    loads, runs = works(scale), Runs()
-    latency_scale = latency.QUICK if session.quick else latency.FULL
+    scale, runs = QUICK if session.quick else FULL, Runs()
+    loads = works(scale, runs)
     with clusters(session.both) as running:
         targets = as_targets(running)
         for target in targets:
@@ -90,88 +84,15 @@ def run(session: Session) -> list[Table]:
             target.start()
             time.sleep(SETTLE_S)
             runs.add("idle", target, resident_mb(*target.pids))
-        notes = warm_up(targets, loads, scale.warming_s, session.say)
+        notes = warm_up(targets, works(scale, Runs()), scale.warming_s, session.say)
         run_in_turns(targets, loads, scale.rounds, runs, session.say)
-        latency.measure(targets, SHAPES, latency_scale, runs, session.say)
+        latency.measure(targets, SHAPES, scale.latency, runs, session.say)
         for target in targets:
             runs.add("loaded", target, resident_mb(*target.pids))
-        for number in range(scale.failovers):
-            for cluster in running:
-                session.say(f"failover {number + 1}/{scale.failovers}: {cluster.name}")
-                runs.add("failover", cluster, _failover(cluster, number))
-    quiet, quiet_runs = _quiet_rows(scale), Runs()
-    _beside_quiet_partitions(session, scale, quiet_runs)
     return [
         comparison(f"Three brokers: medians of {scale.rounds} rounds", loads, runs, notes),
-        latency.table("Three brokers: latency", SHAPES, runs),
-        compare("Three brokers: memory", MEMORY_ROWS, runs),
-        compare("Three brokers: the leader dies", FAILOVER_ROWS, runs),
-        compare("Three brokers: one partition is written to, others are quiet", quiet, quiet_runs),
+        latency.table(
+            f"Three brokers: latency, {scale.latency.rounds} rounds together", SHAPES, runs
+        ),
+        compare("Three brokers: all processes together", PROCESSES_ROWS, runs),
     ]
-
-
-def _failover(cluster: Cluster, number: int) -> float:
-    """Seconds from the death of a leader to the first record that its successor acknowledges."""
-    topic = f"failover-{number}"
-    leader, *others = BROKERS
-    requests.create_topic(cluster.address, topic, replicas=BROKERS)
-    frame = requests.produce_frame(topic, batch_of(100))
-    survivors = [cluster.addresses()[node] for node in others]
-    cluster.kill(leader)
-    died = time.monotonic()
-    while not any(_takes(address, frame, topic) for address in survivors):
-        if time.monotonic() - died > FAILOVER_LIMIT_S:
-            raise LoadError(f"nobody leads {topic} of {cluster.name}")
-        time.sleep(ASKING_AGAIN_S)
-    took = time.monotonic() - died
-    cluster.revive(leader)
-    return took
-
-
-def _takes(address: str, frame: bytes, topic: str) -> bool:
-    try:
-        with requests.connect(address) as connection:
-            connection.sendall(frame)
-            requests.check_produced(requests.read_frame(connection), topic)
-    except (OSError, LoadError):
-        return False
-    return True
-
-
-def _quiet_rows(scale: Scale) -> list[Row]:
-    return [
-        row
-        for count in scale.quiet
-        for row in (
-            Row(f"quiet{count}", f"1 record, 16 in flight, beside {count:,}: CPU of all brokers",
-                "µs", 1),
-            Row(f"quiet{count}_idle", f"nobody writes, {count:,} quiet: CPU of all brokers",
-                "ms/s", 1),
-        )
-    ]  # fmt: skip
-
-
-def _beside_quiet_partitions(session: Session, scale: Scale, runs: Runs) -> None:
-    for kind in session.both:
-        with clusters([kind]) as (cluster,):
-            cluster.start()
-            batch, made = batch_of(100), 0
-            for count in scale.quiet:
-                session.say(f"{count:,} quiet partitions on {cluster.name}")
-                while made < count:
-                    more = min(1000, count - made)
-                    requests.create_topic(cluster.address, f"quiet-{made}", more, BROKERS)
-                    made += more
-                for _ in range(scale.rounds):
-                    measured = measuring.produce(
-                        cluster, batch, records=1, in_flight=16, seconds=scale.seconds
-                    )
-                    runs.add(f"quiet{count}", cluster, measured.cpu_us)
-                    runs.add(f"quiet{count}_idle", cluster, _idle_cost(cluster, scale.seconds))
-
-
-def _idle_cost(cluster: Cluster, seconds: float) -> float:
-    """Milliseconds of CPU time that a second without any load costs."""
-    before, started = cpu_seconds(*cluster.pids), time.monotonic()
-    time.sleep(seconds)
-    return (cpu_seconds(*cluster.pids) - before) / (time.monotonic() - started) * 1000

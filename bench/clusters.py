@@ -8,12 +8,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from tests.support.apache_kafka import ApacheKafkaCluster
 
+from bench import requests
 from bench.targets import KAFKA_FLAGS, SETTINGS, Kafka, Kind, Moldau, Target
 from moldau.testing.cluster import MoldauCluster
+from moldau.wire.api import ApiKey
+from moldau.wire.make import make
 
 BROKERS = (1, 2, 3)
+
+_FIRST = make(PartitionData, partition_index=0)
 
 CLUSTER_SETTINGS = {
     **SETTINGS,
@@ -50,8 +57,15 @@ class ThreeMoldau:
         running = [broker for broker in self._cluster.brokers.values() if broker.alive]
         return [*(broker.pid for broker in running), self._cluster.coordination.pid]
 
-    def pid_of(self, node: int) -> int:
-        return self._cluster.brokers[node].pid
+    def controller(self) -> int:
+        """Which broker's controller is in office."""
+        request = make(
+            DescribeClusterRequest,
+            include_cluster_authorized_operations=False,
+            include_fenced_brokers=False,
+        )
+        answer = requests.call(self.address, ApiKey.DESCRIBE_CLUSTER, 0, request)
+        return int(answer.controller_id)
 
     @property
     def data_dir(self) -> Path:
@@ -99,8 +113,12 @@ class ThreeKafka:
     def pids(self) -> Sequence[int]:
         return [broker.pid for broker in self._cluster.nodes.values() if broker.running]
 
-    def pid_of(self, node: int) -> int:
-        return self._cluster.nodes[node].pid
+    def controller(self) -> int:
+        """Which of the nodes leads the quorum; what clients are told is any broker."""
+        log = make(TopicData, topic_name="__cluster_metadata", partitions=(_FIRST,))
+        request = make(DescribeQuorumRequest, topics=(log,))
+        answer = requests.call(self.address, ApiKey.DESCRIBE_QUORUM, 0, request)
+        return int(answer.topics[0].partitions[0].leader_id)
 
     @property
     def data_dir(self) -> Path:

@@ -19,6 +19,7 @@ from kio.schema.list_offsets.v11.request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kio.schema.metadata.v13.request import MetadataRequest
 
 from moldau.errors import ErrorCode
 from moldau.fetch.request import FetchParams, PartitionFetch, without_session
@@ -164,6 +165,18 @@ def count_records(address: str, topic: str, partitions: int = 1) -> int:
             raise LoadError(f"{topic}-{partition.partition_index}: {partition.error_code}")
         total += partition.offset
     return total
+
+
+def in_sync(address: str, node: int) -> int:
+    """Returns of how many partitions the broker is among the in-sync replicas."""
+    request = make(
+        MetadataRequest,
+        topics=None,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    topics = call(address, ApiKey.METADATA, 12, request).topics
+    return sum(node in partition.isr_nodes for topic in topics for partition in topic.partitions)
 
 
 def produce_to_each(address: str, topic: str, partitions: int, *, in_flight: int = 16) -> None:

@@ -9,91 +9,23 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
-from tests.support.cluster_load import PATIENCE_S, ClusterLoad
+from tests.support.cluster_load import ClusterLoad
 from tests.support.waiting import eventually
+from tests.support.watched_cluster import PARTITIONS, SETTINGS, WatchedCluster
 from tests.support.zookeeper import ZooKeeper
 
 from moldau.testing.cluster import MoldauCluster
-
-SESSION_MS = 3000
-SETTINGS = {
-    "zookeeper.session.timeout.ms": SESSION_MS,
-    "replica.lag.time.max.ms": 3000,
-    "offsets.topic.num.partitions": 4,
-}
-PARTITIONS = 4
-
-
-class Cluster:
-    """The processes, and what is asked about them."""
-
-    def __init__(self, processes: MoldauCluster, zookeeper: ZooKeeper | None) -> None:
-        self.processes = processes
-        self.zookeeper = zookeeper
-        # Not for long of one broker, which may be the one that is stopped.
-        self._admin = AdminClient(
-            {"bootstrap.servers": processes.bootstrap_servers, "socket.timeout.ms": 2000}
-        )
-
-    def logs(self) -> str:
-        return self.processes.logs()
-
-    def _metadata(self) -> ClusterMetadata:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return self._admin.list_topics(timeout=4)
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-
-    def leader_of(self, topic: str, partition: int = 0) -> int:
-        return int(self._metadata().topics[topic].partitions[partition].leader)
-
-    def controller(self) -> int:
-        return int(self._metadata().controller_id)
-
-    def coordinator_of(self, group: str) -> int:
-        future = self._admin.describe_consumer_groups([group])[group]
-        return int(future.result(60).coordinator.id)
-
-    def is_whole(self, topic: str) -> bool:
-        """Whether every replica of the topic is in sync."""
-        described = self._metadata().topics[topic]
-        return len(described.partitions) == PARTITIONS and all(
-            len(each.isrs) == 3 for each in described.partitions.values()
-        )
-
-    def heal(self, topic: str) -> None:
-        if self.zookeeper is None and not self.processes.coordination.alive:
-            self.processes.coordination.start()
-        for broker in self.processes.brokers.values():
-            if not broker.alive:
-                broker.start()
-        eventually(lambda: self.is_whole(topic), f"{topic} does not become whole")
-
-    def restart_coordination(self) -> None:
-        """kill -9, and the same again."""
-        if self.zookeeper is None:
-            self.processes.coordination.kill()
-            self.processes.coordination.start()
-        else:
-            self.zookeeper.kill()
-            self.zookeeper.start()
 
 
 @pytest.fixture(scope="module", params=["own coordination", "ZooKeeper"])
 def moldau_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+) -> Iterator[WatchedCluster]:
     directory: Path = tmp_path_factory.mktemp("cluster")
     with ExitStack() as stack:
         zookeeper = None
@@ -105,28 +37,28 @@ def moldau_cluster(
             zookeeper_connect=None if zookeeper is None else f"{zookeeper.address}/moldau",
         )
         stack.enter_context(processes)
-        yield Cluster(processes, zookeeper)
+        yield WatchedCluster(processes, zookeeper)
 
 
 @pytest.fixture
-def cluster(moldau_cluster: Cluster) -> Cluster:
+def cluster(moldau_cluster: WatchedCluster) -> WatchedCluster:
     """By the other name a test that fails shows the logs of all of it."""
     return moldau_cluster
 
 
 @pytest.fixture
-def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+def topic(cluster: WatchedCluster, request: pytest.FixtureRequest) -> str:
     return cluster.processes.create_topic(request.node.originalname, PARTITIONS)
 
 
 @pytest.fixture
-def load(cluster: Cluster, topic: str) -> Iterator[ClusterLoad]:
+def load(cluster: WatchedCluster, topic: str) -> Iterator[ClusterLoad]:
     with ClusterLoad(cluster.processes.bootstrap_servers, topic) as load:
         load.goes_on()
         yield load
 
 
-def test_a_leader_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_a_leader_is_killed(cluster: WatchedCluster, topic: str, load: ClusterLoad) -> None:
     cluster.processes.brokers[cluster.leader_of(topic)].kill()
     load.goes_on()
     cluster.heal(topic)
@@ -134,7 +66,7 @@ def test_a_leader_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> 
     load.reckon()
 
 
-def test_the_controller_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_the_controller_is_killed(cluster: WatchedCluster, topic: str, load: ClusterLoad) -> None:
     cluster.processes.brokers[cluster.controller()].kill()
     load.goes_on()
     cluster.heal(topic)
@@ -143,7 +75,9 @@ def test_the_controller_is_killed(cluster: Cluster, topic: str, load: ClusterLoa
     load.reckon()
 
 
-def test_a_coordinator_of_groups_is_killed(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_a_coordinator_of_groups_is_killed(
+    cluster: WatchedCluster, topic: str, load: ClusterLoad
+) -> None:
     cluster.processes.brokers[cluster.coordinator_of(f"{topic}-classic")].kill()
     load.goes_on()
     cluster.heal(topic)
@@ -151,7 +85,7 @@ def test_a_coordinator_of_groups_is_killed(cluster: Cluster, topic: str, load: C
 
 
 def test_coordination_is_killed_and_comes_back(
-    cluster: Cluster, topic: str, load: ClusterLoad
+    cluster: WatchedCluster, topic: str, load: ClusterLoad
 ) -> None:
     cluster.restart_coordination()
     load.goes_on()
@@ -160,7 +94,9 @@ def test_coordination_is_killed_and_comes_back(
     load.reckon()
 
 
-def test_two_brokers_are_killed_at_once(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_two_brokers_are_killed_at_once(
+    cluster: WatchedCluster, topic: str, load: ClusterLoad
+) -> None:
     leader = cluster.leader_of(topic)
     for node in (leader, leader % 3 + 1):
         cluster.processes.brokers[node].kill()
@@ -169,7 +105,9 @@ def test_two_brokers_are_killed_at_once(cluster: Cluster, topic: str, load: Clus
     load.reckon()
 
 
-def test_all_brokers_are_killed_at_once(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_all_brokers_are_killed_at_once(
+    cluster: WatchedCluster, topic: str, load: ClusterLoad
+) -> None:
     for broker in cluster.processes.brokers.values():
         broker.kill()
     cluster.heal(topic)
@@ -178,7 +116,7 @@ def test_all_brokers_are_killed_at_once(cluster: Cluster, topic: str, load: Clus
 
 
 def test_a_leader_is_stopped_for_longer_than_its_session(
-    cluster: Cluster, topic: str, load: ClusterLoad
+    cluster: WatchedCluster, topic: str, load: ClusterLoad
 ) -> None:
     stopped = cluster.leader_of(topic)
     pid = cluster.processes.brokers[stopped].pid
@@ -193,7 +131,7 @@ def test_a_leader_is_stopped_for_longer_than_its_session(
     load.reckon()
 
 
-def test_a_rolling_restart(cluster: Cluster, topic: str, load: ClusterLoad) -> None:
+def test_a_rolling_restart(cluster: WatchedCluster, topic: str, load: ClusterLoad) -> None:
     for broker in cluster.processes.brokers.values():
         assert broker.terminate() == 0
         load.goes_on(10)
@@ -203,7 +141,7 @@ def test_a_rolling_restart(cluster: Cluster, topic: str, load: ClusterLoad) -> N
     load.reckon()
 
 
-def test_leaders_move_before_a_broker_stops(cluster: Cluster, topic: str) -> None:
+def test_leaders_move_before_a_broker_stops(cluster: WatchedCluster, topic: str) -> None:
     """A controlled shutdown leaves nothing without a leader, not even for a moment that a session
     would take to end.
     """

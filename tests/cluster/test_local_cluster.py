@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.support.process import ServerProcess
 from tests.support.waiting import eventually
 
+from moldau.testing.broker import BrokerStartError
 from moldau.testing.cluster import MoldauCluster
 
 PATIENCE_S = 120.0
@@ -142,6 +143,29 @@ def test_a_local_cluster_survives_the_death_of_each_part_and_goes_on_after_a_res
     assert read(up.bootstrap, "orders", 300) == list(range(300))
 
 
+def test_killed_the_command_leaves_nobody_behind_and_can_be_given_again_at_once(
+    up: UpCluster,
+) -> None:
+    moldau("topic", "create", "orders", "-b", up.bootstrap)
+    Writer(up.bootstrap, "orders").write(0, 10)
+    brokers = [f"node.id={node_id}" for node_id in (1, 2, 3)]
+    children = [up.child(what) for what in ("coordination serve", *brokers)]
+    command = [sys.executable, "-m", "moldau.cli", "up", "--brokers", "3", "--port", "0"]
+    second = subprocess.run(
+        [*command, "--data-dir", str(up.directory)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert second.returncode == 1
+    assert "another 'moldau up --brokers' runs there" in second.stderr
+    up.process.kill()
+    up.start()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+    assert read(up.bootstrap, "orders", 10) == list(range(10))
+
+
 def test_a_single_broker_does_not_start_on_the_data_of_a_cluster(up: UpCluster) -> None:
     up.process.stop()
     done = subprocess.run(
@@ -168,3 +192,33 @@ def test_a_cluster_for_tests_loses_a_broker_and_its_store(tmp_path: Path) -> Non
         cluster.start()
         writer.write(300, 100)
         assert read(cluster.bootstrap_servers, topic, 400) == list(range(400))
+
+
+def test_brokers_stop_cleanly_without_their_store(tmp_path: Path) -> None:
+    with MoldauCluster(tmp_path) as cluster:
+        cluster.create_topic("orders", 6)
+        cluster.coordination.kill()
+        eventually(lambda: all("is broken" in one.logs() for one in cluster.brokers.values()))
+        for broker in cluster.brokers.values():
+            assert broker.terminate() == 0
+            # It waits for nobody who could answer only with the store.
+            assert "the coordination store is out of reach" in broker.logs()
+            assert list(broker.directory.rglob(".kafka_cleanshutdown"))
+
+
+def test_brokers_do_not_start_on_a_store_that_was_lost(tmp_path: Path) -> None:
+    with MoldauCluster(tmp_path) as cluster:
+        topic = cluster.create_topic("orders")
+        Writer(cluster.bootstrap_servers, topic).write(0, 10)
+        cluster.stop()
+        store, kept = cluster.coordination.data_dir, tmp_path / "kept"
+        store.rename(kept)
+        with pytest.raises(BrokerStartError, match="the coordination store is empty, but"):
+            cluster.start()
+        cluster.stop()
+        for path in store.iterdir():
+            path.unlink()
+        store.rmdir()
+        kept.rename(store)
+        cluster.start()
+        assert read(cluster.bootstrap_servers, topic, 10) == list(range(10))

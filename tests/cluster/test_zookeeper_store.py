@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 from tests.support.coordination import CoordinationProcess
 from tests.support.process import free_port
 from tests.support.proxy import CuttableWay
@@ -107,6 +108,18 @@ async def store(cluster: ZooKeeperCluster) -> ZooKeeperStore:
 @pytest.fixture
 async def other(cluster: ZooKeeperCluster) -> ZooKeeperStore:
     return await cluster.session()
+
+
+async def test_a_session_lasts_as_long_as_the_store_agrees_to(server: Server) -> None:
+    a_day_ms = 24 * 3_600_000
+    store = await ZooKeeperStore.open(
+        server.address, session_timeout_ms=a_day_ms, connection_timeout_ms=round(PATIENCE_S * 1000)
+    )
+    try:
+        await store.exists("/")
+        assert 0 < store.session_timeout_ms < a_day_ms
+    finally:
+        await store.close()
 
 
 class TestContract(CoordinationContract):
@@ -346,6 +359,40 @@ async def test_nodes_may_be_for_nobody_else(tmp_path: Path) -> None:
             await stranger.get("/deep/kafka/a")
         for one in (stranger, ensemble, again):
             await one.close()
+
+
+async def test_a_node_that_may_not_be_watched_any_more_makes_nobody_deaf(tmp_path: Path) -> None:
+    with ZooKeeper(tmp_path / "own") as zookeeper:
+        way = await CuttableWay("127.0.0.1", zookeeper.port).start()
+        store = await ZooKeeperStore.open(
+            way.address, session_timeout_ms=SESSION_MS, credentials="kafka:secret", own_acl=True
+        )
+        for path in ("/lost", "/kept"):
+            await store.create(path)
+        seen: asyncio.Queue[WatchEvent] = asyncio.Queue()
+        for path in ("/lost", "/kept"):
+            await store.children(path, seen.put_nowait)
+        way.cut()
+        await asyncio.to_thread(_give_to_somebody_else, zookeeper.address, "/lost")
+        way.mend()
+        async with asyncio.timeout(PATIENCE_S):
+            # Whoever watches is told to look, and hears why that is not possible.
+            assert await seen.get() == WatchEvent(EventType.CHILDREN, "/lost")
+            with pytest.raises(EnsembleError, match="NoAuth"):
+                await store.children("/lost", seen.put_nowait)
+            # The others go on, with the credentials of before.
+            await store.create("/kept/child")
+            assert await seen.get() == WatchEvent(EventType.CHILDREN, "/kept")
+        await store.close()
+        await way.close()
+
+
+def _give_to_somebody_else(address: str, path: str) -> None:
+    client = KazooClient(address, auth_data=[("digest", "kafka:secret")])
+    client.start(PATIENCE_S)
+    client.set_acls(path, [make_digest_acl("other", "secret", all=True)])
+    client.stop()
+    client.close()
 
 
 async def test_there_is_another_session_when_one_is_over(

@@ -79,8 +79,14 @@ class OffsetScript:
         found = self.call("find_coordinator", 4, key_type=0, coordinator_keys=["g"])
         if found.coordinators[0].error_code.name in NOT_YET:
             return False
+        self._turn_to(found.coordinators[0])
         group = self.call("offset_fetch", 8, groups=[{"group_id": "g", "topics": None}]).groups[0]
         return group.error_code.name not in NOT_YET
+
+    def _turn_to(self, coordinator: Any) -> None:
+        """Where there are several brokers, it need not be the first."""
+        self._client.close()
+        self._client = RawClient(f"{coordinator.host}:{coordinator.port}")
 
     # Requests
 

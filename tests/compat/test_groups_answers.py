@@ -55,12 +55,14 @@ class SocketCall:
 
 
 class SocketCaller:
+    """Asks the first broker, until it is told another."""
+
     def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._address = (host, int(port))
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        self.address = (host, int(port))
 
     def send(self, api: ApiKey, version: int, request: Any) -> Call:
-        return SocketCall(self._address, api, version, request)
+        return SocketCall(self.address, api, version, request)
 
     def sleep(self, ms: int) -> None:
         time.sleep(ms / 1000)
@@ -70,18 +72,22 @@ class SocketCaller:
 
 
 def await_coordinator(caller: SocketCaller) -> None:
-    """The first request creates ``__consumer_offsets``; then its partitions have to be loaded."""
+    """The first request creates ``__consumer_offsets``; then its partitions have to be loaded.
+    Whoever coordinates the groups, all of them, is asked from then on.
+    """
     keys = tuple(f"group {number}" for number in range(20))
     find = make(FindCoordinatorRequest, key_type=GROUP_TYPE, coordinator_keys=keys)
     deadline = caller.now_ms() + PATIENCE_S * 1000
     while caller.now_ms() < deadline:
         found = caller.send(ApiKey.FIND_COORDINATOR, 6, find).get()
-        script = Script(caller)
-        if not any(c.error_code for c in found.coordinators) and not any(
-            script.join(key).get().error_code.name.startswith(("COORDINATOR", "NOT_COORDINATOR"))
-            for key in keys
-        ):
-            return
+        if not any(c.error_code for c in found.coordinators):
+            (caller.address,) = {(c.host, c.port) for c in found.coordinators}
+            script = Script(caller)
+            if not any(
+                script.join(key).get().error_code.name.startswith(("COORDINATOR", "NOT_COORD"))
+                for key in keys
+            ):
+                return
         caller.sleep(200)
     raise TimeoutError("no coordinator")
 

@@ -26,6 +26,7 @@ from tests.support.wire import build
 from tests.unit.groups.classic.scenario import Answer
 from tests.unit.groups.migration import scenario
 
+from moldau.client.admin import Admin
 from moldau.wire.api import ApiKey
 from moldau.wire.messages import newest_class
 
@@ -43,10 +44,9 @@ def team(target: Target, tmp_path: Path) -> Iterator[Team]:
 
 
 def kind_of(team: Team) -> str:
-    request = build(newest_class(ApiKey.LIST_GROUPS, "request"), {})
-    answer = SocketCaller(team.bootstrap).send(ApiKey.LIST_GROUPS, 5, request).get()
-    (kind,) = {group.group_type for group in answer.groups if group.group_id == team.group}
-    return str(kind)
+    with Admin(bootstrap_servers=team.bootstrap) as admin:
+        (kind,) = {each.type for each in admin.list_groups() if each.group == team.group}
+    return kind
 
 
 def consume(team: Team, *members: Member) -> None:

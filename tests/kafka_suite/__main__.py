@@ -11,7 +11,14 @@ from pathlib import Path
 
 from tests.kafka_suite import figures
 from tests.kafka_suite.expectations import judge, read_gaps
-from tests.kafka_suite.harness import WORK, Options, Result, run
+from tests.kafka_suite.harness import (
+    WORK,
+    Options,
+    Result,
+    read_results,
+    run,
+    write_results,
+)
 from tests.kafka_suite.selection import Selection, list_names, read_list
 
 
@@ -39,9 +46,10 @@ def main() -> int:
         for result in run(Selection.of(arguments.tests), options):
             print(result.test, *([] if result.outcome == "named" else [result.outcome]))
         return 0
-    results = run(Selection.of(arguments.tests), options, _show)
-    if arguments.out:
-        arguments.out.write_text("".join(_row(result) for result in results))
+    if arguments.resume and not arguments.out:
+        print("--resume goes on with what --out has", file=sys.stderr)
+        return 2
+    results = _run(Selection.of(arguments.tests), options, arguments.out, resume=arguments.resume)
     verdict = judge(results, () if options.control else read_gaps())
     print()
     for result in verdict.passed:
@@ -63,6 +71,26 @@ def main() -> int:
     return 0 if verdict.as_expected else 1
 
 
+def _run(selection: Selection, options: Options, out: Path | None, *, resume: bool) -> list[Result]:
+    """Runs the tests, and keeps what each class came to in a file as soon as it is known."""
+    kept: list[Result] = []
+    if resume and out is not None and out.exists():
+        kept = [result for test, result in read_results(out).items() if test in selection.tests]
+    rest = Selection(selection.tests - {result.test for result in kept}, selection.patterns)
+    found: list[Result] = []
+
+    def progress(class_name: str, results: Sequence[Result]) -> None:
+        _show(class_name, results)
+        found.extend(results)
+        if out is not None:
+            write_results(out, kept + found)
+
+    results = kept + run(rest, options, progress)
+    if out is not None:
+        write_results(out, results)
+    return results
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka_suite", description=__doc__)
     parser.add_argument("tests", nargs="+", help="lists, classes, Class#method, full names")
@@ -73,6 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out", type=Path, help="write a line per test: name, outcome, seconds, message"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where --out ends: tests that it has do not run"
     )
     parser.add_argument("--jobs", type=int, default=1, help="classes at a time")
     parser.add_argument("--retries", type=int, default=0, help="of tests that fail")
@@ -100,10 +131,6 @@ def _show(class_name: str, results: Sequence[Result]) -> None:
     seconds = sum(result.seconds for result in results)
     outcomes = ", ".join(f"{outcome} {count}" for outcome, count in sorted(counts.items()))
     print(f"{class_name}: {outcomes} in {seconds:.0f} s", flush=True)
-
-
-def _row(result: Result) -> str:
-    return f"{result.test}\t{result.outcome}\t{result.seconds:.3f}\t{result.message}\n"
 
 
 def _table(results: Sequence[Result], lists: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.kafka_suite.harness import Result
+from tests.kafka_suite.harness import Result, read_results
 from tests.kafka_suite.selection import LISTS, class_of, list_names, read_list
 
 KINDS = Path(__file__).parent / "kinds.toml"
@@ -75,13 +75,6 @@ def lists_of(result: Result, rules: Sequence[Rule]) -> set[str]:
 
 def _of_streams(result: Result) -> bool:
     return result.test.startswith("org.apache.kafka.streams.")
-
-
-def read_results(path: Path) -> dict[str, Result]:
-    rows = (line.split("\t", 3) for line in path.read_text().splitlines())
-    return {
-        test: Result(test, outcome, float(seconds), text) for test, outcome, seconds, text in rows
-    }
 
 
 def write_lists(

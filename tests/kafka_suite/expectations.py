@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kafka_suite.harness import Result
+from tests.kafka_suite.selection import read_list
 
 GAPS = Path(__file__).parent / "gaps.toml"
 
@@ -34,11 +35,15 @@ def read_gaps() -> tuple[Gap, ...]:
             number=row["number"],
             title=row["title"],
             reason=row["reason"],
-            tests=tuple(row["tests"]),
+            tests=(*row.get("tests", ()), *_tests_of(row.get("lists", ()))),
             sometimes=row.get("sometimes", False),
         )
         for row in rows
     )
+
+
+def _tests_of(lists: Iterable[str]) -> list[str]:
+    return sorted({test for name in lists for test in read_list(name)})
 
 
 @dataclass

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -213,6 +213,19 @@ def parse_results(text: str, cut_off: str) -> list[Result]:
         if name in open_tests:  # one of a class that never began was not started
             open_tests.remove(name)
     return results + [Result(test, "fail", message=cut_off) for test in open_tests]
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Writes a line per test: name, outcome, seconds, message."""
+    rows = ((r.test, r.outcome, f"{r.seconds:.3f}", r.message) for r in results)
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+
+
+def read_results(path: Path) -> dict[str, Result]:
+    rows = (line.split("\t", 3) for line in path.read_text().splitlines())
+    return {
+        test: Result(test, outcome, float(seconds), text) for test, outcome, seconds, text in rows
+    }
 
 
 def require_jars() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.kafka_suite import classify, figures, selection
 from tests.kafka_suite.classify import lists_of, read_kinds, read_rules, read_unproved
 from tests.kafka_suite.expectations import Gap, judge, read_gaps
-from tests.kafka_suite.harness import Result, parse_results
+from tests.kafka_suite.harness import Result, parse_results, read_results, write_results
 from tests.kafka_suite.published import names_in_older_harness
 from tests.kafka_suite.selection import Selection, list_names, method_of, read_list
 
@@ -100,6 +100,17 @@ def test_a_test_that_began_and_never_ended_has_failed() -> None:
     ]
 
 
+def test_results_are_kept_as_they_were(tmp_path: Path) -> None:
+    results = [Result("a#b", "pass", 1.5), Result("a#c[x]", "fail", 0.001, "no:\tnothing")]
+    write_results(tmp_path / "results.tsv", results)
+    assert list(read_results(tmp_path / "results.tsv").values()) == results
+
+
+def test_a_gap_may_be_all_that_a_list_needs() -> None:
+    gap_of = {test: gap.title for gap in read_gaps() for test in gap.tests}
+    assert {gap_of[test] for test in read_list("transactions")} == {"transactions"}
+
+
 @pytest.mark.parametrize(
     ("test", "outcome", "lists"),
     [
@@ -127,6 +138,19 @@ def test_classes_that_did_not_run_stay_in_their_lists(
     classify.write_lists(kafka, moldau)
     assert read_list("core") == ["a.Other#x"]
     assert read_list("cluster") == ["a.Moved#x", "a.New#x"]
+
+
+def test_a_figure_says_how_much_of_a_list_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FIGURES", tmp_path / "figures.json")
+    tests = read_list("kraft")
+    results = [Result(tests[0], "pass"), Result(tests[1], "fail")]
+    figures.record(results, ["kraft"], "moldau", "2026-01-01")
+    assert figures.figure("kraft", "moldau") == figures.Figure(1, "2026-01-01", ran=2)
+    results += [Result(test, "pass") for test in tests[2:]]
+    figures.record(results, ["kraft"], "moldau", "2026-01-02")
+    assert figures.figure("kraft", "moldau") == figures.Figure(len(tests) - 1, "2026-01-02")
 
 
 def test_the_pages_say_what_was_measured() -> None:

@@ -12,7 +12,8 @@ const kafka = new Kafka({
   logLevel: logLevel.NOTHING,
   connectionTimeout: 30000,
   requestTimeout: 60000,
-  retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 },
+  // It asks the same coordinator again so often, and looks for another only after that.
+  retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 15 },
 })
 const consumer = kafka.consumer(settings.group)
 
@@ -58,6 +59,7 @@ async function main() {
         say('offsets_committed', { offsets: [{ topic, partition, offset }], success: true })
       } catch (error) {
         say('commit_failed', { error: error.name })
+        throw error // joins again, and reads again what was not committed
       }
     },
   })

@@ -24,6 +24,8 @@ class Fault:
     caught_by: frozenset[str]
     seeds: int
     """Within so many of them it is caught."""
+    first: int
+    """Where to begin with one that shows rarely."""
 
     @property
     def name(self) -> str:
@@ -33,9 +35,11 @@ class Fault:
 FAULTS: Final[list[Fault]] = []
 
 
-def fault(circumstances: Circumstances, *caught_by: str, seeds: int) -> Callable[[Plant], Plant]:
+def fault(
+    circumstances: Circumstances, *caught_by: str, seeds: int, first: int = 1
+) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
-        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds))
+        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds, first))
         return plant
 
     return register

@@ -7,24 +7,8 @@ from tests.simulation.circumstances import CLOCK_JUMPS, DAMAGES, FULL_AT_THE_END
 from tests.simulation.faults import clean_seeds
 from tests.simulation.living import check_life
 
-OWNED_TWICE = 34
-"""A partition has two owners after the group's coordinator lost its store: a known defect."""
 
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(
-            seed,
-            marks=[
-                pytest.mark.xfail(
-                    seed == OWNED_TWICE, reason="a partition is owned twice", strict=True
-                )
-            ],
-        )
-        for seed in clean_seeds(DAMAGES)
-    ],
-)
+@pytest.mark.parametrize("seed", clean_seeds(DAMAGES))
 def test_damage_to_the_store(seed: int, request: pytest.FixtureRequest) -> None:
     check_life(seed, DAMAGES, request.node.nodeid)
 

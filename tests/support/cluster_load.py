@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -93,12 +93,13 @@ class Sender(Worker):
 
 
 class ConfluentSender(Sender):
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__("confluent")
+    def __init__(self, bootstrap: str, topic: str, name: str = "confluent") -> None:
+        super().__init__(name)
         self._topic = topic
         self._producer = ConfluentProducer(
             {
                 "bootstrap.servers": bootstrap,
+                "client.id": name,
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "reconnect.backoff.max.ms": 200,
@@ -263,10 +264,10 @@ class ClusterLoad:
     ) -> None:
         self._stack.close()
 
-    def goes_on(self, by: int = 40) -> None:
-        """Wait until everybody has done some more."""
+    def goes_on(self, by: int = 40, *, but: Collection[Worker] = ()) -> None:
+        """Wait until everybody, but those who cannot, has done some more."""
         workers: Sequence[Worker] = (*self.senders, *self.readers)
-        goals = [(worker, worker.progress + by) for worker in workers]
+        goals = [(worker, worker.progress + by) for worker in workers if worker not in but]
 
         def reached() -> bool:
             self._raise_failures()

@@ -15,10 +15,12 @@ TIMEOUT_S = 60.0
 
 
 class RawClient:
-    """One connection; sends kio's request objects and returns its response objects."""
+    """One connection, to the first of the brokers; sends kio's request objects and returns its
+    response objects.
+    """
 
     def __init__(self, bootstrap: str) -> None:
-        host, port = bootstrap.rsplit(":", 1)
+        host, port = bootstrap.split(",")[0].rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
         self._correlation_ids = count(1)
 

@@ -69,9 +69,9 @@ from moldau.coordinators import CoordinatorRuntime, RuntimePorts
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import LogManager, StorageError
 from moldau.log.directory.identity import (
+    check_store,
     claim_directories,
     known_cluster_id,
-    refuse_to_leave_a_cluster,
 )
 from moldau.log.directory.intactness import (
     forget_intact_since,
@@ -174,7 +174,7 @@ class BrokerServer:
         self._router: Router
         self._intact_since = -1
         """The broker epoch since which this broker has lost no record; -1: not known."""
-        self._hand_over: Callable[[], Awaitable[None]] | None = None
+        self._leave: Callable[[], Awaitable[None]] | None = None
         self.metrics_url: str | None = None
         """Where metrics can be read, if ``metrics.listener`` is set."""
         self.all_offline = False
@@ -202,10 +202,12 @@ class BrokerServer:
             coordination = await self._open_store(log_dirs[0])
             # For the start only; the broker will be registered in another session.
             store = coordination.session()
-            if store.can_lose_changes:
-                await run_in_thread(refuse_to_leave_a_cluster, disk, log_dirs)
+            is_new = await cluster.get_cluster_id(store) is None
+            shares_store = not store.can_lose_changes
+            await run_in_thread(
+                partial(check_store, disk, log_dirs, is_shared=shares_store, is_new=is_new)
+            )
             await cluster.prepare(store)
-        is_new = await cluster.get_cluster_id(store) is None
         configs.update(await load_topic_configs(store), {})
         logs = LogManager(machine, log_dirs, config)
         logs.on_all_offline = self._lost_all_directories
@@ -235,7 +237,6 @@ class BrokerServer:
 
         # What was set at run time holds over the file: also where to listen.
         configs.update({}, await load_broker_configs(store))
-        shares_store = not store.can_lose_changes
         self.broker = broker = self._build(configs, logs, cluster_id, alone=not shares_store)
         configs.on_broker_change.append(logs.reconfigure)
         # For a start that fails before the listeners are closed in their turn.
@@ -287,14 +288,7 @@ class BrokerServer:
             await controller.start()
         if cluster_parts is not None:
             await self._note_life(logs, controller.broker_epoch)
-            self._hand_over = partial(
-                hand_over,
-                broker.controller,
-                config.node_id,
-                lambda: controller.broker_epoch,
-                config,
-                machine.clock,
-            )
+            self._leave = partial(self._leave_cluster, controller)
         if not link.complete.is_set():
             log.info("waiting for the controller to tell this broker everything")
             await link.complete.wait()
@@ -327,9 +321,24 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Stop whatever was started, newest first; before, have others lead what this one leads."""
-        if self._hand_over is not None and self._config.controlled_shutdown_enable:
-            await self._hand_over()
+        if self._leave is not None:
+            await self._leave()
         await self._undo.aclose()
+
+    async def _leave_cluster(self, controller: Controller) -> None:
+        if self._config.controlled_shutdown_enable:
+            await hand_over(
+                self.broker.controller,
+                self._config.node_id,
+                lambda: controller.broker_epoch,
+                lambda: controller.reaches_store,
+                self._config,
+                self._machine.clock,
+            )
+        if not controller.reaches_store:
+            # Nobody learns of it before the session is over; but who asked this broker for what
+            # waits for the store would be waited for.
+            await controller.stop()
 
     async def _look_for_losses(self, logs: LogManager, log_dirs: Sequence[str]) -> None:
         """Find out since when this broker has lost nothing, for those who elect leaders."""

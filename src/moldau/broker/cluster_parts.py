@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from moldau.broker.broker import Broker
 from moldau.broker.cluster_secret import cluster_secret
+from moldau.broker.controller_port import ControllerClient
 from moldau.broker.forwarding import ForwardingController
 from moldau.broker.peer_authentication import PeerAuthentication
 from moldau.broker.peers import Peers, PeerSettings
@@ -26,6 +28,7 @@ from moldau.coordination.store import CoordinationStore
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine import Machine
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 from moldau.replication import IsrChanges
 from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
@@ -75,13 +78,14 @@ class ClusterParts:
         )
         self.peers.broker_epoch = lambda: controller.broker_epoch
         broker.peers = self.peers
-        broker.controller = ForwardingController(
+        forwarding = ForwardingController(
             controller,
             self.peers,
             partial(self._locate, controller),
             self.machine,
             within=broker.config.request_timeout_ms / 1000,
         )
+        broker.controller = cast("ControllerClient", forwarding)
         broker.private_apis = PrivateApis(
             broker.config.inter_broker_listener,
             self.authentication,
@@ -146,13 +150,13 @@ class ClusterParts:
 def _follower_ports(broker: Broker, controller: Controller, peers: Peers) -> FollowerPorts:
     config = broker.config
 
-    async def connect(leader_id: int) -> BrokerConnection:
+    async def connect(leader_id: int, pool: BufferPool) -> BrokerConnection:
         registration = broker.metadata.brokers.get(leader_id)
         if registration is None:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader_id} is not in the cluster now"
             )
-        return await peers.open(registration, "fetcher")
+        return await peers.open(registration, "fetcher", pool=pool)
 
     return FollowerPorts(
         node_id=broker.node_id,

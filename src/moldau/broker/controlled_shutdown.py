@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from moldau.broker.controller_port import SOON_S, ControllerClient
 from moldau.config.values.broker import BrokerConfig
@@ -18,35 +19,53 @@ from moldau.machine.clock import Clock
 log = logging.getLogger(__name__)
 
 
+UNHEARD_S: Final = SOON_S
+"""For how long nobody need answer before the broker stops without handing over: a controller that
+stops, too, is replaced in less."""
+ASK_AGAIN_S: Final = 0.5
+
+
 async def hand_over(
     controller: ControllerClient,
     broker_id: int,
     broker_epoch: Callable[[], int],
+    reaches_store: Callable[[], bool],
     config: BrokerConfig,
     clock: Clock,
 ) -> None:
-    """Ask the controller to have others lead, as often as ``controlled.shutdown.*`` say; returns
-    when that is done, or when it cannot be.
+    """Ask the controller to have others lead, for as long as ``controlled.shutdown.*`` give them to
+    come into sync; returns when that is done, or when it cannot be.
     """
-    controller = controller.within(SOON_S)
-    for attempts_left in reversed(range(max(config.controlled_shutdown_max_retries, 1))):
-        try:
-            async with asyncio.timeout(2 * SOON_S):
-                remaining = await controller.controlled_shutdown(broker_id, broker_epoch())
-        except TimeoutError:
-            log.warning("the controller does not answer: this broker stops without handing over")
+    began = heard_at = clock.monotonic()
+    tries = max(config.controlled_shutdown_max_retries, 1)
+    patience_s = (tries - 1) * config.controlled_shutdown_retry_backoff_ms / 1000
+    while True:
+        if not reaches_store():
+            log.warning("the coordination store is out of reach, so that nobody can take over")
             return
-        except KafkaError as error:
-            log.warning("the controller does not take over what this broker leads: %s", error)
-            if error.code is ErrorCode.STALE_BROKER_EPOCH:
-                return  # it is out of the cluster already
+        left_s = max(UNHEARD_S - (clock.monotonic() - heard_at), ASK_AGAIN_S)
+        try:
+            async with asyncio.timeout(left_s):
+                remaining = await controller.within(left_s).controlled_shutdown(
+                    broker_id, broker_epoch()
+                )
+        except (TimeoutError, KafkaError) as error:
+            if isinstance(error, KafkaError) and error.code is ErrorCode.STALE_BROKER_EPOCH:
+                log.warning("this broker is out of the cluster already")
+                return
+            why = str(error) or "it does not answer"
+            log.warning("the controller does not take over what this broker leads: %s", why)
+            if clock.monotonic() + ASK_AGAIN_S > heard_at + UNHEARD_S:
+                return
         else:
+            heard_at = clock.monotonic()
             if not remaining:
                 log.info("other brokers lead what this one led")
                 return
-            log.warning("%d partitions have no other replica that could lead", len(remaining))
-        if attempts_left:
-            await _pause(clock, config.controlled_shutdown_retry_backoff_ms / 1000)
+            if heard_at + ASK_AGAIN_S > began + patience_s:
+                log.warning("%d partitions have no other replica that could lead", len(remaining))
+                return
+        await _pause(clock, ASK_AGAIN_S)
 
 
 async def _pause(clock: Clock, seconds: float) -> None:

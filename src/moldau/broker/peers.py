@@ -19,6 +19,7 @@ from moldau.errors import KafkaError
 from moldau.machine import Machine
 from moldau.machine.backoff import Backoff
 from moldau.machine.clock import Timer
+from moldau.net import BufferPool
 from moldau.net.address import show
 from moldau.net.broker_connection import BrokerConnection
 from moldau.net.log_limiter import LogLimiter
@@ -96,9 +97,15 @@ class Peers:
     # What others use
 
     async def open(
-        self, broker: BrokerRegistration, purpose: str, *, within: float | None = None
+        self,
+        broker: BrokerRegistration,
+        purpose: str,
+        *,
+        within: float | None = None,
+        pool: BufferPool | None = None,
     ) -> BrokerConnection:
-        """Returns a new connection to the broker, which the caller closes; ``purpose`` is for logs.
+        """Returns a new connection to the broker, which the caller closes; ``purpose`` is for logs,
+        answers are read into buffers of ``pool``.
 
         Raises UnreachableError. After failures it waits a little before it tries.
         """
@@ -106,7 +113,7 @@ class Peers:
         peer = self._peer(life)
         peer.users += 1
         try:
-            return await self._connect(life, peer, purpose, self._deadline(within))
+            return await self._connect(life, peer, purpose, self._deadline(within), pool)
         finally:
             peer.users -= 1
 
@@ -194,12 +201,17 @@ class Peers:
         )
 
     async def _connect(
-        self, life: _Life, peer: _Peer, purpose: str, deadline: float
+        self,
+        life: _Life,
+        peer: _Peer,
+        purpose: str,
+        deadline: float,
+        pool: BufferPool | None = None,
     ) -> BrokerConnection:
         await self._pause(life, peer, deadline)
         try:
             async with asyncio.timeout(max(deadline - self._clock.monotonic(), 0.0)):
-                connection = await self._authenticated(life, purpose)
+                connection = await self._authenticated(life, purpose, pool)
         except TimeoutError:
             # That took all the time that this caller had; others may have more, and need not wait.
             raise UnreachableError(f"{_name(life)} did not take a connection in time") from None
@@ -218,7 +230,9 @@ class Peers:
             raise UnreachableError(f"{_name(life)} could not be reached just now")
         await asyncio.sleep(pause)
 
-    async def _authenticated(self, life: _Life, purpose: str) -> BrokerConnection:
+    async def _authenticated(
+        self, life: _Life, purpose: str, pool: BufferPool | None
+    ) -> BrokerConnection:
         # Imported by the first connection: a broker alone in its cluster never needs it.
         from moldau.broker.peer_authentication import Claim, authenticate
 
@@ -230,6 +244,7 @@ class Peers:
             client_id=f"broker-{settings.node_id}-{purpose}",
             connect_timeout=settings.connect_timeout,
             request_timeout=settings.request_timeout,
+            pool=pool,
         )
         try:
             claim = Claim(settings.cluster_id, settings.node_id, self.broker_epoch(), life.broker)

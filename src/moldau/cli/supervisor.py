@@ -1,8 +1,9 @@
 """One process that starts others, restarts what dies, and leaves nothing behind.
 
 Every child is a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone,
-which ends the others in order. They hold the reading end of a pipe whose writing end only the
-supervisor has: killed, however, it takes them along (``MOLDAU_LIFELINE_FD``).
+which ends the others in order. Every stage has a pipe, whose reading end its children watch
+(``MOLDAU_LIFELINE_FD``) and whose writing end the supervisor and all children of later stages hold:
+killed, however, the supervisor takes them along, and still those first that need the others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from moldau.cli.exit_codes import CommandError
@@ -48,10 +50,18 @@ class Restarts:
         return delay
 
 
+class Lifeline(NamedTuple):
+    """What the children of a stage are given: they end when nobody holds the other end of
+    ``watched``, and hold those of the stages before theirs."""
+
+    watched: int
+    held: tuple[int, ...]
+
+
 class Child:
     """One program, and the process that runs it now."""
 
-    def __init__(self, program: Program, lifeline: int) -> None:
+    def __init__(self, program: Program, lifeline: Lifeline) -> None:
         self.program = program
         self.ready = asyncio.Event()
         """Set when it was ready for the first time."""
@@ -89,8 +99,8 @@ class Child:
             stderr=PIPE,
             limit=_LONGEST_LINE,
             start_new_session=True,
-            pass_fds=(self._lifeline,),
-            env={**os.environ, "MOLDAU_LIFELINE_FD": str(self._lifeline)},
+            pass_fds=(*self._lifeline.held, self._lifeline.watched),
+            env={**os.environ, "MOLDAU_LIFELINE_FD": str(self._lifeline.watched)},
         )
         try:
             if self._stopping.is_set():
@@ -149,8 +159,10 @@ def _how_it_ended(code: int) -> str:
 class Supervisor:
     """Runs stages of programs: those of a later stage need those before them."""
 
-    def __init__(self, stages: Sequence[Sequence[Program]]) -> None:
+    def __init__(self, stages: Sequence[Sequence[Program]], held: tuple[int, ...] = ()) -> None:
+        """``held``: descriptors that all children are given."""
         self._stages = stages
+        self._held = held
         self._running: list[list[tuple[Child, asyncio.Task[None]]]] = []
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -160,24 +172,27 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop)
-        read_end, write_end = os.pipe()
+        pipes = [os.pipe() for _ in self._stages]
         try:
-            if await self._start_all(read_end):
+            if await self._start_all(pipes):
                 on_ready()
                 await self._watch(self._stop.wait())
         finally:
             await self._end_all()
-            os.close(write_end)
-            os.close(read_end)
+            for descriptor in chain.from_iterable(pipes):
+                os.close(descriptor)
 
     def _asked_to_stop(self) -> None:
         """The first time politely."""
         (self._hurry if self._stop.is_set() else self._stop).set()
 
-    async def _start_all(self, lifeline: int) -> bool:
+    async def _start_all(self, pipes: Sequence[tuple[int, int]]) -> bool:
         """Returns whether all are ready: somebody may want them to stop before."""
         loop = asyncio.get_running_loop()
-        for programs in self._stages:
+        held = self._held
+        for programs, (read_end, write_end) in zip(self._stages, pipes, strict=True):
+            lifeline = Lifeline(read_end, held)
+            held += (write_end,)
             children = [Child(program, lifeline) for program in programs]
             self._running.append([(child, loop.create_task(child.keep())) for child in children])
             for child in children:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from moldau.cli.cluster_lock import locked_cluster
 from moldau.cli.local_cluster import LocalCluster, prepare
 from moldau.cli.output import print_line, tell
 from moldau.cli.serve import configure_logging, end_with_parent, what_to_try
@@ -19,11 +20,12 @@ def up_cluster(
     from moldau.machine.real.loop import run
 
     end_with_parent()
-    run(_supervise(cluster, override, log_level))
+    with locked_cluster(cluster.directory) as lock:
+        run(_supervise(cluster, override, log_level, lock))
     return 0
 
 
-async def _supervise(cluster: LocalCluster, override: list[str], log_level: str) -> None:
+async def _supervise(cluster: LocalCluster, override: list[str], log_level: str, lock: int) -> None:
     stages = [[cluster.coordination(log_level)], cluster.brokers(override, log_level)]
 
     def on_ready() -> None:
@@ -31,7 +33,7 @@ async def _supervise(cluster: LocalCluster, override: list[str], log_level: str)
         where = ",".join(cluster.bootstrap_servers)
         print_line(f"moldau ready: {len(cluster.ports)} brokers listening on {where}", flush=True)
 
-    await Supervisor(stages).run(on_ready)
+    await Supervisor(stages, held=(lock,)).run(on_ready)
 
 
 def _banner(cluster: LocalCluster) -> str:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from random import Random
 from uuid import UUID
 
-import msgspec
-
 from moldau.controller import alter_partition, writes
 from moldau.controller.context import ControllerContext
 from moldau.controller.courier import Answer, SenderPorts
@@ -21,6 +19,7 @@ from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import (
     Circumstances,
     elect_for_shutdown,
+    renewed,
     revise,
     without_eligible,
 )
@@ -174,6 +173,9 @@ class ActiveController:
             context.offline_dirs.pop(broker, None)
             context.shutting_down.discard(broker)
         changed = {*came, *gone, *restarted}
+        # A disk that failed is another one, or well again, in the next life of its broker.
+        well = [one for one in context.partitions() if context.with_offline(one) is not one]
+        self._put(well)
         try:
             self._move_replicas(gone, ReplicaState.OFFLINE)
             self._move_replicas(came, ReplicaState.ONLINE)
@@ -242,20 +244,14 @@ class ActiveController:
         """Others lead, or nobody does."""
         context = self.context
         context.offline_dirs.setdefault(broker, set()).update(partitions)
-        states: list[LeaderAndIsr] = []
-        for name, number in partitions:
-            state = self.state(name, number)
-            if state is not None and broker in state.replicas:
-                offline = (*state.offline_replicas, broker)
-                states.append(msgspec.structs.replace(state, offline_replicas=offline))
-        context.put(states)
+        found = (self.state(name, number) for name, number in partitions)
+        states = [state for state in found if state is not None and broker in state.replicas]
+        self._put(states)
         context.replica_states.move(
             [(state.topic, state.partition, broker) for state in states], ReplicaState.OFFLINE
         )
-        await self.revise(states)
-        latest = (self.state(state.topic, state.partition) for state in states)
-        self.take_changed()
-        self.sender.send([state for state in latest if state is not None])
+        await self.revise(self._latest(states))
+        self.sender.send(self.take_changed())
 
     async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
         """Have others lead what a broker leads that is about to stop, and be in sync without it.
@@ -300,29 +296,35 @@ class ActiveController:
         states: list[LeaderAndIsr] = []
         for name, numbers in waiting.items():
             states += initial_states(context, context.topics[name], numbers)
-        size = writes.PARTITIONS_PER_BATCH
-        batches = writes.fenced_batches(context, writes.create_states(states), 2 * size)
         failure: Exception | None = None
         again = False
-        for nth, result in enumerate(await self.write(batches)):
-            part = states[nth * size : (nth + 1) * size]
+        for part, result in await self.write_states(writes.create_states(context, states)):
             if isinstance(result, NodeExistsError) and (found := await self._read_again(part)):
                 # They were written when something else failed. The rest of the batch was not.
                 part, again = found, True
             elif isinstance(result, Exception):
                 failure = failure or result
                 continue
-            self.went_online(part)
+            self.decided(part)
         if failure is not None:
             raise failure
         if again:
             await self.initialise_new_partitions()
+
+    async def complete_creations(self) -> None:
+        """Partitions without a state have one written that failed to be, and are told of."""
+        await self.initialise_new_partitions()
+        self.sender.send(self.take_changed())
 
     async def _read_again(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
         """Returns those of these partitions that the store has, as it has them."""
         context = self.context
         wanted = [(context.topics[state.topic], state.partition) for state in states]
         await read_states(self.store, context.brokers, wanted)
+        return self._latest(states)
+
+    def _latest(self, states: Iterable[LeaderAndIsr]) -> list[LeaderAndIsr]:
+        """Returns what has become of these partitions, as far as they are there."""
         found = (self.state(state.topic, state.partition) for state in states)
         return [state for state in found if state is not None]
 
@@ -364,14 +366,10 @@ class ActiveController:
         """Give these partitions the leaders and in-sync replicas that those who are up allow, all
         in one batch.
         """
-        context = self.context
         for _ in range(_ELECTION_ATTEMPTS):
             decided = self._decide(states)
             done = await self.update(decided)
-            online = [(state.topic, state.partition) for state in done if state.leader >= 0]
             offline = [(state.topic, state.partition) for state in done if state.leader < 0]
-            context.partition_states.move(online, PartitionState.ONLINE)
-            context.partition_states.move(offline, PartitionState.OFFLINE)
             if offline:
                 logger.warning(
                     "No replica can lead %d partitions, among them %s-%d", len(offline), *offline[0]
@@ -379,12 +377,9 @@ class ActiveController:
             if len(done) == len(decided):
                 return
             settled = {(state.topic, state.partition) for state in done}
-            again = (
-                self.state(state.topic, state.partition)
-                for state in decided
-                if (state.topic, state.partition) not in settled
+            states = self._latest(
+                state for state in decided if (state.topic, state.partition) not in settled
             )
-            states = [state for state in again if state is not None]
         raise StoreUnavailableError("the states of partitions keep being changed by others")
 
     def _decide(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
@@ -403,32 +398,40 @@ class ActiveController:
         return decided
 
     async def update(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
-        """Write new states; those that were changed meanwhile are read again and left out."""
-        context = self.context
-        size = writes.PARTITIONS_PER_BATCH
-        batches = writes.fenced_batches(context, writes.update_states(states), size)
+        """Write new states, and returns those that were written. What somebody else has changed is
+        read again instead: brokers have to be told of that, too.
+        """
         done: list[LeaderAndIsr] = []
         failure: Exception | None = None
-        for nth, result in enumerate(await self.write(batches)):
-            part = states[nth * size : (nth + 1) * size]
+        for part, result in await self.write_states(writes.update_states(self.context, states)):
             if isinstance(result, BadVersionError):
                 logger.warning("Partition state %s was written by somebody else", result.path)
-                await read_states(
-                    self.store,
-                    context.brokers,
-                    [(context.topics[state.topic], state.partition) for state in part],
-                )
+                self.decided(await self._read_again(part))
             elif isinstance(result, Exception):
                 failure = failure or result
             else:
                 done += part
-        self._put(done)
+        self.decided(done)
         if failure is not None:
+            self.sender.send(self.take_changed())
             raise failure
         return done
 
-    def _put(self, states: Sequence[LeaderAndIsr]) -> None:
-        self.context.put(states)
+    def decided(self, states: Sequence[LeaderAndIsr]) -> None:
+        """These states are in the store."""
+        self._put(states)
+        for has_leader, target in ((True, PartitionState.ONLINE), (False, PartitionState.OFFLINE)):
+            keys = [
+                (state.topic, state.partition)
+                for state in states
+                if (state.leader >= 0) is has_leader
+            ]
+            self.context.partition_states.move(keys, target)
+
+    def _put(self, states: Iterable[LeaderAndIsr]) -> None:
+        context = self.context
+        states = [context.with_offline(state) for state in states]
+        context.put(states)
         for state in states:
             self._changed[state.topic, state.partition] = state
 
@@ -439,11 +442,6 @@ class ActiveController:
         changed = list(self._changed.values())
         self._changed.clear()
         return changed
-
-    def went_online(self, states: Sequence[LeaderAndIsr]) -> None:
-        self._put(states)
-        keys = [(state.topic, state.partition) for state in states]
-        self.context.partition_states.move(keys, PartitionState.ONLINE)
 
     # In-sync replicas
 
@@ -469,6 +467,8 @@ class ActiveController:
             answer = alter_partition.decide(current, request, broker, staying, now)
             if isinstance(answer, ErrorCode):
                 results.append(_refused(request.topic, request.partition, answer))
+                if answer is ErrorCode.INELIGIBLE_REPLICA and current is not None:
+                    decided.append(renewed(current, now))
                 continue
             if answer is not current:
                 decided.append(answer)
@@ -519,6 +519,13 @@ class ActiveController:
             if isinstance(result, BadVersionError) and result.path == paths.CONTROLLER_EPOCH:
                 raise ControllerMovedError(str(result))
         return results
+
+    async def write_states(
+        self, batches: Sequence[writes.Batch]
+    ) -> list[tuple[list[LeaderAndIsr], list[OpResult] | Exception]]:
+        """Returns what became of each batch, and the partitions that it is about."""
+        results = await self.write([batch.ops for batch in batches])
+        return [(batch.states, result) for batch, result in zip(batches, results, strict=True)]
 
     @staticmethod
     def raise_errors(results: Iterable[list[OpResult] | Exception]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import Final
 
 from moldau.controller.elections import Circumstances, in_earlier_life, with_isr
 from moldau.controller.link import LeaderAndIsr
@@ -11,12 +12,15 @@ from moldau.controller.requests import AlterPartition
 from moldau.coordination.znodes import RECOVERED, RECOVERING, BrokerRegistration
 from moldau.errors import ErrorCode
 
+UNKNOWN: Final = -1
+"""The epoch of a broker that the leader has not heard from since it leads."""
+
 
 def check_broker_epoch(
     brokers: Mapping[int, BrokerRegistration], broker: int, broker_epoch: int
 ) -> ErrorCode:
-    """``brokers`` are up. -1 stands for a caller that knows no epoch."""
-    if broker not in brokers or broker_epoch not in (-1, brokers[broker].epoch):
+    """Whether it is the present life of a broker that asks; ``brokers`` are up."""
+    if broker not in brokers or broker_epoch != brokers[broker].epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return ErrorCode.NONE
 
@@ -31,10 +35,14 @@ def decide(
     """Returns the new state (``current`` itself if it is that already), or why not.
 
     ``staying`` are the replicas that can serve and whose brokers are not about to stop. A request
-    from the future means that this controller is the one that is behind.
+    from the future means that this controller is the one that is behind. INELIGIBLE_REPLICA holds
+    for the present: another copy of the request might be accepted later, by another controller
+    perhaps. So the state has to be written again (``elections.renewed``), for which it is too late.
     """
     if current is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if request.topic_id != current.topic_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
     if (
         request.leader_epoch > current.leader_epoch
         or request.partition_epoch > current.partition_epoch
@@ -72,13 +80,16 @@ def _refuse_isr(
         or (recovering and current.leader_recovery_state == RECOVERED)
     ):
         return ErrorCode.INVALID_REQUEST
-    for replica, epoch in zip_longest(new_isr, epochs, fillvalue=-1):
+    known = list(zip_longest(new_isr, epochs, fillvalue=UNKNOWN))
+    if any(epoch == UNKNOWN and replica not in current.isr for replica, epoch in known):
+        return ErrorCode.INVALID_REQUEST
+    for replica, epoch in known:
         if replica == current.leader:
             continue  # it is there to ask
         # Who had caught up in an earlier life may have lost what it had.
         if (
             replica not in staying
-            or epoch not in (-1, now.brokers[replica].epoch)
+            or epoch not in (UNKNOWN, now.brokers[replica].epoch)
             or in_earlier_life(current, replica, now)
         ):
             return ErrorCode.INELIGIBLE_REPLICA

@@ -133,6 +133,18 @@ class ControllerContext:
         failed = self.offline_dirs.get(broker)
         return failed is None or (topic, partition) not in failed
 
+    def with_offline(self, state: LeaderAndIsr) -> LeaderAndIsr:
+        """Returns a state that tells which live brokers cannot serve it, and no others."""
+        if not self.offline_dirs and not state.offline_replicas:
+            return state
+        key = (state.topic, state.partition)
+        offline = tuple(
+            [broker for broker in state.replicas if key in self.offline_dirs.get(broker, ())]
+        )
+        if offline == state.offline_replicas:
+            return state
+        return msgspec.structs.replace(state, offline_replicas=offline)
+
     def live_replicas(
         self, topic: str, partition: int, replicas: Iterable[int], *, staying: bool = False
     ) -> list[int]:

@@ -118,6 +118,16 @@ def without_eligible(state: LeaderAndIsr, now: Circumstances) -> LeaderAndIsr:
     return _Members(state, (), now).next_state(state.isr, ())
 
 
+def renewed(state: LeaderAndIsr, now: Circumstances) -> LeaderAndIsr:
+    """Returns the same as a newer state: whatever was asked of the old one is overtaken."""
+    return msgspec.structs.replace(
+        state,
+        partition_epoch=state.partition_epoch + 1,
+        controller_epoch=now.controller_epoch,
+        is_new=False,
+    )
+
+
 def in_earlier_life(state: LeaderAndIsr, replica: int, now: Circumstances) -> bool:
     """Whether a replica is in sync only as its broker was before it restarted."""
     if replica not in state.isr:

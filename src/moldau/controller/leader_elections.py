@@ -10,7 +10,6 @@ from moldau.controller.balancing import unbalanced
 from moldau.controller.elections import elect_preferred, revise
 from moldau.controller.link import NO_LEADER, LeaderAndIsr
 from moldau.controller.requests import PartitionResult
-from moldau.controller.states import PartitionState
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import ElectionType, TopicPartition
 
@@ -89,7 +88,5 @@ class LeaderElections:
     async def _carry_out(self, states: Iterable[LeaderAndIsr]) -> set[TopicPartition]:
         active = self._active
         elected = {state.topic_partition for state in await active.update(list(states))}
-        self._context.partition_states.move(elected, PartitionState.ONLINE)
-        if elected:
-            active.sender.send(active.take_changed())
+        active.sender.send(active.take_changed())
         return elected

@@ -133,13 +133,16 @@ class AlterPartition(msgspec.Struct, frozen=True, kw_only=True):
     """A leader's wish to change its in-sync replicas (KIP-497)."""
 
     topic: str
+    topic_id: UUID
+    """The topic that is meant: there may be another of that name by now."""
     partition: int
     leader_epoch: int
     partition_epoch: int
     new_isr: tuple[int, ...]
     new_isr_epochs: tuple[int, ...] = ()
-    """The broker epochs that the leader knows of ``new_isr``, in the same order (KIP-903). None at
-    all: it does not know; -1: not of this one."""
+    """The broker epochs that the leader knows of ``new_isr``, in the same order (KIP-903); -1 for
+    one that it does not know, which can stay in sync but not join. None at all: it knows none.
+    """
     leader_recovery_state: int = 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +30,6 @@ from moldau.controller.requests import (
 from moldau.controller.states import PartitionState, ReplicaState
 from moldau.controller.topic_deletion import TopicDeletion
 from moldau.coordination.errors import NodeExistsError
-from moldau.coordination.store import Op
 from moldau.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -154,32 +153,38 @@ class TopicAdmin:
         context = self._context
         failure: Exception | None = None
         failed: dict[str, KafkaError] = {}
-        batches: list[list[Op]] = []
-        created: list[tuple[TopicPlan, Topic, list[LeaderAndIsr], slice]] = []
+        batches: list[writes.Batch] = []
+        created: list[tuple[TopicPlan, Topic, slice]] = []
         for plan in plans:
             topic = Topic(plan.name, plan.topic_id, plan.assignment)
             states = initial_states(context, topic, list(plan.assignment))
             first = len(batches)
-            batches += writes.create_topic(context, plan, states)
-            created.append((plan, topic, states, slice(first, len(batches))))
-        results = await self._active.write(batches)
+            try:
+                batches += writes.create_topic(context, plan, states)
+            except KafkaError as error:
+                failed[plan.name] = error
+            else:
+                created.append((plan, topic, slice(first, len(batches))))
+        results = await self._active.write_states(batches)
         online: list[LeaderAndIsr] = []
         configs: dict[str, dict[str, str]] = {}
-        for plan, topic, states, mine in created:
-            if isinstance(results[mine][0], NodeExistsError):
+        for plan, topic, mine in created:
+            _, made = results[mine][0]
+            if isinstance(made, NodeExistsError):
                 failed[plan.name] = KafkaError(
                     ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{plan.name}' already exists."
                 )
-                continue
-            errors = [result for result in results[mine] if isinstance(result, Exception)]
-            if errors:
-                failure = failure or errors[0]
-                continue
-            configs[plan.name] = plan.configs
-            context.put_topic_config(plan.name, plan.configs)
-            context.add_topic(topic)
-            self._new_replicas(topic, list(plan.assignment))
-            online += states
+            elif isinstance(made, Exception):
+                failure = failure or made
+            else:
+                # It exists; what is missing of it stays new until it can be written.
+                configs[plan.name] = plan.configs
+                context.put_topic_config(plan.name, plan.configs)
+                context.add_topic(topic)
+                self._new_replicas(topic, list(plan.assignment))
+                written, unwritten = _divided(results[mine])
+                online += written
+                failure = failure or unwritten
         self._active.unconfirmed.update(configs)
         self._announce(online, configs)
         if failure is not None:
@@ -207,7 +212,7 @@ class TopicAdmin:
 
     def _announce(self, states: Sequence[LeaderAndIsr], configs: dict[str, dict[str, str]]) -> None:
         active = self._active
-        active.went_online(states)
+        active.decided(states)
         active.sender.send(active.take_changed(), topic_configs=configs)
 
     async def create_partitions(
@@ -252,16 +257,31 @@ class TopicAdmin:
             topic.removing,
         )
         states = initial_states(context, grown, list(added))
-        first: list[Op] = [writes.fence(context), writes.update_topic(grown)]
-        rest = writes.fenced_batches(
-            context, writes.create_states(states), 2 * writes.PARTITIONS_PER_BATCH
-        )
-        active.raise_errors(await active.write([first, *rest]))
+        results = await active.write_states(writes.grow_topic(context, grown, states))
+        _, done = results[0]
+        active.raise_errors([done])
         topic.assignment = grown.assignment
         topic.version += 1
         self._new_replicas(topic, list(added))
-        self._announce(states, {})
+        written, failure = _divided(results)
+        self._announce(written, {})
+        if failure is not None:
+            raise failure
         return states
+
+
+def _divided(
+    results: Iterable[tuple[list[LeaderAndIsr], object]],
+) -> tuple[list[LeaderAndIsr], Exception | None]:
+    """Returns the states that were written, and why others were not."""
+    written: list[LeaderAndIsr] = []
+    failure: Exception | None = None
+    for states, result in results:
+        if isinstance(result, Exception):
+            failure = failure or result
+        else:
+            written += states
+    return written, failure
 
 
 def _unmade(

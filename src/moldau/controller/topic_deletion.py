@@ -4,14 +4,16 @@ A marker under /admin/delete_topics makes the decision durable; from then on cli
 the topic. Replicas are deleted by their brokers, which answer when they are: nobody waits for them
 here. When all are gone, so are the topic's nodes, the marker last. A replica whose broker is down
 keeps the marker until the broker is back and has deleted it, as with Kafka: the name is not free
-before, and no order to delete can be under way that is older than the next topic of that name.
+before, and no order to delete can be under way that is older than the next topic of that name. A
+broker that could not delete a replica is told again after a while.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 from uuid import UUID
 
 from moldau.controller import writes
@@ -25,14 +27,32 @@ from moldau.coordination import paths
 from moldau.coordination.errors import NodeExistsError, NoNodeError
 from moldau.coordination.store import Create, Delete, Op, Watch
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine.backoff import Backoff
 from moldau.model import NO_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 
 
+FIRST_RETRY_S: Final = 1.0
+LONGEST_RETRY_S: Final = 60.0
+"""For disks that have no room, which is when topics are deleted. A broker whose directory has
+failed is asked in vain until it restarts.
+"""
+
+
 class TopicDeletion:
-    def __init__(self, active: ActiveController) -> None:
+    """``call_later`` calls back after so many seconds, if the office lasts."""
+
+    def __init__(
+        self,
+        active: ActiveController,
+        backoff: Backoff,
+        call_later: Callable[[float, Callable[[], Awaitable[None]]], object],
+    ) -> None:
         self._active = active
+        self._backoff = backoff
+        self._call_later = call_later
+        self._will_retry = False
         self._context = active.context
         self._told: dict[tuple[str, int, int], int] = {}
         """Replicas whose brokers were told to delete them: as which registration. It will answer,
@@ -196,9 +216,10 @@ class TopicDeletion:
                     if registration is not None and registration.epoch == self._told[key]:
                         continue
                     states.move([key], ReplicaState.DELETION_INELIGIBLE)
-                if not context.is_online(broker, topic.name, number):
+                if broker not in context.brokers:
                     waiting.append(key)
                     continue
+                # A disk that could not serve it may still be rid of it: its broker knows.
                 started.append(key)
                 self._told[key] = context.brokers[broker].epoch
                 state = topic.partitions.get(number)
@@ -233,7 +254,16 @@ class TopicDeletion:
                 (failed if bad else succeeded).append(key)
         context.replica_states.move(succeeded, ReplicaState.DELETION_SUCCESSFUL)
         context.replica_states.move(failed, ReplicaState.DELETION_INELIGIBLE)
+        if succeeded:
+            self._backoff.reset()
+        if failed and not self._will_retry:
+            self._will_retry = True
+            self._call_later(self._backoff.next_delay(), self._retry)
         await self._forget_deleted(topics.values())
+
+    async def _retry(self) -> None:
+        self._will_retry = False
+        await self.resume()
 
     def _is_deleted(self, topic: Topic) -> bool:
         states = self._context.replica_states
@@ -243,7 +273,12 @@ class TopicDeletion:
 
     async def _forget(self, topic: Topic) -> None:
         context, active = self._context, self._active
-        active.raise_errors(await active.write(writes.delete_topic(context, topic)))
+        results = await active.write_states(writes.delete_topic(context, topic))
+        for states, result in results:
+            if not isinstance(result, Exception):
+                for state in states:
+                    del topic.partitions[state.partition]
+        active.raise_errors(result for _, result in results)
         context.replica_states.move(_replicas(topic), ReplicaState.NON_EXISTENT)
         for key in _replicas(topic):
             self._told.pop(key, None)

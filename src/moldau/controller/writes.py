@@ -1,13 +1,16 @@
-"""Decisions as store operations. Batches are small enough for a real ensemble (1 MB a request).
+"""Decisions as store operations, in batches: each is written whole or not at all, and is no larger
+than what a real ensemble takes (``jute.maxbuffer``).
 
 A topic exists once its own node does. Its partitions' states may follow in later batches: a
-controller that dies in between leaves partitions that its successor finds new, and completes.
+controller that dies in between leaves partitions that its successor finds new, and completes. So
+does one that could not write them, and stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from typing import Final, NamedTuple
 
 from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.create_topics import TopicPlan
@@ -15,8 +18,20 @@ from moldau.controller.link import LeaderAndIsr
 from moldau.coordination import paths, znodes
 from moldau.coordination.store import Check, Create, Delete, Op, SetData
 from moldau.coordination.znodes import StateNode, TopicNode
+from moldau.errors import ErrorCode, KafkaError
 
 PARTITIONS_PER_BATCH = 1000
+LARGEST_BATCH: Final = 1_000_000
+"""Bytes: a little less than the 1,048,575 that ZooKeeper takes by default."""
+_AROUND: Final = 64
+"""Bytes of an operation besides path and data: lengths, type, access control."""
+
+
+class Batch(NamedTuple):
+    """Operations that are written together, and the partitions that they are about."""
+
+    states: list[LeaderAndIsr]
+    ops: list[Op]
 
 
 def fence(context: ControllerContext) -> Check:
@@ -30,11 +45,39 @@ def batched(items: Iterable[Op], size: int) -> Iterable[list[Op]]:
         yield batch
 
 
+def size_of(ops: Iterable[Op]) -> int:
+    """Returns about how many bytes they take in a request, rather more than less."""
+    size = 0
+    for op in ops:
+        size += _AROUND + len(op.path.encode())
+        if isinstance(op, Create | SetData):
+            size += len(op.data)
+    return size
+
+
 def fenced_batches(
-    context: ControllerContext, ops: Iterable[Op], size: int = PARTITIONS_PER_BATCH
-) -> list[list[Op]]:
+    context: ControllerContext,
+    changes: Iterable[tuple[LeaderAndIsr, Sequence[Op]]],
+    head: Sequence[Op] = (),
+) -> list[Batch]:
+    """What has to be written for each partition; ``head`` comes before all of it. Who has a head
+    sees to it that that is not too large by itself.
+    """
     check = fence(context)
-    return [[check, *batch] for batch in batched(ops, size)]
+    batch = Batch([], [check, *head])
+    batches = [batch] if head else []
+    size = size_of(batch.ops)
+    for state, ops in changes:
+        more = size_of(ops)
+        is_full = size + more > LARGEST_BATCH or len(batch.states) == PARTITIONS_PER_BATCH
+        if is_full or not batches:
+            batch = Batch([], [check])
+            batches.append(batch)
+            size = size_of(batch.ops)
+        batch.states.append(state)
+        batch.ops.extend(ops)
+        size += more
+    return batches
 
 
 def state_data(state: LeaderAndIsr) -> bytes:
@@ -54,19 +97,26 @@ def state_data(state: LeaderAndIsr) -> bytes:
     )
 
 
-def create_states(states: Iterable[LeaderAndIsr]) -> Iterable[Op]:
+def create_states(
+    context: ControllerContext, states: Iterable[LeaderAndIsr], head: Sequence[Op] = ()
+) -> list[Batch]:
     """Nodes of partitions that have none yet."""
-    for state in states:
+
+    def nodes(state: LeaderAndIsr) -> list[Op]:
         path = paths.partition(state.topic, state.partition)
-        yield Create(path)
-        yield Create(f"{path}/state", state_data(state))
+        return [Create(path), Create(f"{path}/state", state_data(state))]
+
+    return fenced_batches(context, ((state, nodes(state)) for state in states), head)
 
 
-def update_states(states: Iterable[LeaderAndIsr]) -> Iterable[Op]:
+def update_states(context: ControllerContext, states: Iterable[LeaderAndIsr]) -> list[Batch]:
     """New states over the ones they follow: ``partition_epoch`` is already the new version."""
-    for state in states:
+
+    def node(state: LeaderAndIsr) -> Op:
         path = paths.partition_state(state.topic, state.partition)
-        yield SetData(path, state_data(state), state.partition_epoch - 1)
+        return SetData(path, state_data(state), state.partition_epoch - 1)
+
+    return fenced_batches(context, ((state, [node(state)]) for state in states))
 
 
 def put_config(path: str, config: Mapping[str, str], *, exists: bool) -> Op:
@@ -83,38 +133,50 @@ def put_or_drop_config(path: str, config: Mapping[str, str], *, exists: bool) ->
 
 def create_topic(
     context: ControllerContext, plan: TopicPlan, states: Sequence[LeaderAndIsr]
-) -> list[list[Op]]:
-    """The first batch makes the topic, with as many partitions as fit."""
+) -> list[Batch]:
+    """The first batch makes the topic, with as many partitions as fit; raises KafkaError."""
     config_exists = plan.name in context.topic_configs
-    first: list[Op] = [
-        fence(context),
+    head: list[Op] = [
         put_config(paths.topic_config(plan.name), plan.configs, exists=config_exists),
         Create(
             paths.topic(plan.name), znodes.encode_topic(TopicNode(plan.assignment, plan.topic_id))
         ),
         Create(paths.partitions(plan.name)),
-        *create_states(states[:PARTITIONS_PER_BATCH]),
     ]
-    rest = create_states(states[PARTITIONS_PER_BATCH:])
-    return [first, *fenced_batches(context, rest, 2 * PARTITIONS_PER_BATCH)]
+    _check_size(plan.name, head)
+    return create_states(context, states, head)
 
 
-def update_topic(topic: Topic) -> SetData:
-    """Returns the topic's node with its present assignment."""
-    node = TopicNode(topic.assignment, topic.topic_id, topic.adding, topic.removing)
-    return SetData(paths.topic(topic.name), znodes.encode_topic(node), topic.version)
+def grow_topic(
+    context: ControllerContext, grown: Topic, states: Sequence[LeaderAndIsr]
+) -> list[Batch]:
+    """The first batch puts the assignment as it is now, with as many partitions as fit; raises
+    KafkaError.
+    """
+    node = TopicNode(grown.assignment, grown.topic_id, grown.adding, grown.removing)
+    head = [SetData(paths.topic(grown.name), znodes.encode_topic(node), grown.version)]
+    _check_size(grown.name, head)
+    return create_states(context, states, head)
 
 
-def delete_topic(context: ControllerContext, topic: Topic) -> list[list[Op]]:
+def _check_size(topic: str, head: Sequence[Op]) -> None:
+    size = size_of(head)
+    if size > LARGEST_BATCH:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The assignment and the settings of topic '{topic}' have {size} bytes; the "
+            f"coordination store takes {LARGEST_BATCH}.",
+        )
+
+
+def delete_topic(context: ControllerContext, topic: Topic) -> list[Batch]:
     """Leaves first; the deletion's marker goes last, so that a broken-off deletion resumes."""
 
-    def partitions() -> Iterable[Op]:
-        for number in topic.assignment:
-            path = paths.partition(topic.name, number)
-            if number in topic.partitions:
-                yield Delete(f"{path}/state")
-                yield Delete(path)
+    def nodes(state: LeaderAndIsr) -> list[Op]:
+        path = paths.partition(topic.name, state.partition)
+        return [Delete(f"{path}/state"), Delete(path)]
 
+    partitions = [topic.partitions[number] for number in sorted(topic.partitions)]
     last: list[Op] = [
         fence(context),
         Delete(paths.partitions(topic.name)),
@@ -123,4 +185,5 @@ def delete_topic(context: ControllerContext, topic: Topic) -> list[list[Op]]:
     if topic.name in context.topic_configs:
         last.append(Delete(paths.topic_config(topic.name)))
     last.append(Delete(paths.delete_topic(topic.name)))
-    return [*fenced_batches(context, partitions(), 2 * PARTITIONS_PER_BATCH), last]
+    leaves = fenced_batches(context, ((state, nodes(state)) for state in partitions))
+    return [*leaves, Batch([], last)]

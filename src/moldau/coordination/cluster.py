@@ -41,13 +41,34 @@ async def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
     return existing
 
 
+async def get_secret(store: CoordinationStore) -> str | None:
+    """Returns the secret that is kept in the store, if one is."""
+    (found,) = await store.get_many([paths.CLUSTER_SECRET])
+    return None if found is None else znodes.decode_secret(found[0])
+
+
+async def get_secret_verifier(store: CoordinationStore) -> znodes.SecretVerifier | None:
+    (found,) = await store.get_many([paths.SECRET_VERIFIER])
+    return None if found is None else znodes.decode_secret_verifier(found[0])
+
+
+async def ensure_secret_verifier(
+    store: CoordinationStore, proposed: znodes.SecretVerifier
+) -> znodes.SecretVerifier:
+    """What tells whether a broker has this cluster's secret; the first one to come leaves it. Needs
+    ``prepare``.
+    """
+    while (found := await get_secret_verifier(store)) is None:
+        with suppress(NodeExistsError, ConnectionLostError):
+            await store.create(paths.SECRET_VERIFIER, znodes.encode_secret_verifier(proposed))
+    return found
+
+
 async def ensure_secret(store: CoordinationStore, proposed: str) -> str:
     """What the brokers know each other by where nothing else is configured; the first one that
     needs it makes it. Whoever reads the store is trusted. Needs ``prepare``.
     """
-    while True:
-        (found,) = await store.get_many([paths.CLUSTER_SECRET])
-        if found is not None:
-            return znodes.decode_secret(found[0])
+    while (found := await get_secret(store)) is None:
         with suppress(NodeExistsError, ConnectionLostError):
             await store.create(paths.CLUSTER_SECRET, znodes.encode_secret(proposed))
+    return found

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -40,6 +40,10 @@ T = TypeVar("T")
 SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024
 """A journal longer than this, and than twice the last snapshot, is replaced by a new snapshot."""
 
+SLICE_BYTES = 64 * 1024
+"""Requests of so many bytes are executed, or answered, before everything else has a turn."""
+GROUP_BYTES = 4 * 1024 * 1024
+"""Requests of so many bytes, and one, are written together."""
 
 Work: TypeAlias = Callable[[], T]
 """What a session asks for: reads and changes the tree, in turn."""
@@ -50,10 +54,11 @@ Answered: TypeAlias = Callable[[Any, Exception | None, int], object]
 class _Request:
     """One call of a session, waiting for its turn and then for the sync."""
 
-    __slots__ = ("answer", "answered", "effects", "error", "work", "zxid")
+    __slots__ = ("answer", "answered", "effects", "error", "weight", "work", "zxid")
 
-    def __init__(self, work: Work[Any], answered: Answered) -> None:
+    def __init__(self, work: Work[Any], answered: Answered, weight: int = 0) -> None:
         self.work = work
+        self.weight = weight
         self.answered = answered
         self.answer: Any = None
         self.error: Exception | None = None
@@ -240,9 +245,14 @@ class EmbeddedStore:
         self._enqueue(_Request(work, answered))
         return await future
 
-    def submit(self, work: Work[Any], answered: Answered, *, reads_only: bool = False) -> None:
-        """As ``run``, but calls back: answers and watch events of all are told in one order."""
-        request = _Request(work, answered)
+    def submit(
+        self, work: Work[Any], answered: Answered, *, reads_only: bool = False, weight: int = 0
+    ) -> None:
+        """As ``run``, but calls back: answers and watch events of all are told in one order.
+
+        ``weight`` is the size in bytes of what came from elsewhere: work is done in slices.
+        """
+        request = _Request(work, answered, weight)
         if self._failure is not None or self._closed:
             request.error = self._failure or SessionExpiredError("the coordination store is closed")
             request.deliver()
@@ -265,9 +275,9 @@ class EmbeddedStore:
             self._committer = None
 
     async def _commit_group(self) -> None:
-        requests, self._queue = self._queue, []
+        requests = self._next_group()
         self._group = []
-        for request in requests:
+        async for request in _in_slices(requests):
             self._execute(request)
         txns = [committed.txn for committed in self._group if committed.txn is not None]
         if txns and self._failure is None:
@@ -275,7 +285,7 @@ class EmbeddedStore:
                 await self._write(txns)
             except OSError as error:
                 await self._recover_from(error, requests)
-        for request in requests:
+        async for request in _in_slices(requests):
             request.deliver()
         if (
             self._failure is None
@@ -284,6 +294,14 @@ class EmbeddedStore:
             and self._journal_size > self._no_snapshot_before
         ):
             await self._try_snapshot()
+
+    def _next_group(self) -> list[_Request]:
+        weight = count = 0
+        while count < len(self._queue) and weight < GROUP_BYTES:
+            weight += self._queue[count].weight
+            count += 1
+        taken, self._queue = self._queue[:count], self._queue[count:]
+        return taken
 
     def _execute(self, request: _Request) -> None:
         if self._failure is not None:
@@ -387,6 +405,17 @@ class EmbeddedStore:
     def forget_session(self, session_id: int) -> None:
         self.watches.drop_session(session_id)
         self._sessions.pop(session_id, None)
+
+
+async def _in_slices(requests: list[_Request]) -> AsyncIterator[_Request]:
+    """Yields all of them, with a turn for everybody else on the loop where there are many bytes."""
+    weight = 0
+    for request in requests:
+        yield request
+        weight += request.weight
+        if weight >= SLICE_BYTES:
+            weight = 0
+            await asyncio.sleep(0)
 
 
 def _nothing() -> None:

@@ -36,8 +36,16 @@ class EmbeddedSession(SingleChanges):
         return True
 
     @property
+    def is_connected(self) -> bool:
+        return self._store.is_usable and not self._ended
+
+    @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return 0 if self.kept is None else self.kept.timeout_ms
 
     @property
     def has_ended(self) -> bool:

@@ -55,15 +55,11 @@ class KeptSessions:
         """Returns when the sessions of an earlier life count as heard: now, which is the grace."""
         return now
 
-    async def open(
-        self, timeout_ms: int, password: bytes, session_id: int | None = None
-    ) -> EmbeddedSession:
+    async def open(self, timeout_ms: int, password: bytes) -> EmbeddedSession:
         """Begin a session; it is durable on return."""
-        if session_id is None:
-            session_id = self._store.new_session_id()
-        session = Session(session_id, password, timeout_ms)
+        session = Session(self._store.new_session_id(), password, timeout_ms)
         opened = await self._store.open_session(session)
-        self._sessions[session_id] = opened
+        self._sessions[session.id] = opened
         self._table.add(session, self._clock.monotonic())
         self._set_timer()
         return opened

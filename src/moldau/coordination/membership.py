@@ -68,7 +68,7 @@ class Membership:
     ) -> None:
         self._open_session = open_session
         self._describe = describe
-        self._patience_s = _PATIENCE * session_timeout_ms / 1000
+        self._session_timeout_ms = session_timeout_ms
         self._now_ms = clock.now_ms
         self._backoff = Backoff(clock, random)
         self._on_left = on_left
@@ -125,8 +125,10 @@ class Membership:
         description = await self._describe()
         path = paths.broker_id(description.id)
         data = znodes.encode_broker(description, self._now_ms())
+        # A store may keep sessions for longer than it is asked to.
+        session_ms = max(self._session_timeout_ms, store.session_timeout_ms)
         try:
-            stat = await register(store, path, data, patience_s=self._patience_s)
+            stat = await register(store, path, data, patience_s=_PATIENCE * session_ms / 1000)
         except NodeExistsError as error:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,

@@ -12,6 +12,7 @@ BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 CLUSTER_ID = "/cluster/id"
 CLUSTER_SECRET = "/cluster/secret"  # noqa: S105 - where it is, not what it is
+SECRET_VERIFIER = "/cluster/secret_verifier"  # noqa: S105 - the same
 DELETE_TOPICS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"

@@ -94,11 +94,25 @@ class CoordinationStore(Protocol):
     """One session on a store. All errors are ``moldau.coordination.errors``."""
 
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """Known when anything has been answered."""
+        ...
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """For how long the store keeps a session that it does not hear of, as it has agreed to; 0
+        before that is known, or where a session ends with its process.
+        """
+        ...
 
     @property
     def can_lose_changes(self) -> bool:
         """Whether damage to one disk can take acknowledged changes back."""
+        ...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests are answered now, as far as is known here; otherwise they wait."""
         ...
 
     async def create(

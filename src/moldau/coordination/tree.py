@@ -179,6 +179,12 @@ class Tree:
     def ephemerals_of(self, session_id: int) -> list[str]:
         return sorted(self._ephemerals.get(session_id, ()))
 
+    def child_count(self, path: str) -> int:
+        return len(self._children.get(path, ()))
+
+    def ephemeral_count(self, session_id: int) -> int:
+        return len(self._ephemerals.get(session_id, ()))
+
     @property
     def has_sessions(self) -> bool:
         """Whether anything is here that ends with a session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from moldau.coordination.store import EventType, Watch, WatchEvent
@@ -16,25 +17,64 @@ class _Waiting(NamedTuple):
     watch: Watch
 
 
-class WatchTable:
+class _Kind:
+    """Watches of one kind, by path, and which paths each session watches."""
+
+    __slots__ = ("_by_path", "_by_session")
+
     def __init__(self) -> None:
-        self._data: dict[str, list[_Waiting]] = {}
-        self._children: dict[str, list[_Waiting]] = {}
+        self._by_path: dict[str, dict[_Waiting, None]] = {}
+        self._by_session: dict[int, set[str]] = {}
 
-    def add_data_watch(self, path: str, session_id: int, watch: Watch) -> None:
-        _add(self._data, path, _Waiting(session_id, watch))
+    def __len__(self) -> int:
+        return len(self._by_path)
 
-    def add_child_watch(self, path: str, session_id: int, watch: Watch) -> None:
-        _add(self._children, path, _Waiting(session_id, watch))
+    def add(self, path: str, waiting: _Waiting) -> None:
+        self._by_path.setdefault(path, {})[waiting] = None
+        self._by_session.setdefault(waiting.session_id, set()).add(path)
+
+    def take(self, path: str) -> dict[_Waiting, None]:
+        """Returns who waits for this path; they are forgotten."""
+        taken = self._by_path.pop(path, {})
+        for session_id in {waiting.session_id for waiting in taken}:
+            paths = self._by_session[session_id]
+            paths.discard(path)
+            if not paths:
+                del self._by_session[session_id]
+        return taken
 
     def drop_session(self, session_id: int) -> None:
-        for table in (self._data, self._children):
-            for path in list(table):
-                left = [waiting for waiting in table[path] if waiting.session_id != session_id]
-                if left:
-                    table[path] = left
-                else:
-                    del table[path]
+        for path in self._by_session.pop(session_id, ()):
+            waiting = self._by_path[path]
+            for one in [one for one in waiting if one.session_id == session_id]:
+                del waiting[one]
+            if not waiting:
+                del self._by_path[path]
+
+    def count_of(self, session_id: int) -> int:
+        return len(self._by_session.get(session_id, ()))
+
+
+class WatchTable:
+    """What one session costs, its end included, depends on its own watches alone."""
+
+    def __init__(self) -> None:
+        self._data = _Kind()
+        self._children = _Kind()
+
+    def add_data_watch(self, path: str, session_id: int, watch: Watch) -> None:
+        self._data.add(path, _Waiting(session_id, watch))
+
+    def add_child_watch(self, path: str, session_id: int, watch: Watch) -> None:
+        self._children.add(path, _Waiting(session_id, watch))
+
+    def drop_session(self, session_id: int) -> None:
+        self._data.drop_session(session_id)
+        self._children.drop_session(session_id)
+
+    def count_of(self, session_id: int) -> int:
+        """Returns how many nodes a session watches; one twice if for its children, too."""
+        return self._data.count_of(session_id) + self._children.count_of(session_id)
 
     def fire(self, txn: Txn) -> None:
         """Call whom this transaction concerns, in its order; each watch is forgotten first."""
@@ -43,30 +83,23 @@ class WatchTable:
         for change in txn.changes:
             kind, path = change.kind, change.path
             if kind == SET:
-                _call(self._data.pop(path, []), EventType.CHANGED, path)
+                _call(self._data.take(path), EventType.CHANGED, path)
             elif kind == CREATE:
-                _call(self._data.pop(path, []), EventType.CREATED, path)
+                _call(self._data.take(path), EventType.CREATED, path)
                 self._fire_children(path)
             elif kind == DELETE:
-                waiting = self._data.pop(path, [])
                 # One callback that watches both data and children hears of a deletion once.
-                waiting += [one for one in self._children.pop(path, []) if one not in waiting]
+                waiting = self._data.take(path) | self._children.take(path)
                 _call(waiting, EventType.DELETED, path)
                 self._fire_children(path)
 
     def _fire_children(self, path: str) -> None:
         if self._children:
             parent = parent_of(path)
-            _call(self._children.pop(parent, []), EventType.CHILDREN, parent)
+            _call(self._children.take(parent), EventType.CHILDREN, parent)
 
 
-def _add(table: dict[str, list[_Waiting]], path: str, waiting: _Waiting) -> None:
-    watchers = table.setdefault(path, [])
-    if waiting not in watchers:
-        watchers.append(waiting)
-
-
-def _call(waiting: list[_Waiting], kind: EventType, path: str) -> None:
+def _call(waiting: Iterable[_Waiting], kind: EventType, path: str) -> None:
     for one in waiting:
         try:
             one.watch(WatchEvent(kind, path))

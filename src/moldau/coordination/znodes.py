@@ -275,6 +275,24 @@ def decode_cluster_id(data: bytes) -> str:
     return _decode(data, _ClusterIdJson, "/cluster/id").id
 
 
+class SecretVerifier(msgspec.Struct, frozen=True):
+    """/cluster/secret_verifier: tells the cluster's secret from another, to who knows one."""
+
+    salt: str
+    iterations: int
+    key: str
+    """Both in hexadecimal digits; the key is PBKDF2-HMAC-SHA-256 of the secret."""
+    version: int = 1
+
+
+def encode_secret_verifier(verifier: SecretVerifier) -> bytes:
+    return msgspec.json.encode(verifier)
+
+
+def decode_secret_verifier(data: bytes) -> SecretVerifier:
+    return _decode(data, SecretVerifier, "/cluster/secret_verifier")
+
+
 def encode_secret(secret: str) -> bytes:
     return _encode({"version": 1, "secret": secret})
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ from moldau.coordination.store import (
     Check,
     Create,
     Delete,
+    EventType,
     Op,
     OpResult,
     SetData,
@@ -56,6 +58,8 @@ some 270 fill it, and the one after them would block the event loop."""
 TRIES_IN_A_SESSION = 3
 """How many connections that stay silent a session can survive, and one."""
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+FAREWELL_S = 2.0
+"""For the end of a session to be acknowledged; a server that says nothing notices it later."""
 SILENCE_S = 2.0
 """After so long without a first connection the log says that one is waited for."""
 
@@ -85,8 +89,22 @@ class ZooKeeperStore(SingleChanges):
         self._ended = False
         self._listeners: list[Callable[[], object]] = []
         self._rearming: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Future[None] | None = None
         self._session_id = 0
+        self._session_timeout_ms = 0
+        self._note_timeout()
+
+    def _note_timeout(self) -> None:
+        """Take down what each connection agrees on: kazoo tells nobody."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def connecting(*address: Any) -> tuple[float, float]:
+            read_timeout, connect_timeout = connect(*address)
+            self._session_timeout_ms = round(read_timeout * 3 / 2)
+            return read_timeout, connect_timeout
+
+        connection._connect = connecting
 
     @classmethod
     def begin(
@@ -170,8 +188,16 @@ class ZooKeeperStore(SingleChanges):
         return False
 
     @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
+
+    @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._session_timeout_ms
 
     @property
     def has_ended(self) -> bool:
@@ -318,7 +344,11 @@ class ZooKeeperStore(SingleChanges):
         self._listeners.clear()
         self._end()
         assert self._stopping is not None
-        await asyncio.shield(self._stopping)
+        _, unfinished = await asyncio.wait([self._stopping], timeout=FAREWELL_S)
+        if unfinished:
+            logger.warning(
+                "ZooKeeper does not say goodbye to session %#x: it ends by itself", self._session_id
+            )
 
     def _end(self) -> None:
         self._ended = True
@@ -327,7 +357,9 @@ class ZooKeeperStore(SingleChanges):
         if self._rearming is not None:
             self._rearming.cancel()
         if self._stopping is None:
-            self._stopping = self._loop.create_task(asyncio.to_thread(self._stop_client))
+            self._stopping = self._loop.create_future()
+            # A thread that no process waits for at its end: the look-up of a name can take minutes.
+            self._client.handler.spawn(self._stop_client)
 
     def _stop_client(self) -> None:
         try:
@@ -336,6 +368,11 @@ class ZooKeeperStore(SingleChanges):
         except Exception:
             # Kazoo gives up on a thread that hangs in a connection attempt. It ends by itself.
             logger.exception("ZooKeeper session %#x is not closed properly", self._session_id)
+        self._client.handler.completion_queue.put(self._stopped)
+
+    def _stopped(self) -> None:
+        assert self._stopping is not None
+        self._stopping.set_result(None)
 
     def _tell_state(self, state: str) -> None:
         """Called in kazoo's thread."""
@@ -375,16 +412,31 @@ class ZooKeeperStore(SingleChanges):
             children.append((path, self._send(self._children(path, watched=True))))
         try:
             for path, future in data:
-                found = await future
-                watches.compare_data(path, ABSENT if found is None else found.mzxid)
+                with self._firing_if_refused(EventType.CHANGED, path):
+                    found = await future
+                    watches.compare_data(path, ABSENT if found is None else found.mzxid)
             for path, future in children:
-                try:
-                    watches.compare_children(path, (await future)[1].pzxid)
-                except kazoo.NoNodeError:
-                    watches.compare_children(path, ABSENT)
+                with self._firing_if_refused(EventType.CHILDREN, path):
+                    try:
+                        watches.compare_children(path, (await future)[1].pzxid)
+                    except kazoo.NoNodeError:
+                        watches.compare_children(path, ABSENT)
         except BROKEN:
             return  # all of it again with the next connection
         self._connected.set()
+
+    @contextmanager
+    def _firing_if_refused(self, kind: EventType, path: str) -> Iterator[None]:
+        """A watch that cannot be left again fires: its owner looks for itself, hears why it may not
+        look, and tries again. Nobody waits for what would never be told.
+        """
+        try:
+            yield
+        except BROKEN:
+            raise
+        except Exception as error:
+            logger.error("Node %s cannot be watched any more: ZooKeeper says %r", path, error)
+            self._watches.fire(kind, path)
 
     def _on_event(self, event: Any) -> None:
         kind = EVENTS.get(event.type)

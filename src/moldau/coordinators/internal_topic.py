@@ -33,6 +33,7 @@ class InternalTopic:
         self._partition_count = partition_count
         self._create_topic = create_topic
         self._creating = asyncio.Lock()
+        self._told_refusal: str | None = None
 
     @property
     def exists(self) -> bool:
@@ -51,5 +52,11 @@ class InternalTopic:
                 return
             result = await self._create_topic(self._new_topic())
         if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            log.warning("cannot create %s: %s", self.name, result.message or result.error.name)
+            self._tell(result.message or result.error.name)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.message)
+
+    def _tell(self, refusal: str) -> None:
+        # Clients ask again ten times a second, and hear the same until brokers come or go.
+        if refusal != self._told_refusal:
+            log.warning("cannot create %s: %s", self.name, refusal)
+            self._told_refusal = refusal

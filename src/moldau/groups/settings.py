@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from moldau.config.options.group_coordinator import CONSUMER_ASSIGNORS
 from moldau.config.options.group_coordinator import GroupCoordinatorOptions as Options
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.group import GroupConfig
@@ -87,5 +88,7 @@ class GroupSettings:
         }
         policy = config.group_consumer_migration_policy.lower()
         values["group_consumer_migration_policy"] = MigrationPolicy(policy)
+        assignors = (CONSUMER_ASSIGNORS[name] for name in config.group_consumer_assignors)
+        values["group_consumer_assignors"] = tuple(assignors)
         values["offsets_retention_ms"] = config.offsets_retention_minutes * _MINUTE_MS
         return cls(**values, group_config=group_config)

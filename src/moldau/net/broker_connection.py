@@ -21,6 +21,7 @@ from moldau.machine.errors import TlsHandshakeError
 from moldau.net.address import show
 from moldau.net.channel import Channel
 from moldau.net.errors import FrameSizeError, RequestTimeoutError
+from moldau.net.frames import BufferPool
 from moldau.net.held_requests import HeldRequests
 from moldau.request_errors import (
     ConnectionLostError,
@@ -112,8 +113,11 @@ class BrokerConnection:
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         security: Security | None = None,
+        pool: BufferPool | None = None,
     ) -> BrokerConnection:
-        """Connect, log in if there is a login, and learn the broker's API versions."""
+        """Connect, log in if there is a login, and learn the broker's API versions. Answers are
+        read into buffers of the pool.
+        """
         tls = None if security is None else security.tls
         try:
             channel = await Channel.connect(
@@ -126,6 +130,7 @@ class BrokerConnection:
                 send_buffer_bytes=send_buffer_bytes,
                 max_response_bytes=_MAX_RESPONSE_BYTES,
                 tls=tls,
+                pool=pool,
             )
         except (OSError, TimeoutError) as error:
             raise _cannot_connect(error, show(host, port), security) from error

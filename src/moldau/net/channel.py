@@ -56,7 +56,8 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._request_timeout = request_timeout
-        # Large answers are handed over together with their buffer, so there is nothing to keep.
+        # Large answers are handed over together with their buffer, so there is nothing to keep,
+        # unless whoever has a pool gives them back.
         self._reader = FrameReader(pool or BufferPool(keep_bytes=0), max_response_bytes)
         self._transport: Transport | None = None
         self._sent: deque[_Request] = deque()

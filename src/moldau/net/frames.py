@@ -120,6 +120,14 @@ class BufferPool:
             self._free.append(view)
             self._free_bytes += size
 
+    def recycle(self, frame: memoryview) -> None:
+        """Nobody looks any more at this view of a frame that ``FrameReader.keep_frame`` gave away:
+        a later one may be read into its memory.
+        """
+        buffer = frame.obj
+        if isinstance(buffer, bytearray):  # a small frame is a copy
+            self.give(memoryview(buffer))
+
     def trim(self) -> None:
         """Let go of the buffers that nobody needed since the last call."""
         for view in self._free[: self._fewest_free]:

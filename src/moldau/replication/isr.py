@@ -27,13 +27,10 @@ NEVER: Final = -(1 << 62)
 REFUSAL_PAUSE_MS: Final = 1000
 """After the controller found a replica ineligible, whose failure it learned of before us."""
 
-CERTAINLY_NOT_DONE: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA})
-"""The request met the version that it was made for and was refused because of a broker's life that
-is over. That life does not come back, so no other copy of the request can be accepted either.
-"""
 OVERTAKEN: Final = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INELIGIBLE_REPLICA,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.NEW_LEADER_ELECTED,
@@ -42,7 +39,9 @@ OVERTAKEN: Final = frozenset(
     }
 )
 """The controller has a newer state, which it will send us or has sent already. An earlier copy of
-the request may be part of it, so the change stays pending until that state is here.
+the request may be part of it, so the change stays pending until that state is here. A controller
+that finds a replica ineligible makes such a state: the same one, for which no copy can come in time
+any more.
 """
 
 
@@ -364,14 +363,9 @@ class InSyncReplicas:
         """The controller refused a change, or nothing is known of it: a time-out, a lost
         connection, no controller. Returns whether to ask again, for the same.
         """
-        if change is not self.pending or error in OVERTAKEN:
-            return False
-        if error in CERTAINLY_NOT_DONE:
-            self.pending = None
-            self.maximal = self.committed
+        if error is ErrorCode.INELIGIBLE_REPLICA:
             self._not_before_ms = now_ms + REFUSAL_PAUSE_MS
-            return False
-        return True
+        return change is self.pending and error not in OVERTAKEN
 
 
 def is_alive(replica: int, follower: Follower, alive: Mapping[int, int]) -> bool:

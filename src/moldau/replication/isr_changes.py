@@ -170,6 +170,7 @@ def _request(partition: Partition, change: IsrChange) -> AlterPartition:
     topic, index = partition.topic_partition
     return AlterPartition(
         topic=topic,
+        topic_id=partition.topic_id,
         partition=index,
         leader_epoch=change.leader_epoch,
         partition_epoch=change.partition_epoch,

@@ -86,14 +86,17 @@ class MoldauCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> Self:
-        """Start coordination and all brokers that do not run, and wait until they are ready."""
+        """Start coordination and all brokers that do not run, and wait until they are ready.
+
+        A broker whose overrides name another way to coordination takes that.
+        """
         connect = self._zookeeper_connect
         if connect is None:
             if not self.coordination.alive:
                 self.coordination.start()
             connect = self.coordination.address
         for broker in self.brokers.values():
-            broker.overrides["zookeeper.connect"] = connect
+            broker.overrides.setdefault("zookeeper.connect", connect)
             if not broker.alive:
                 broker.start()
         return self

@@ -141,11 +141,13 @@ class Team:
         assert self.seen.keys() == self.written
 
     def wait_until_committed(self, *members: Member) -> None:
-        """Until each of these members has committed what it consumed."""
+        """Until what these members consumed is committed; of a partition that went from one to
+        another, by either.
+        """
 
         def committed() -> bool:
             return all(
-                member.committed.get(partition, 0) > offset
+                any(each.committed.get(partition, 0) > offset for each in members)
                 for member in members
                 for partition, offset in list(member.records)
             )

@@ -12,7 +12,7 @@ from tests.support.machines import LoopThreads
 from moldau.broker.cluster_secret import cluster_secret
 from moldau.config.option import ConfigError
 from moldau.config.values.broker import BrokerConfig
-from moldau.coordination import cluster
+from moldau.coordination import cluster, paths
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.storage import DiskStorage
 from moldau.coordination.store import CoordinationStore
@@ -50,6 +50,35 @@ async def test_the_first_broker_makes_one_for_all(store: CoordinationStore) -> N
 
 async def test_what_is_configured_counts(store: CoordinationStore) -> None:
     assert await secret(store, cluster_secret="told") == "told"
+    assert await secret(store, seed=2, cluster_secret="told") == "told"
+    (kept,) = await store.get_many([paths.SECRET_VERIFIER])
+    assert kept is not None
+    assert b"told" not in kept[0]
+    assert await store.exists(paths.CLUSTER_SECRET) is None
+
+
+async def test_a_broker_with_another_secret_is_refused(store: CoordinationStore) -> None:
+    await secret(store, cluster_secret="told")
+    with pytest.raises(ConfigError, match=r"another secret.*/cluster/secret_verifier"):
+        await secret(store, cluster_secret="guessed")
+    await store.delete(paths.SECRET_VERIFIER)
+    assert await secret(store, cluster_secret="guessed") == "guessed"
+
+
+async def test_a_broker_without_the_configured_secret_is_refused(store: CoordinationStore) -> None:
+    await secret(store, cluster_secret="told")
+    with pytest.raises(ConfigError, match=r"set cluster\.secret or cluster\.secret\.file"):
+        await secret(store)
+    assert await secret(store, cluster_secret="told") == "told", "it has left nothing behind"
+
+
+async def test_a_configured_secret_does_not_join_brokers_without_one(
+    store: CoordinationStore,
+) -> None:
+    made = await secret(store)
+    with pytest.raises(ConfigError, match=r"another secret.*delete node /cluster/secret of"):
+        await secret(store, cluster_secret="told")
+    assert await secret(store) == made, "it has left nothing behind"
 
 
 async def test_a_file_is_read_without_its_last_line_end(

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import eventually
 
-from moldau.cli.exit_codes import UsageError
+from moldau.cli.cluster_lock import locked_cluster
+from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.local_cluster import prepare, refuse_cluster
 from moldau.cli.supervisor import DELAYS, LASTED_S, Restarts
 from moldau.config.replicated import replication_settings
@@ -187,3 +188,44 @@ def test_a_supervisor_that_is_killed_leaves_nobody_behind(tmp_path: Path) -> Non
     supervised.process.kill()
     supervised.wait()
     eventually(lambda: not any(is_there(pid) for pid in pids))
+    assert supervised.events("ended")[-1] == "store"  # the others need it until they have ended
+
+
+def test_a_directory_has_one_supervisor_and_no_other_before_its_children_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+        import os, subprocess, sys, time
+        from pathlib import Path
+        from moldau.cli.cluster_lock import locked_cluster
+        with locked_cluster(Path(sys.argv[1])) as held:
+            child = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+            subprocess.Popen(child, stdin=sys.stdin, stdout=subprocess.DEVNULL, pass_fds=(held,))
+            print("locked", flush=True)
+            time.sleep(60)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def enter(directory: Path) -> None:
+        with locked_cluster(directory):
+            pass
+
+    assert process.stdout.readline() == "locked\n"
+    with pytest.raises(CommandError, match="another 'moldau up --brokers' runs there"):
+        enter(tmp_path)
+    process.kill()
+    process.wait()
+    monkeypatch.setattr("moldau.cli.cluster_lock.WAITS_S", 0.1)
+    with pytest.raises(CommandError, match="do not end"):
+        enter(tmp_path)
+    process.stdin.close()
+    process.stdout.close()
+    monkeypatch.setattr("moldau.cli.cluster_lock.WAITS_S", TIMEOUT_S)
+    enter(tmp_path)

@@ -15,6 +15,8 @@ from tests.support.memory_storage import MemoryStorage
 from moldau.config.altering.operations import Alteration, AlterOperation
 from moldau.config.types import ResourceType
 from moldau.controller import (
+    AlterPartition,
+    AlterPartitionResult,
     BrokerUpdate,
     ConfigAlteration,
     Controller,
@@ -61,6 +63,21 @@ async def set_configs(
     )
     if result.error:
         raise KafkaError(result.error, result.message)
+
+
+def isr_request(
+    state: LeaderAndIsr, new_isr: tuple[int, ...], epochs: tuple[int, ...] = ()
+) -> AlterPartition:
+    """What a leader asks for that knows this state of its partition."""
+    return AlterPartition(
+        topic=state.topic,
+        topic_id=state.topic_id,
+        partition=state.partition,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=new_isr,
+        new_isr_epochs=epochs,
+    )
 
 
 class Broker:
@@ -182,6 +199,16 @@ class Cluster:
 
     async def open(self) -> None:
         self._store = await EmbeddedStore.open(self.disk, run_here, self.clock.now_ms)
+
+    async def alter_isr(self, state: LeaderAndIsr, *new_isr: int) -> AlterPartitionResult:
+        """The leader of a partition asks for other in-sync replicas, as they live now."""
+        epochs = tuple([self.controllers[replica].broker_epoch for replica in new_isr])
+        (result,) = await self.active.alter_partitions(
+            state.leader,
+            self.controllers[state.leader].broker_epoch,
+            [isr_request(state, new_isr, epochs)],
+        )
+        return result
 
     def new_topic_id(self) -> UUID:
         self.ids += 1

@@ -24,10 +24,15 @@ def request(
     leader_epoch: int = 5,
     partition_epoch: int = 9,
     recovery: int = RECOVERED,
-    epochs: tuple[int, ...] = (),
+    epochs: tuple[int, ...] | None = None,
+    topic_id: UUID = CURRENT.topic_id,
 ) -> AlterPartition:
+    """As the leader asks; by default it knows of everybody that it names."""
+    if epochs is None:
+        epochs = tuple([BROKERS[broker].epoch if broker in BROKERS else 1 for broker in new_isr])
     return AlterPartition(
         topic="t",
+        topic_id=topic_id,
         partition=0,
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
@@ -59,7 +64,11 @@ def test_the_leader_may_change_its_isr(isr: tuple[int, ...]) -> None:
         (request((1, 1, 2)), 1, ErrorCode.INVALID_REQUEST),
         (request(()), 1, ErrorCode.INVALID_REQUEST),
         (request((1,), recovery=RECOVERING), 1, ErrorCode.INVALID_REQUEST),
+        (request(topic_id=UUID(int=2)), 1, ErrorCode.UNKNOWN_TOPIC_ID),
+        (request(topic_id=UUID(int=2), leader_epoch=6), 1, ErrorCode.UNKNOWN_TOPIC_ID),
         (request(epochs=(100, 101)), 1, ErrorCode.INVALID_REQUEST),
+        (request(epochs=(100, 101, -1)), 1, ErrorCode.INVALID_REQUEST),
+        (request(epochs=()), 1, ErrorCode.INVALID_REQUEST),
         (request(epochs=(100, 101, 99)), 1, ErrorCode.INELIGIBLE_REPLICA),
         (request(epochs=(100, 100, 102)), 1, ErrorCode.INELIGIBLE_REPLICA),
     ],
@@ -77,7 +86,7 @@ def test_a_dead_broker_cannot_join_the_isr() -> None:
 
 
 def test_a_replica_joins_with_the_life_in_which_it_caught_up() -> None:
-    for epochs in ((100, 101, 102), (-1, -1, 102), ()):
+    for epochs in ((100, 101, 102), (-1, -1, 102)):
         new = decide(CURRENT, request(epochs=epochs), 1, LIVE, NOW)
         assert isinstance(new, LeaderAndIsr)
         assert new.broker_epochs == (100, 101, 102)
@@ -107,6 +116,6 @@ def test_a_recovering_leader_grows_its_isr_only_once_it_has_recovered() -> None:
 
 def test_requests_of_an_earlier_life_of_a_broker_are_stale() -> None:
     assert check_broker_epoch(BROKERS, 1, 100) is ErrorCode.NONE
-    assert check_broker_epoch(BROKERS, 1, -1) is ErrorCode.NONE
+    assert check_broker_epoch(BROKERS, 1, -1) is ErrorCode.STALE_BROKER_EPOCH
     assert check_broker_epoch(BROKERS, 1, 99) is ErrorCode.STALE_BROKER_EPOCH
     assert check_broker_epoch(BROKERS, 9, 100) is ErrorCode.STALE_BROKER_EPOCH

@@ -579,7 +579,7 @@ async def test_a_lost_disk_takes_its_partitions_offline_and_a_restart_brings_the
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="a", num_partitions=2)])
-    await controller.offline_replicas(1, -1, [("a", 0), ("nope", 0)])
+    await controller.offline_replicas(1, controller.broker_epoch, [("a", 0), ("nope", 0)])
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.leader_epoch, state.offline_replicas) == (-1, 1, (1,))
     assert cluster.brokers[1].metadata["a", 1].leader == 1
@@ -665,7 +665,7 @@ async def test_a_state_written_behind_the_controllers_back_is_read_again(
     path = "/brokers/topics/a/partitions/0/state"
     other = {"controller_epoch": 1, "leader": 1, "version": 1, "leader_epoch": 5, "isr": [1]}
     await cluster.store.session().multi([SetData(path, json.dumps(other).encode())])
-    await controller.offline_replicas(1, -1, [("a", 0)])
+    await controller.offline_replicas(1, controller.broker_epoch, [("a", 0)])
     state = cluster.brokers[1].metadata["a", 0]
     assert (state.leader, state.leader_epoch) == (-1, 6)
 
@@ -674,10 +674,16 @@ async def test_alter_partition_is_answered_per_partition(
     cluster: Cluster, controller: Controller
 ) -> None:
     await controller.create_topics([NewTopic(name="a")])
+    known = cluster.brokers[1].metadata["a", 0]
 
     def wish(topic: str, leader_epoch: int) -> AlterPartition:
         return AlterPartition(
-            topic=topic, partition=0, leader_epoch=leader_epoch, partition_epoch=0, new_isr=(1,)
+            topic=topic,
+            topic_id=known.topic_id,
+            partition=0,
+            leader_epoch=leader_epoch,
+            partition_epoch=0,
+            new_isr=(1,),
         )
 
     same, stale, unknown = await controller.alter_partitions(

@@ -14,16 +14,16 @@ from tests.unit.controller.harness import Cluster, set_configs
 from moldau.config.altering.operations import Alteration, AlterOperation
 from moldau.config.types import ResourceType
 from moldau.controller import (
-    AlterPartition,
     ConfigAlteration,
     ConfigResult,
+    NewPartitions,
     NewTopic,
     TopicReference,
 )
 from moldau.controller.states import PartitionState
 from moldau.coordination import paths
 from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
-from moldau.coordination.store import Op, OpResult
+from moldau.coordination.store import Create, Delete, Op, OpResult, SetData
 from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
@@ -198,15 +198,7 @@ async def test_an_unclean_election_happens_only_where_it_is_allowed() -> None:
         ]
     )
     for name in ("loose", "strict"):
-        (result,) = await cluster.active.alter_partitions(
-            2,
-            cluster.controllers[2].broker_epoch,
-            [
-                AlterPartition(
-                    topic=name, partition=0, leader_epoch=0, partition_epoch=0, new_isr=(2,)
-                )
-            ],
-        )
+        result = await cluster.alter_isr(cluster.brokers[1].metadata[name, 0], 2)
         assert (result.error, result.isr, result.partition_epoch) == (ErrorCode.NONE, (2,), 1)
     await cluster.kill(2)
     loose, strict = (cluster.brokers[1].metadata[name, 0] for name in ("loose", "strict"))
@@ -237,11 +229,7 @@ async def test_a_default_set_at_run_time_allows_unclean_elections_and_holds_for_
         ]
     )
     for name, leader in (("plain", 2), ("strict", 2), ("later", 3)):
-        request = AlterPartition(
-            topic=name, partition=0, leader_epoch=0, partition_epoch=0, new_isr=(leader,)
-        )
-        epoch = cluster.controllers[leader].broker_epoch
-        await cluster.active.alter_partitions(leader, epoch, [request])
+        await cluster.alter_isr(cluster.brokers[1].metadata[name, 0], leader)
     await cluster.kill(2)
     metadata = cluster.brokers[1].metadata
     assert metadata["plain", 0].leader == metadata["strict", 0].leader == -1
@@ -368,18 +356,112 @@ async def test_a_deletion_survives_the_controller() -> None:
     assert await cluster.store.session().children("/brokers/topics") == []
 
 
+async def test_what_a_broker_could_not_delete_it_is_told_to_delete_again() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2]), (1, [2, 3])])])
+    cluster.brokers[2].failing = {("a", 0), ("a", 1)}
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.settle()
+    session = cluster.store.session()
+    assert await session.children("/brokers/topics") == ["a"]
+    attempts = len(cluster.brokers[2].updates)
+    for _ in range(10):
+        cluster.clock.advance(60)
+        await cluster.settle()
+    assert attempts + 8 < len(cluster.brokers[2].updates) < attempts + 16
+    cluster.brokers[2].failing.clear()
+    cluster.clock.advance(90)
+    await cluster.settle()
+    assert await session.children("/brokers/topics") == []
+    assert await session.children("/admin/delete_topics") == []
+    assert cluster.brokers[2].deleted == [("a", 0), ("a", 1)]
+
+
+async def test_a_replica_that_a_full_disk_could_not_make_keeps_no_topic() -> None:
+    cluster = await three_brokers()
+    cluster.brokers[2].full = True
+    (made,) = await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2])])])
+    assert made.error is ErrorCode.NONE
+    await cluster.settle()
+    assert list(cluster.brokers[1].metadata["a", 0].offline_replicas) == [2]
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.settle()
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_a_topic_grows_and_goes_while_one_of_its_brokers_is_down() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    await cluster.stop(3)
+    (grown,) = await cluster.active.create_partitions([NewPartitions(topic="a", count=7)])
+    assert grown.error is ErrorCode.NONE
+    await cluster.settle()
+    for number in range(1, 7):
+        state = cluster.brokers[1].metadata["a", number]
+        assert state.replicas[-1] == 3
+        assert (state.leader, sorted(state.isr)) == (state.replicas[0], [1, 2])
+    assert {cluster.brokers[1].metadata["a", number].leader for number in range(1, 7)} == {1, 2}
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.start(3)
+    await cluster.settle()
+    assert cluster.brokers[3].metadata == cluster.brokers[3].replicas == {}
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_a_topic_grows_on_those_that_are_up_if_they_are_enough() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [3, 2])])])
+    await cluster.stop(3)
+    await cluster.active.create_partitions([NewPartitions(topic="a", count=5)])
+    await cluster.settle()
+    for number in range(1, 5):
+        assert set(cluster.brokers[1].metadata["a", number].replicas) == {1, 2}
+
+
 async def test_an_isr_change_is_told_to_all_brokers() -> None:
     cluster = await three_brokers()
     await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
-    (result,) = await cluster.active.alter_partitions(
-        1,
-        cluster.controllers[1].broker_epoch,
-        [AlterPartition(topic="a", partition=0, leader_epoch=0, partition_epoch=0, new_isr=(1, 3))],
-    )
+    result = await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 1, 3)
     assert (result.error, result.isr, result.leader_epoch) == (ErrorCode.NONE, (1, 3), 0)
     assert cluster.brokers[2].metadata["a", 0].isr == (1, 3)
     check_agreement(cluster, {1, 2, 3})
     await check_store(cluster, {1, 2, 3})
+
+
+async def test_brokers_hear_of_a_state_that_was_written_behind_the_controllers_back() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    state = cluster.brokers[1].metadata["a", 0]
+    other = {"controller_epoch": 1, "leader": 2, "version": 1, "leader_epoch": 1, "isr": [2, 3]}
+    path = paths.partition_state("a", 0)
+    await cluster.store.session().multi([SetData(path, json.dumps(other).encode())])
+    refused = await cluster.alter_isr(state, 1, 2)
+    assert refused.error is ErrorCode.INVALID_UPDATE_VERSION
+    await cluster.settle()
+    assert cluster.brokers[1].replicas["a", 0].leader == 2
+    check_agreement(cluster, {1, 2, 3})
+    await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_replica_is_offline_until_its_broker_restarts() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    epoch = cluster.controllers[3].broker_epoch
+    for _ in range(2):
+        await cluster.active.offline_replicas(3, epoch, [("a", 0)])
+
+    def offline() -> list[int]:
+        return list(cluster.brokers[1].metadata["a", 0].offline_replicas)
+
+    assert offline() == [3]
+    await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 2)
+    assert offline() == [3]
+    await cluster.stop(3)
+    assert offline() == []
+    await cluster.start(3)
+    check_agreement(cluster, {1, 2, 3})
+    assert offline() == []
+    assert cluster.brokers[1].metadata["a", 0].isr == (2,)
 
 
 async def test_racks_are_used_when_all_brokers_name_one() -> None:
@@ -401,9 +483,8 @@ async def test_a_broker_that_is_about_to_stop_hands_over() -> None:
             NewTopic(name="b", assignments=[(0, [2, 3])]),
         ]
     )
-    alone = AlterPartition(topic="b", partition=0, leader_epoch=0, partition_epoch=0, new_isr=(2,))
+    await cluster.alter_isr(cluster.brokers[1].metadata["b", 0], 2)
     epoch = cluster.controllers[2].broker_epoch
-    await cluster.active.alter_partitions(2, epoch, [alone])
     with pytest.raises(KafkaError) as caught:
         await cluster.active.controlled_shutdown(2, epoch - 1)
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
@@ -420,24 +501,44 @@ async def test_a_broker_that_is_about_to_stop_hands_over() -> None:
     check_agreement(cluster, {1, 2, 3})
     await check_store(cluster, {1, 2, 3})
     state = cluster.brokers[1].metadata["a", 0]
-    back = AlterPartition(
-        topic="a",
-        partition=0,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=(1, 2, 3),
-    )
-    leader = state.leader
-    (refused,) = await cluster.active.alter_partitions(
-        leader, cluster.controllers[leader].broker_epoch, [back]
-    )
+    refused = await cluster.alter_isr(state, 1, 2, 3)
     assert refused.error is ErrorCode.INELIGIBLE_REPLICA
     await cluster.stop(2)
     await cluster.start(2)
-    (taken,) = await cluster.active.alter_partitions(
-        leader, cluster.controllers[leader].broker_epoch, [back]
-    )
+    again = await cluster.alter_isr(state, 1, 2, 3)
+    assert again.error is ErrorCode.INVALID_UPDATE_VERSION, "what was refused stays so"
+    taken = await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 1, 2, 3)
     assert taken.error is ErrorCode.NONE, "its next life is welcome"
+
+
+async def test_a_replica_that_may_not_join_does_not_join_by_a_copy_of_the_request_either() -> None:
+    """Not even with a controller that does not know that its broker is about to stop."""
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [3, 2])])])
+    await cluster.active.controlled_shutdown(2, cluster.controllers[2].broker_epoch)
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, state.isr) == (3, (3,))
+    refused = await cluster.alter_isr(state, 3, 2)
+    assert refused.error is ErrorCode.INELIGIBLE_REPLICA
+    await cluster.settle()
+    renewed = cluster.brokers[3].replicas["a", 0]
+    assert (renewed.isr, renewed.partition_epoch) == ((3,), state.partition_epoch + 1)
+    await cluster.kill(1)
+    copy = await cluster.alter_isr(state, 3, 2)
+    assert copy.error is ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.brokers[3].replicas["a", 0].isr == (3,)
+
+
+async def test_what_is_asked_for_a_topic_is_not_done_to_its_namesake() -> None:
+    cluster = await three_brokers()
+    topic = NewTopic(name="a", assignments=[(0, [1, 2, 3])])
+    await cluster.active.create_topics([topic])
+    state = cluster.brokers[1].metadata["a", 0]
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.active.create_topics([topic])
+    late = await cluster.alter_isr(state, 1)
+    assert late.error is ErrorCode.UNKNOWN_TOPIC_ID
+    assert cluster.brokers[1].metadata["a", 0].isr == (1, 2, 3)
 
 
 async def test_replicas_that_left_too_few_behind_may_lead_also_for_the_next_controller() -> None:
@@ -536,6 +637,19 @@ async def test_an_office_that_nobody_holds_is_given_back() -> None:
     assert cluster.active.controller_id in (1, 2, 3)
 
 
+async def test_who_finds_another_in_its_office_knows_whom_to_ask() -> None:
+    cluster = await three_brokers()
+    await cluster.store.session().multi(
+        [
+            Delete(paths.CONTROLLER),
+            Create(paths.CONTROLLER, b'{"brokerid":9}', ephemeral=True),
+        ]
+    )
+    await cluster.settle()
+    assert not any(one.is_active for one in cluster.controllers.values())
+    assert [one.controller_id for one in cluster.controllers.values()] == [9, 9, 9]
+
+
 async def test_who_hears_of_a_later_controller_retires() -> None:
     cluster = await three_brokers()
     controller = cluster.active
@@ -580,23 +694,14 @@ async def test_in_sync_replicas_change_when_their_leader_knows_how_many_it_needs
     for _ in range(20):
         await asyncio.sleep(0)
     state = cluster.brokers[1].metadata["a", 0]
-    alone = AlterPartition(
-        topic="a",
-        partition=0,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=(2,),
-        new_isr_epochs=(-1,),
-    )
-    epoch = cluster.controllers[2].broker_epoch
     with pytest.raises(KafkaError) as refusal:
-        await cluster.active.alter_partitions(2, epoch, [alone])
+        await cluster.alter_isr(state, 2)
     assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
     assert cluster.brokers[1].metadata["a", 0].isr == (2, 3)
     cluster.brokers[2].running.set()
     await setting
     await cluster.settle()
-    (done,) = await cluster.active.alter_partitions(2, epoch, [alone])
+    done = await cluster.alter_isr(state, 2)
     assert (done.error, tuple(done.isr)) == (ErrorCode.NONE, (2,))
     await cluster.settle()
     assert cluster.brokers[1].metadata["a", 0].elr == (3,)

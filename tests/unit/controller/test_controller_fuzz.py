@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.controller.harness import Cluster
 
-from moldau.controller import AlterPartition, NewPartitions, NewTopic, TopicReference
+from moldau.controller import NewPartitions, NewTopic, TopicReference
 from moldau.controller.courier import LONGEST_RETRY_S
 from moldau.coordination import paths
 
@@ -109,26 +109,14 @@ class Life:
         led = [state for state in context.partitions() if state.leader in self.live]
         if led:
             state = self.random.choice(led)
-            controller = self.cluster.controllers[state.leader]
-            await self.cluster.active.alter_partitions(
-                state.leader,
-                controller.broker_epoch,
-                [
-                    AlterPartition(
-                        topic=state.topic,
-                        partition=state.partition,
-                        leader_epoch=state.leader_epoch,
-                        partition_epoch=state.partition_epoch,
-                        new_isr=(state.leader,),
-                    )
-                ],
-            )
+            await self.cluster.alter_isr(state, state.leader)
 
     async def lose_disk(self) -> None:
         broker = self.random.choice(sorted(self.live))
         held = sorted(self.cluster.brokers[broker].replicas)
         if held:
-            await self.cluster.active.offline_replicas(broker, -1, [self.random.choice(held)])
+            epoch = self.cluster.controllers[broker].broker_epoch
+            await self.cluster.active.offline_replicas(broker, epoch, [self.random.choice(held)])
 
     async def crash(self) -> None:
         """Everything dies at once; some of the brokers come back, in any order."""

@@ -347,6 +347,7 @@ class Partition:
         """The leader asks the controller; returns whether it may."""
         request = AlterPartition(
             topic="t",
+            topic_id=self.state.topic_id,
             partition=0,
             leader_epoch=self.state.leader_epoch,
             partition_epoch=self.state.partition_epoch,

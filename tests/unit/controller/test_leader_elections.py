@@ -9,7 +9,7 @@ import pytest
 from tests.unit.controller.harness import Cluster
 from tests.unit.controller.test_controller_cluster import check_agreement, three_brokers
 
-from moldau.controller import AlterPartition, NewReplicas, NewTopic, PartitionResult
+from moldau.controller import NewReplicas, NewTopic, PartitionResult
 from moldau.controller.balancing import unbalanced
 from moldau.controller.link import LeaderAndIsr
 from moldau.coordination import paths, znodes
@@ -40,20 +40,7 @@ def codes(results: Sequence[PartitionResult]) -> list[tuple[str, int, ErrorCode]
 async def rejoin(cluster: Cluster, broker: int, partition: TopicPartition) -> None:
     """The leader takes a follower back among the in-sync replicas."""
     state = cluster.brokers[3].metadata[partition]
-    registration = cluster.controllers[state.leader]
-    (result,) = await cluster.active.alter_partitions(
-        state.leader,
-        registration.broker_epoch,
-        [
-            AlterPartition(
-                topic=partition.topic,
-                partition=partition.partition,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=state.partition_epoch,
-                new_isr=(*state.isr, broker),
-            )
-        ],
-    )
+    result = await cluster.alter_isr(state, *state.isr, broker)
     assert result.error is ErrorCode.NONE
 
 
@@ -192,19 +179,7 @@ async def test_preferred_leaders_lead_again_when_they_are_back_in_sync() -> None
     assert await due() == [1, 1, 1], "nothing is in sync there"
     for number in range(3):
         state = cluster.brokers[1].metadata["a", number]
-        await cluster.active.alter_partitions(
-            1,
-            cluster.controllers[1].broker_epoch,
-            [
-                AlterPartition(
-                    topic="a",
-                    partition=number,
-                    leader_epoch=state.leader_epoch,
-                    partition_epoch=state.partition_epoch,
-                    new_isr=(1, 2),
-                )
-            ],
-        )
+        await cluster.alter_isr(state, 1, 2)
     assert await due() == [2, 2, 2]
     state = cluster.brokers[1].metadata["a", 0]
     assert await due() == [2, 2, 2]

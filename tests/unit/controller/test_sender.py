@@ -9,7 +9,7 @@ from tests.unit.controller.harness import Cluster, set_configs
 from tests.unit.controller.test_controller_cluster import check_agreement, three_brokers
 
 from moldau.config.types import ResourceType
-from moldau.controller import AlterPartition, NewPartitions, NewTopic, TopicReference
+from moldau.controller import NewPartitions, NewTopic, TopicReference
 from moldau.controller.outbox import PARTITIONS_PER_UPDATE
 from moldau.coordination import paths
 from moldau.errors import ErrorCode, KafkaError
@@ -54,15 +54,7 @@ async def test_once_it_was_waited_for_in_vain_nobody_waits_again(cluster: Cluste
     await cluster.active.create_partitions([NewPartitions(topic="b", count=6)])
     await set_configs(cluster.active, ResourceType.TOPIC, "a", {"retention.ms": "5"})
     await cluster.active.delete_topics([TopicReference("b")])
-    (result,) = await cluster.active.alter_partitions(
-        cluster.brokers[1].metadata["a", 0].leader,
-        cluster.controllers[cluster.brokers[1].metadata["a", 0].leader].broker_epoch,
-        [
-            AlterPartition(
-                topic="a", partition=0, leader_epoch=0, partition_epoch=0, new_isr=(1, 2, 3)
-            )
-        ],
-    )
+    result = await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 1, 2, 3)
     assert result.error is ErrorCode.NONE
     assert cluster.brokers[2].topic_configs["a"] == {"retention.ms": "5"}
     assert {name for name, _ in cluster.brokers[2].metadata} == {"a"}

@@ -164,6 +164,21 @@ async def test_another_broker_of_its_id_keeps_it_out(member: Member) -> None:
     assert (await member.registered()).epoch == member.membership.broker_epoch
 
 
+async def test_it_waits_for_as_long_as_the_store_keeps_its_earlier_life(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await member.membership.join()
+    monkeypatch.setattr(EmbeddedSession, "session_timeout_ms", 600_000)
+    other = Member(member.store)
+    joining = asyncio.ensure_future(other.membership.join())
+    await asyncio.wait([joining], timeout=0.1)
+    assert not joining.done(), "though it asked for sessions of 30 ms"
+    await member.membership.leave()
+    async with asyncio.timeout(60):
+        await joining
+    await other.membership.leave()
+
+
 async def test_it_can_leave_while_it_tries_to_join_again(member: Member) -> None:
     await member.membership.join()
     member.failures = 1_000

@@ -256,6 +256,22 @@ async def test_a_topic_that_cannot_be_created_makes_the_coordinator_unavailable(
     await topic.create()
 
 
+async def test_why_a_topic_cannot_be_created_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    topic = world.register().topic
+    codes = [ErrorCode.INVALID_REPLICATION_FACTOR] * 3 + [ErrorCode.POLICY_VIOLATION]
+    for code in codes:
+        world.result = code
+        with pytest.raises(KafkaError):
+            await topic.create()
+    assert [message.rpartition(" ")[2] for message in caplog.messages] == [
+        "INVALID_REPLICATION_FACTOR",
+        "POLICY_VIOLATION",
+    ]
+
+
 def test_an_internal_topic_is_known_by_its_name() -> None:
     world = World()
     coordinator = world.register()

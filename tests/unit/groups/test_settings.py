@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.config.options.group_coordinator import CONSUMER_ASSIGNORS
 from moldau.config.values.broker import BrokerConfig
+from moldau.groups.consumer.assignors import ASSIGNORS
 from moldau.groups.settings import GroupSettings, MigrationPolicy
 
 MINIMAL = {"process.roles": "broker,controller", "node.id": "1"}
@@ -30,6 +32,13 @@ def test_settings_come_from_the_configuration() -> None:
         group_consumer_migration_policy=MigrationPolicy.UPGRADE,
         group_max_size=5,
     )
+
+
+def test_assignors_are_there_by_their_names_and_by_those_of_kafkas_classes() -> None:
+    assert set(CONSUMER_ASSIGNORS.values()) == set(ASSIGNORS)
+    named = "org.apache.kafka.coordinator.group.assignor.RangeAssignor,uniform"
+    config = BrokerConfig({**MINIMAL, "group.consumer.assignors": named})
+    assert GroupSettings.from_config(config).group_consumer_assignors == ("range", "uniform")
 
 
 @pytest.mark.parametrize(

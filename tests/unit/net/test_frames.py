@@ -228,3 +228,25 @@ def test_a_kept_frame_stays_as_it_was(size: int) -> None:
                 kept.append(reader.keep_frame(body))
     assert kept == [body_of(size, seed) for seed in range(3)]
     assert pool.kept_bytes == 0
+
+
+def test_a_large_frame_that_was_kept_can_be_given_back_and_read_into_again() -> None:
+    pool = BufferPool(keep_bytes=MIB)
+    reader = FrameReader(pool, LIMIT)
+    buffers = []
+    for seed in range(3):
+        stream, body = frame(body_of(300_000, seed)), None
+        while body is None:
+            view = reader.get_buffer()
+            nbytes = min(len(view), len(stream))
+            view[:nbytes] = stream[:nbytes]
+            stream = stream[nbytes:]
+            reader.received(nbytes)
+            body = reader.next_frame()
+        kept = reader.keep_frame(body)
+        assert kept == body_of(300_000, seed)
+        pool.recycle(kept[100:200])  # any part of it names it
+        buffers.append(kept.obj)
+    assert buffers[0] is buffers[1] is buffers[2]
+    pool.recycle(memoryview(b"a small one is a copy"))
+    assert pool.kept_bytes == len(memoryview(buffers[2]))

@@ -7,6 +7,8 @@ every possible way:
 
 - the controller's word reaches a broker late, or not at all, or a newer one overtakes it;
 - a request to the controller is lost, delayed, or arrives twice; so is its answer;
+- a replica is refused for a reason that passes, or that the next controller does not know (its
+  broker is about to stop, its disk has failed);
 - a fetch of an earlier life of a broker arrives in a later one;
 - a follower counts as lagging whenever it does not have all that the leader has;
 - a session expires under a broker that goes on (a long pause, a cut network);
@@ -23,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tests.support.partitions import TOPIC_ID
 from tests.unit.replication.isr_world import (
     BROKERS,
     MIN_ISR,
@@ -46,7 +49,7 @@ from tests.unit.replication.isr_world import (
 
 from moldau.controller import AlterPartition, LeaderAndIsr
 from moldau.controller.alter_partition import check_broker_epoch, decide
-from moldau.controller.elections import revise
+from moldau.controller.elections import renewed, revise
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication.isr import InSyncReplicas
 
@@ -73,6 +76,7 @@ class Rules:
     same_state_settles_nothing: bool = True
     epoch_start_required: bool = True
     eligible_leaders_kept: bool = True
+    refusal_is_written: bool = True
 
     def without(self, name: str) -> Rules:
         return replace(self, **{name: False})
@@ -187,13 +191,28 @@ class Model:
             decided, answer = self._decide(world, pending, broker.epoch)
             if decided != world:
                 yield f"{number} asks, no answer", decided
-            answered = self._answered(decided, number, pending, answer)
+            answered = self._answered(decided, number, answer)
             if answered != world:
                 yield f"{number} asks for {pending.isr}", answered
+            if left.refusals and pending.added and isinstance(answer, Decision):
+                spent = world._replace(left=left._replace(refusals=left.refusals - 1))
+                yield f"{number} is refused {pending.isr}", self._refused(spent, number, pending)
 
-    def _answered(
-        self, world: World, number: int, asked: Pending, answer: Decision | ErrorCode
-    ) -> World:
+    def _refused(self, world: World, number: int, asked: Pending) -> World:
+        """A replica may not join now; another copy of the request may be on its way."""
+        if self._rules.refusal_is_written:
+            current = world.decision
+            again = current.changed(renewed(current.state, current.circumstances))
+            return self._answered(_decided(world, again), number, ErrorCode.INELIGIBLE_REPLICA)
+        broker = world.broker(number)
+        role = broker.role
+        assert isinstance(role, Leading)
+        request = LateRequest(asked, broker.epoch)
+        late = world._replace(late_requests=world.late_requests | {request})
+        leading = role._replace(pending=None, maximal=role.committed)
+        return self._advanced(late, number, broker._replace(role=leading))
+
+    def _answered(self, world: World, number: int, answer: Decision | ErrorCode) -> World:
         broker = world.broker(number)
         role = broker.role
         assert isinstance(role, Leading)
@@ -204,10 +223,6 @@ class Model:
             isr.accepted(change, answer.leader_epoch, answer.partition_epoch, answer.isr)
         else:
             isr.refused(change, answer, 0)
-            if isr.pending is None:
-                # An earlier copy of the request may still be on its way.
-                request = LateRequest(asked, broker.epoch)
-                world = world._replace(late_requests=world.late_requests | {request})
         return self._advanced(world, number, broker._replace(role=frozen(isr, role.alive)))
 
     def _advanced(self, world: World, number: int, broker: Broker) -> World:
@@ -368,16 +383,22 @@ class Model:
         stale = check_broker_epoch(now.brokers, sender, sender_epoch)
         if stale is not ErrorCode.NONE:
             return world, stale
+        epochs = request.isr_epochs
+        if not self._rules.replica_epoch_checked:
+            epochs = tuple([current.live[number - 1] or -1 for number in request.isr])
         wanted = AlterPartition(
             topic="t",
+            topic_id=TOPIC_ID,
             partition=0,
             leader_epoch=request.leader_epoch,
             partition_epoch=request.partition_epoch,
             new_isr=request.isr,
-            new_isr_epochs=request.isr_epochs if self._rules.replica_epoch_checked else (),
+            new_isr_epochs=epochs,
         )
         state = current.state
         answer = decide(state, wanted, sender, current.live_replicas, now)
+        if answer is ErrorCode.INELIGIBLE_REPLICA:
+            return _decided(world, current.changed(renewed(state, now))), answer
         if isinstance(answer, ErrorCode):
             return world, answer
         if answer is state:

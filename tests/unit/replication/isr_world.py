@@ -162,6 +162,7 @@ class Bounds(NamedTuple):
     cuts: int = 0
     expiries: int = 0
     changes: int = 0
+    refusals: int = 0
 
 
 class World(NamedTuple):

@@ -6,7 +6,6 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication.isr import (
-    CERTAINLY_NOT_DONE,
     OVERTAKEN,
     REFUSAL_PAUSE_MS,
     FollowerFetches,
@@ -286,11 +285,17 @@ def test_after_an_error_that_tells_of_a_newer_state_the_change_stays_until_that_
     assert late(isr) == 10
 
 
-@pytest.mark.parametrize("error", sorted(CERTAINLY_NOT_DONE))
-def test_what_was_certainly_not_done_is_given_up_for_a_while(error: ErrorCode) -> None:
+@pytest.mark.parametrize("answer_first", [True, False])
+def test_a_replica_that_was_refused_is_not_proposed_again_for_a_while(answer_first: bool) -> None:
     isr, change = joining()
-    assert not isr.refused(change, error, NOW)
-    assert isr.pending is None
+    if answer_first:
+        assert not isr.refused(change, ErrorCode.INELIGIBLE_REPLICA, NOW)
+        assert isr.pending is change, (
+            "another copy may be accepted as long as there is no new state"
+        )
+    isr.update(8, REPLICAS, (LOCAL, SECOND), NOW)
+    if not answer_first:
+        assert not isr.refused(change, ErrorCode.INELIGIBLE_REPLICA, NOW)
     assert late(isr) == 10
     fetch(isr, THIRD, 10)
     assert expand(isr, THIRD, 10) is None

@@ -190,6 +190,7 @@ async def test_each_partition_has_its_own_answer() -> None:
     assert world.asked == [["a", "b", "c"], ["c"]]
     assert [partition.isr_change is None for partition in partitions] == [False, True, False]
     await world.answer(ErrorCode.INELIGIBLE_REPLICA)
+    partitions[2].apply(state(topic="c", isr=(LOCAL,), partition_epoch=2))
     assert partitions[2].isr_change is None
     assert list(partitions[2].isr) == [LOCAL]
     assert (world.changes.expands, world.changes.failures) == (1, 3)

@@ -15,6 +15,7 @@ TWO, THREE = (1, 2), (1, 2, 3)
 QUICK = {
     "requests are lost and come twice": (TWO, Bounds(appends=1, changes=1)),
     "the same, with longer logs": (THREE, Bounds(appends=2, changes=1)),
+    "a replica may not join for now": (TWO, Bounds(appends=1, changes=2, refusals=1)),
     "a process is killed": (TWO, Bounds(appends=1, changes=1, kills=1)),
     "a power cut": (TWO, Bounds(appends=1, changes=1, cuts=1)),
     "a power cut, all in sync": (THREE, Bounds(appends=1, changes=1, cuts=1)),
@@ -100,6 +101,12 @@ def test_no_order_of_events_breaks_a_promise(isr: tuple[int, ...], left: Bounds)
             TWO,
             Bounds(appends=1, changes=1, cuts=1),
             {"committed_in_every_clean_leader"},
+        ),
+        (
+            "refusal_is_written",
+            TWO,
+            Bounds(appends=1, changes=1, refusals=1),
+            {"isr_has_caught_up", "committed_in_every_clean_leader"},
         ),
     ],
 )

@@ -108,6 +108,18 @@ def test_an_append_wakes_a_parked_fetch_in_a_later_turn_and_once(clock: ManualCl
     assert (partition.parked, clock.pending) == (0, 0)
 
 
+def test_every_step_of_the_high_watermark_wakes_a_parked_fetch(clock: ManualClock) -> None:
+    partition = make_partition(LOCAL, SECOND)
+    append(partition)
+    append(partition)
+    for offset in (0, 1):
+        reader = Reader(clock, [partition], min_bytes=1, offset=offset)
+        reader.park()
+        partition.read(offset + 1, PLENTY, follower_id=SECOND)
+        clock.run_due()
+        assert reader.answers == [(0.0, BATCH_SIZE, False)]
+
+
 def test_a_parked_fetch_sleeps_on_until_min_bytes_have_gathered(clock: ManualClock) -> None:
     partition = make_partition()
     reader = Reader(clock, [partition], min_bytes=3 * BATCH_SIZE)

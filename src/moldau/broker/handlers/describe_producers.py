@@ -1,8 +1,8 @@
 """DescribeProducers (key 61, version 0): the producers a partition remembers (KIP-664).
 
-Behaviour: asked of the partition's leader; producers are those within
-``producer.id.expiration.ms``. They are described a hundred at a time, with everybody else's turn in
-between.
+Behaviour: every replica tells what it knows, leader or not: who looks for a transaction that hangs
+compares them. Producers are those within ``producer.id.expiration.ms``. They are described a
+hundred at a time, with everybody else's turn in between.
 Known deviations: an answer has at most 100,000 producers; partitions that are one too many are
 INVALID_REQUEST, and can be asked for by themselves.
 """
@@ -59,9 +59,7 @@ async def handle(request: Request[DescribeProducersRequest]) -> DescribeProducer
 def _producers(
     request: Request[DescribeProducersRequest], topic: str, index: int, room: int
 ) -> list[ActiveProducer]:
-    partition = request.broker.partition(topic, index)
-    partition.check_leader()
-    producers = partition.log.active_producers()
+    producers = request.broker.partition(topic, index).log.active_producers()
     if len(producers) > room:
         raise invalid_request(f"More than {MOST_PRODUCERS} producers: ask for fewer partitions")
     return producers

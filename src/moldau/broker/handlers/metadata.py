@@ -47,14 +47,14 @@ async def handle(request: Request[MetadataRequest]) -> MetadataResponse:
     if wants_all_topics(body, request.version):
         request.is_cacheable = True
         known = list(broker.metadata.topics.values())
-        topics = [await _describe(broker, body, topic) async for topic in in_turns(known)]
+        topics = [await _describe(request, topic) async for topic in in_turns(known)]
     else:
         # A topic that is missing may have to be created: each request tries that anew.
         missing = _missing(broker, body)
         request.is_cacheable = not missing
         await _create(broker, body, missing, request.mutator(strict=True))
         named = body.topics or ()
-        topics = [await _look_up(broker, body, topic) async for topic in in_turns(named)]
+        topics = [await _look_up(request, topic) async for topic in in_turns(named)]
     return make(
         MetadataResponse,
         brokers=tuple(
@@ -130,18 +130,18 @@ async def _create(
 
 
 async def _look_up(
-    broker: Broker, body: MetadataRequest, wanted: MetadataRequestTopic
+    request: Request[MetadataRequest], wanted: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    metadata = broker.metadata
+    metadata = request.broker.metadata
     if wanted.topic_id:
         topic = metadata.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        return await _describe(broker, body, topic)
+        return await _describe(request, topic)
     name = wanted.name or ""
     topic = metadata.topics.get(name)
     if topic is not None:
-        return await _describe(broker, body, topic)
+        return await _describe(request, topic)
     valid = invalid_reason(name) is None
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _unknown(code, name, None)
@@ -152,12 +152,13 @@ def _unknown(code: ErrorCode, name: str | None, topic_id: UUID | None) -> Metada
 
 
 async def _describe(
-    broker: Broker, body: MetadataRequest, topic: TopicMetadata
+    request: Request[MetadataRequest], topic: TopicMetadata
 ) -> MetadataResponseTopic:
-    wants_operations = body.include_topic_authorized_operations
-    live = broker.metadata.brokers
+    wants_operations = request.body.include_topic_authorized_operations
+    live = request.broker.metadata.brokers
+    describe = _describe_live_part if request.version == 0 else _describe_partition
     partitions = [
-        _describe_partition(index, state, live)
+        describe(index, state, live)
         async for index, state in in_turns(sorted(topic.partitions.items()))
     ]
     return make(
@@ -184,4 +185,26 @@ def _describe_partition(
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
         offline_replicas=state.offline_replicas(live),
+    )
+
+
+def _describe_live_part(
+    index: int, state: PartitionMetadata, live: Container[int]
+) -> MetadataResponsePartition:
+    """As clients of version 0 want it, who look for every replica among the brokers: those that
+    are not there are left out, and missed by an error.
+    """
+    replicas = tuple(replica for replica in state.replicas if replica in live)
+    error = ErrorCode.LEADER_NOT_AVAILABLE
+    if state.leader in live:
+        is_whole = len(replicas) == len(state.replicas)
+        error = ErrorCode.NONE if is_whole else ErrorCode.REPLICA_NOT_AVAILABLE
+    return make(
+        MetadataResponsePartition,
+        error_code=error,
+        partition_index=index,
+        leader_id=state.leader if state.leader in live else -1,
+        replica_nodes=replicas,
+        isr_nodes=tuple(replica for replica in state.isr if replica in live),
+        offline_replicas=(),
     )

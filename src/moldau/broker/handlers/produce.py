@@ -69,6 +69,10 @@ log = logging.getLogger(__name__)
 FIRST_VERSION_WITH_ZSTD: Final = 7
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
+MOST_WAITING: Final = 4096
+"""Partitions that the appends of one connection wait for, about, before the next append has to wait
+itself: each takes some 350 bytes, for as long as the client has said.
+"""
 _CHEAP: Final = AT_ONCE - 128 * 1024
 """With less left of its budget a request has taken so long that it is the others' turn."""
 
@@ -442,13 +446,19 @@ def _failure(index: int, error: KafkaError) -> PartitionProduceResult:
     return PartitionProduceResult(index, error.code, -1, -1, -1, records, error.message)
 
 
+def _let_follow(request: Request[ProduceRequest], waits: Waits, pending: Pending) -> None:
+    """Appends need not wait for each other's answers, unless that takes too much memory."""
+    if request.connection.in_flight * len(waits.replicas) <= MOST_WAITING:
+        pending.let_follow(ApiKey.PRODUCE)
+
+
 def _park(
     request: Request[ProduceRequest], results: Results, waits: Waits, pending: Pending
 ) -> Pending:
     """Answer later; the appends are settled, only disks and replicas are awaited."""
     broker, timeout_ms = request.broker, request.body.timeout_ms
     del request.body  # the records in it are views of memory that others read into from now on
-    pending.let_follow(ApiKey.PRODUCE)
+    _let_follow(request, waits, pending)
     late: dict[TopicPartition, ErrorCode] = {}
 
     def answer(codes: list[ErrorCode], awaited: Sequence[tuple[Partition, int]] = ()) -> None:

@@ -187,8 +187,7 @@ class ConsumerCore:
 
     # -- the loop
 
-    def step(self) -> None:
-        now = self._now()
+    def step(self, now: float) -> None:
         if self.driver is not None:
             self.driver.step(now)
         self.lookups.step(now)
@@ -198,8 +197,11 @@ class ConsumerCore:
         while True:
             self._kicked.clear()
             try:
-                self.step()
-                wake = self._wake_at()
+                # One look at the clock for both: what becomes due between two looks would be
+                # neither done nor waited for.
+                now = self._now()
+                self.step(now)
+                wake = self._wake_at(now)
             except Exception as error:
                 # Whoever polls has to know: without this loop no record ever comes.
                 self.note_failure(unforeseen("the consumer's work", error))
@@ -212,9 +214,8 @@ class ConsumerCore:
             except TimeoutError:
                 self.news.set()
 
-    def _wake_at(self) -> float:
+    def _wake_at(self, now: float) -> float:
         """When something is to be done though nothing happens."""
-        now = self._now()
         wake = min(self.lookups.wake_at(now), self.fetcher.wake_at(now))
         return wake if self.driver is None else min(wake, self.driver.member.wake_at())
 

@@ -83,8 +83,8 @@ class ConsumerQueries:
         group, instance = self.settings.group_id or "", self.settings.group_instance_id
         if not member.joined:
             return ConsumerGroupMetadata(group, group_instance_id=instance)
-        identity = member.identity
-        return ConsumerGroupMetadata(group, identity.generation, identity.member_id, instance)
+        owner = member.owner
+        return ConsumerGroupMetadata(group, owner.generation, owner.member_id, instance)
 
     # -- about the cluster
 

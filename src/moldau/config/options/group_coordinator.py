@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.config.declare import CLUSTER_WIDE, boolean, integer, long, names, short, string
 from moldau.config.option import Options
 from moldau.config.types import MAX_INT
 from moldau.config.validators import EachOf, OneOf
+
+_JAVA_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
+CONSUMER_ASSIGNORS: Final = {
+    "uniform": "uniform",
+    "range": "range",
+    f"{_JAVA_ASSIGNORS}UniformAssignor": "uniform",
+    f"{_JAVA_ASSIGNORS}RangeAssignor": "range",
+}
+"""What ``group.consumer.assignors`` may hold, and the name that members ask for it by."""
 
 
 class GroupCoordinatorOptions(Options):
@@ -85,7 +96,7 @@ class GroupCoordinatorOptions(Options):
     group_consumer_assignors = names(
         ("uniform", "range"),
         "The ways in which the coordinator can divide partitions; the first is used when members "
-        "do not ask for one.",
+        "do not ask for one. There are these two; Kafka's Java classes of the same are understood.",
     )
     group_consumer_migration_policy = string(
         "bidirectional",

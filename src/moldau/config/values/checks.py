@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.config.option import AnyOption, ConfigError, Option
 from moldau.config.options.broker import BrokerOptions
+from moldau.config.options.group_coordinator import CONSUMER_ASSIGNORS
 from moldau.config.options.listeners import PLAINTEXT
 from moldau.config.options.topic import TopicOptions
 
@@ -97,6 +98,12 @@ def _refuse_what_is_not_served(config: BrokerConfig) -> None:
             "remote.log.storage.system.enable=true asks for tiered storage, which is not served; "
             "remove it to keep all data on local disks"
         )
+    for name in config.group_consumer_assignors or ("",):
+        if name not in CONSUMER_ASSIGNORS:
+            raise ConfigError(
+                f"group.consumer.assignors={name} asks for an assignor that is not there; there "
+                f"are: {', '.join(BrokerOptions.group_consumer_assignors.default)}"
+            )
     if config.config_providers:
         for name, text in config.static.items():
             if "${" in text:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.coordination.embedded_session import EmbeddedSession
-from moldau.coordination.server import jute, protocol
+from moldau.coordination.server import jute, limits, protocol
 from moldau.coordination.server.jute import MalformedError, Reader
 from moldau.coordination.server.protocol import Code, Op
 from moldau.coordination.server.requests import Request, prepare
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LARGEST_FRAME: Final = 0xFFFFF + 1024
-"""ZooKeeper's ``jute.maxbuffer`` is the largest node; a little more is the largest request."""
-MOST_UNANSWERED: Final = 256
-"""Requests of one client that may wait; then no more is read from it."""
-MOST_UNSENT: Final = 1 << 20
-"""Bytes of answers that may wait for the end of this turn; the same."""
 _READ_BYTES: Final = 65_536
 
 
@@ -55,7 +49,7 @@ class Connection:
         self._to_send: list[bytes] = []
         self._unsent = 0
         self._awaits_much = False
-        """Whether the last request may have a large answer: no other is taken before it."""
+        """Whether the last request, or its answer, may be large: no other is taken before it."""
         self._peer_is_slow = False
         self._is_paused = False
         self._zxid = 0
@@ -113,9 +107,9 @@ class Connection:
         return bool(
             self.state in (State.OPENING, State.CLOSING)
             or self._peer_is_slow
-            or self.unanswered >= MOST_UNANSWERED
+            or self.unanswered >= limits.MOST_UNANSWERED
             or (self._awaits_much and self.unanswered)
-            or self._unsent >= MOST_UNSENT
+            or self._unsent >= limits.MOST_UNSENT
         )
 
     def _adjust_reading(self) -> None:
@@ -140,7 +134,7 @@ class Connection:
                 self._answer_word(word)
                 return None
         (length,) = jute.INT.unpack_from(received)
-        if not 0 <= length <= LARGEST_FRAME:
+        if not 0 <= length <= limits.LARGEST_FRAME:
             raise MalformedError(f"a frame of {length} bytes")
         end = jute.INT.size + length
         if len(received) < end:
@@ -175,11 +169,14 @@ class Connection:
             self._server.store.submit(self.session.finish, partial(self._finished, xid))
         else:
             self.unanswered += 1
-            self._awaits_much = op == Op.MULTI_READ
+            self._awaits_much = op == Op.MULTI_READ or len(frame) > limits.LIGHT_FRAME
             request = Request(self._server.store, self.session, self.tell)
             prepared = prepare(request, op, reader)
             self._server.store.submit(
-                prepared.work, partial(self._answered, xid), reads_only=prepared.reads_only
+                prepared.work,
+                partial(self._answered, xid),
+                reads_only=prepared.reads_only,
+                weight=len(frame),
             )
 
     def _authenticate(self, xid: int, reader: Reader) -> None:

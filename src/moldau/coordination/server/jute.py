@@ -53,16 +53,14 @@ class Reader:
         return b"" if length == -1 else self._take(length)
 
     def string(self) -> str:
-        try:
-            return self.buffer().decode()
-        except UnicodeDecodeError as error:
-            raise MalformedError(f"a string is not UTF-8: {error}") from None
+        return text(self.buffer())
 
-    def vector(self, read: Callable[[], T]) -> list[T]:
+    def vector(self, read: Callable[[], T], most: int) -> list[T] | None:
+        """Returns a list; None if it has more values than are taken, and none is read then."""
         count = self.integer()
         if count > self.left:
             raise MalformedError(f"a list of {count} values in {self.left} bytes")
-        return [read() for _ in range(count)]
+        return [read() for _ in range(count)] if count <= most else None
 
     def _take(self, size: int) -> bytes:
         begin, end = self._position, self._position + size
@@ -70,6 +68,13 @@ class Reader:
             raise MalformedError(f"{size} bytes wanted, {self.left} left")
         self._position = end
         return self._data[begin:end]
+
+
+def text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"a string is not UTF-8: {error}") from None
 
 
 def integer(value: int) -> bytes:

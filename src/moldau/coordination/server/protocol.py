@@ -62,6 +62,7 @@ class Code(IntEnum):
     SESSION_EXPIRED = -112
     INVALID_ACL = -114
     AUTH_FAILED = -115
+    QUOTA_EXCEEDED = -125
 
 
 class RefusedError(errors.CoordinationError):

@@ -6,14 +6,15 @@ ZooKeeper's open list and show it; any other list is refused, rather than taken 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.coordination.embedded import EmbeddedStore
 from moldau.coordination.embedded_session import EmbeddedSession
 from moldau.coordination.errors import CoordinationError, NoNodeError
-from moldau.coordination.server import jute
+from moldau.coordination.server import jute, limits
 from moldau.coordination.server.jute import MalformedError, Reader
 from moldau.coordination.server.protocol import Code, Op, RefusedError, code_of
 from moldau.coordination.store import (
@@ -28,13 +29,12 @@ from moldau.coordination.store import (
     WatchEvent,
 )
 from moldau.coordination.store import Op as Change
+from moldau.coordination.tree import parent_of
 
 _EPHEMERAL: Final = 1
 _SEQUENCE: Final = 2
 _ALL_PERMISSIONS: Final = 31
 _OPEN_ACL: Final = (_ALL_PERMISSIONS, "world", "anyone")
-_LARGEST_ANSWER: Final = 64 << 20
-"""A small request may name large nodes, and the same one again and again."""
 _END_OF_MULTI: Final = jute.integer(-1) + b"\1" + jute.integer(-1)
 
 
@@ -57,27 +57,55 @@ class Prepared(NamedTuple):
 def prepare(request: Request, op: int, reader: Reader) -> Prepared:
     """Returns what to do; MalformedError if the body is none of this op."""
     preparing = _PREPARE.get(op)
-    if preparing is None:
-        return Prepared(partial(_refuse, Code.UNIMPLEMENTED))
-    return preparing(request, reader)
+    try:
+        if preparing is None:
+            raise RefusedError(Code.UNIMPLEMENTED)
+        return preparing(request, reader)
+    except RefusedError as error:
+        return Prepared(partial(_refuse, error.code))
 
 
 def _refuse(code: Code) -> bytes:
     raise RefusedError(code)
 
 
-def _watch(request: Request, reader: Reader) -> Watch | None:
-    return request.watch if reader.boolean() else None
+def _path(reader: Reader) -> str:
+    path = reader.buffer()
+    if len(path) > limits.LONGEST_PATH:
+        raise RefusedError(Code.BAD_ARGUMENTS)
+    return jute.text(path)
+
+
+def _operations(reader: Reader) -> Iterator[int]:
+    """Yields the kinds of operations in a multi; the body of each is to be read before the next."""
+    for _ in range(limits.MOST_OPERATIONS + 1):
+        op, is_end, _unused = reader.integer(), reader.boolean(), reader.integer()
+        if is_end:
+            return
+        yield op
+    raise RefusedError(Code.QUOTA_EXCEEDED)
 
 
 # Reading
 
 
+def _watch(request: Request, *, wanted: bool) -> Watch | None:
+    if not wanted:
+        return None
+    _check_watches(request, 1)
+    return request.watch
+
+
+def _check_watches(request: Request, more: int) -> None:
+    if request.store.watches.count_of(request.session.session_id) + more > limits.MOST_WATCHES:
+        raise RefusedError(Code.QUOTA_EXCEEDED)
+
+
 def _exists(request: Request, reader: Reader) -> Prepared:
-    path, watch = reader.string(), _watch(request, reader)
+    path, watched = _path(reader), reader.boolean()
 
     def work() -> bytes:
-        found = request.session.read_stat(path, watch)
+        found = request.session.read_stat(path, _watch(request, wanted=watched))
         if found is None:
             raise NoNodeError(path)
         return jute.stat(found)
@@ -86,20 +114,20 @@ def _exists(request: Request, reader: Reader) -> Prepared:
 
 
 def _get_data(request: Request, reader: Reader) -> Prepared:
-    path, watch = reader.string(), _watch(request, reader)
+    path, watched = _path(reader), reader.boolean()
 
     def work() -> bytes:
-        data, stat = request.session.read_data(path, watch)
+        data, stat = request.session.read_data(path, _watch(request, wanted=watched))
         return jute.buffer(data) + jute.stat(stat)
 
     return Prepared(work)
 
 
 def _get_children(request: Request, reader: Reader, *, with_stat: bool) -> Prepared:
-    path, watch = reader.string(), _watch(request, reader)
+    path, watched = _path(reader), reader.boolean()
 
     def work() -> bytes:
-        names = jute.strings(request.session.read_children(path, watch))
+        names = jute.strings(request.session.read_children(path, _watch(request, wanted=watched)))
         return names + _stat(request, path) if with_stat else names
 
     return Prepared(work)
@@ -108,23 +136,22 @@ def _get_children(request: Request, reader: Reader, *, with_stat: bool) -> Prepa
 def _multi_read(request: Request, reader: Reader) -> Prepared:
     """Several nodes at once; each answers for itself. There are no watches in it."""
     asked: list[tuple[int, str]] = []
-    while True:
-        op, is_end, _ = reader.integer(), reader.boolean(), reader.integer()
-        if is_end:
-            break
+    for op in _operations(reader):
         if op not in (Op.GET_DATA, Op.GET_CHILDREN):
             raise MalformedError(f"operation {op} in a multi-read")
-        asked.append((op, reader.string()))
+        asked.append((op, _path(reader)))
         reader.boolean()
 
     def work() -> bytes:
         parts: list[bytes] = []
-        size = 0
+        tree = request.store.tree
+        size = children = 0
         for op, path in asked:
+            children += tree.child_count(path) if op == Op.GET_CHILDREN else 0
+            if size > limits.LARGEST_ANSWER or children > limits.MOST_CHILDREN:
+                raise RefusedError(Code.BAD_ARGUMENTS)
             parts.append(_read_one(request.session, op, path))
             size += len(parts[-1])
-            if size > _LARGEST_ANSWER:
-                raise RefusedError(Code.BAD_ARGUMENTS)
         return b"".join([*parts, _END_OF_MULTI])
 
     return Prepared(work)
@@ -144,22 +171,21 @@ def _read_one(session: EmbeddedSession, op: int, path: str) -> bytes:
 
 
 def _get_acl(request: Request, reader: Reader) -> Prepared:
-    path = reader.string()
+    path = _path(reader)
     permissions, scheme, identity = _OPEN_ACL
     acl = jute.integer(permissions) + jute.string(scheme) + jute.string(identity)
     return Prepared(lambda: jute.integer(1) + acl + _stat(request, path))
 
 
 def _set_acl(request: Request, reader: Reader) -> Prepared:
-    path, is_open = reader.string(), _is_open(reader)
+    path = _path(reader)
+    _check_acl(reader)
     reader.integer()  # the version of the list
-    if not is_open:
-        return Prepared(partial(_refuse, Code.INVALID_ACL))
     return Prepared(lambda: _stat(request, path))
 
 
 def _sync(request: Request, reader: Reader) -> Prepared:
-    path = reader.string()
+    path = _path(reader)
 
     def work() -> bytes:
         request.session.check_alive()
@@ -192,30 +218,33 @@ class _Asked(NamedTuple):
 
 
 def _read_create(op: int, reader: Reader) -> _Asked:
-    path, data = reader.string(), reader.buffer()
-    is_open, flags = _is_open(reader), reader.integer()
-    if not is_open:
-        raise RefusedError(Code.INVALID_ACL)
+    path, data = _path(reader), reader.buffer()
+    _check_acl(reader)
+    flags = reader.integer()
     if flags & ~(_EPHEMERAL | _SEQUENCE):
         raise RefusedError(Code.UNIMPLEMENTED)  # containers, and nodes that go with time
     return _Asked(op, Create(path, data, bool(flags & _EPHEMERAL), bool(flags & _SEQUENCE)))
 
 
-def _is_open(reader: Reader) -> bool:
-    acl = reader.vector(lambda: (reader.integer(), reader.string(), reader.string()))
-    return all(entry == _OPEN_ACL for entry in acl)
+def _check_acl(reader: Reader) -> None:
+    acl = reader.vector(
+        lambda: (reader.integer(), reader.string(), reader.string()), limits.MOST_ACL_ENTRIES
+    )
+    if acl is None or any(entry != _OPEN_ACL for entry in acl):
+        # What comes behind it cannot be read any more.
+        raise RefusedError(Code.INVALID_ACL)
 
 
 def _read_delete(op: int, reader: Reader) -> _Asked:
-    return _Asked(op, Delete(reader.string(), reader.integer()))
+    return _Asked(op, Delete(_path(reader), reader.integer()))
 
 
 def _read_set_data(op: int, reader: Reader) -> _Asked:
-    return _Asked(op, SetData(reader.string(), reader.buffer(), reader.integer()))
+    return _Asked(op, SetData(_path(reader), reader.buffer(), reader.integer()))
 
 
 def _read_check(op: int, reader: Reader) -> _Asked:
-    return _Asked(op, Check(reader.string(), reader.integer()))
+    return _Asked(op, Check(_path(reader), reader.integer()))
 
 
 _CHANGES: Final[dict[int, Callable[[int, Reader], _Asked]]] = {
@@ -228,12 +257,10 @@ _CHANGES: Final[dict[int, Callable[[int, Reader], _Asked]]] = {
 
 
 def _change(op: Op, request: Request, reader: Reader) -> Prepared:
-    try:
-        asked = _CHANGES[op](op, reader)
-    except RefusedError as error:
-        return Prepared(partial(_refuse, error.code))
+    asked = _CHANGES[op](op, reader)
 
     def work() -> bytes:
+        _check_room(request, [asked.change])
         (result,) = request.session.commit([asked.change])
         return asked.body(request, result)
 
@@ -242,22 +269,17 @@ def _change(op: Op, request: Request, reader: Reader) -> Prepared:
 
 def _multi(request: Request, reader: Reader) -> Prepared:
     asked: list[_Asked] = []
-    while True:
-        op, is_end, _ = reader.integer(), reader.boolean(), reader.integer()
-        if is_end:
-            break
+    for op in _operations(reader):
         read = _CHANGES.get(op)
         if read is None:
             raise MalformedError(f"operation {op} in a multi")
-        try:
-            asked.append(read(op, reader))
-        except RefusedError as error:
-            # What comes behind it cannot be read any more where flags or lists are unknown.
-            return Prepared(partial(_refuse, error.code))
+        asked.append(read(op, reader))
 
     def work() -> bytes:
+        changes = [one.change for one in asked]
+        _check_room(request, changes)
         try:
-            results = request.session.commit([one.change for one in asked])
+            results = request.session.commit(changes)
         except CoordinationError as error:
             request.session.check_alive()
             return _failed_multi(len(asked), error)
@@ -268,6 +290,20 @@ def _multi(request: Request, reader: Reader) -> Prepared:
         return b"".join([*parts, _END_OF_MULTI])
 
     return Prepared(work, reads_only=False)
+
+
+def _check_room(request: Request, changes: Sequence[Change]) -> None:
+    """Refuse what would make a node, or the end of a session, too large for one turn."""
+    tree = request.store.tree
+    created = [change for change in changes if isinstance(change, Create)]
+    ephemerals = sum(create.ephemeral for create in created)
+    if ephemerals and (
+        tree.ephemeral_count(request.session.session_id) + ephemerals > limits.MOST_EPHEMERALS
+    ):
+        raise RefusedError(Code.QUOTA_EXCEEDED)
+    for parent, more in Counter(parent_of(create.path) for create in created).items():
+        if tree.child_count(parent) + more > limits.MOST_CHILDREN:
+            raise RefusedError(Code.QUOTA_EXCEEDED)
 
 
 def _failed_multi(count: int, error: CoordinationError) -> bytes:
@@ -287,13 +323,14 @@ def _error_in_multi(code: Code) -> bytes:
 def _set_watches(request: Request, reader: Reader, *, persistent: bool) -> Prepared:
     """Leave watches again; of what has happened since their client last heard, tell at once."""
     seen = reader.long()
-    data, missing, children = (reader.vector(reader.string) for _ in range(3))
-    if persistent and (reader.vector(reader.string) or reader.vector(reader.string)):
-        return Prepared(partial(_refuse, Code.UNIMPLEMENTED))
+    data, missing, children = (_paths(reader) for _ in range(3))
+    if persistent and (_paths(reader) or _paths(reader)):
+        raise RefusedError(Code.UNIMPLEMENTED)
     store, session_id = request.store, request.session.session_id
 
     def work() -> bytes:
         request.session.check_alive()
+        _check_watches(request, len(data) + len(missing) + len(children))
         nodes, watches = store.tree.nodes, store.watches
         for path in data:
             node = nodes.get(path)
@@ -324,6 +361,13 @@ def _set_watches(request: Request, reader: Reader, *, persistent: bool) -> Prepa
         store.once_durable(partial(request.watch, WatchEvent(kind, path)))
 
     return Prepared(work)
+
+
+def _paths(reader: Reader) -> list[str]:
+    paths = reader.vector(partial(_path, reader), limits.MOST_WATCHES)
+    if paths is None:
+        raise RefusedError(Code.QUOTA_EXCEEDED)
+    return paths
 
 
 _PREPARE: Final[dict[int, Callable[[Request, Reader], Prepared]]] = {

@@ -183,8 +183,9 @@ class CoordinationServer:
             connection.abort()
             return
         before = self._by_session.pop(request.session_id, None)
+        # Also without one: a watch that was left as its connection broke may have come behind it.
+        self.store.watches.drop_session(request.session_id)
         if before is not None:
-            self.store.watches.drop_session(request.session_id)
             before.abort()
         self._by_session[request.session_id] = connection
         connection.welcome(

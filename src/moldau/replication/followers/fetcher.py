@@ -17,6 +17,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.fetch import FetchParams, FetchSession, fetch_in_session
 from moldau.log.errors import UnexpectedOffsetError
 from moldau.model import TopicPartition
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 from moldau.replication.followers.followed import FIRST_PAUSE_S, FollowedPartition
 from moldau.replication.followers.log_work import LogWork
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _BYTES_PER_TURN: Final = 262_144
 """After so much was appended it is everybody else's turn."""
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Buffers of answers are kept for the next ones up to so much."""
 _WORK_S: Final = 0.1
 """So long a fetch is put off for logs that are being cut or flushed: then the others go on."""
 _IDLE_S: Final = 1.0
@@ -67,6 +70,7 @@ class ReplicaFetcher:
         self._followed: dict[TopicPartition, FollowedPartition] = {}
         self._pauses: dict[TopicPartition, float] = {}
         self._connection: BrokerConnection | None = None
+        self._buffers = BufferPool(keep_bytes=_KEPT_BYTES, keep_largest=_KEPT_BYTES)
         self._round = 0
         self._failures = 0
         self._problem: ErrorCode | None = None
@@ -152,7 +156,8 @@ class ReplicaFetcher:
         settings = self._ports.settings
         connection = self._connection
         if connection is None or connection.closed:
-            connection = self._connection = await self._ports.connect(self._leader_id)
+            connection = await self._ports.connect(self._leader_id, self._buffers)
+            self._connection = connection
         self._round = this_round = self._round + 1
         params = FetchParams(
             max_wait_ms=self._max_wait_ms(settings.max_wait_ms),
@@ -168,6 +173,16 @@ class ReplicaFetcher:
         self._failures = 0
         self._problem = None
         await self._take_all(answer.partitions, this_round, connection)
+        self._reuse(answer.partitions)
+
+    def _reuse(self, partitions: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Read a later answer into the memory of this one, which is in the logs by now."""
+        if not partitions:
+            self._buffers.trim()  # nothing came for a while
+        for fetched in partitions.values():
+            if isinstance(fetched.records, memoryview):
+                self._buffers.recycle(fetched.records)  # all are views of one buffer
+                return
 
     def _max_wait_ms(self, longest_ms: int) -> int:
         """Returns how long the leader may keep the fetch: not beyond the end of a pause."""
@@ -258,7 +273,7 @@ class ReplicaFetcher:
                     raise
                 return self._begin(
                     followed,
-                    self._work.begin_with(followed, records, error.first_offset, now_ms),
+                    self._work.begin_with(followed, bytes(records), error.first_offset, now_ms),
                 )
             self._on_bytes(info.size)
         partition.take_over_offsets(fetched.high_watermark, fetched.log_start_offset)

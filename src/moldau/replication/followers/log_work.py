@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 
+from moldau.errors import ErrorCode, KafkaError
+from moldau.log.partition.leader_epochs import UNDEFINED_EPOCH
 from moldau.replication.followers.divergence import offset_to_cut_at
 from moldau.replication.followers.followed import FollowedPartition
 from moldau.replication.followers.ports import FollowerLogs
@@ -70,17 +72,21 @@ class LogWork:
             followed.is_cutting = False
 
     async def begin_with(
-        self, followed: FollowedPartition, records: memoryview, offset: int, now_ms: int
+        self, followed: FollowedPartition, records: bytes, offset: int, now_ms: int
     ) -> None:
         """The leader's log starts inside of a batch, and so does ours, which is empty: the batch
         comes whole and begins at ``offset``. It has to be taken now: nobody could ask for it.
         """
         await self.begin_at(followed, offset)
         if followed.is_wanted():
-            followed.partition.append_as_follower(records, followed.leader_epoch, now_ms)
+            view = memoryview(records)
+            followed.partition.append_as_follower(view, followed.leader_epoch, now_ms)
 
     async def find_place(self, followed: FollowedPartition, leader: LeaderQuestions) -> None:
-        """The leader has nothing at the end of our log."""
+        """The leader has nothing at the end of our log. Where its log begins later, ours begins
+        anew; else ours is cut where the two part, by epoch if they have any to compare, and at the
+        end of the leader's log if not.
+        """
         partition = followed.partition
         start = await leader.log_start(followed.key, followed.leader_epoch)
         own = partition.log
@@ -90,8 +96,16 @@ class LogWork:
         last = own.leader_epochs.latest_epoch
         if last >= 0:
             epoch, end = await leader.epoch_end(followed.key, followed.leader_epoch, last)
-            if followed.is_wanted() and end >= 0 and (epoch < last or end < own.log_end_offset):
-                await self.cut(followed, epoch, end)
+            if end >= 0:  # else the leader knows no epoch that would tell
+                if followed.is_wanted() and (epoch < last or end < own.log_end_offset):
+                    await self.cut(followed, epoch, end)
+                return
+        end = await leader.log_end(followed.key, followed.leader_epoch)
+        if end >= own.log_end_offset:
+            # By now it has; or it will refuse again, and should not be asked all the time.
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if followed.is_wanted():
+            await self.cut(followed, UNDEFINED_EPOCH, end)
 
     async def flush(self, followed: FollowedPartition) -> None:
         """The leader takes what is asked for next as a word that all before it is stored."""

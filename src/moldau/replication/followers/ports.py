@@ -8,6 +8,7 @@ from typing import Protocol
 
 from moldau.log import PartitionLog
 from moldau.machine import Clock
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 
 
@@ -55,7 +56,9 @@ class FollowerPorts:
     """Of this life of the broker, as it is registered (KIP-903)."""
     clock: Clock
     logs: FollowerLogs
-    connect: Callable[[int], Awaitable[BrokerConnection]]
-    """Opens a connection to the broker of that id, for whoever asks alone; raises KafkaError."""
+    connect: Callable[[int, BufferPool], Awaitable[BrokerConnection]]
+    """Opens a connection to the broker of that id, for whoever asks alone, with answers in buffers
+    of the pool; raises KafkaError.
+    """
     settings: FetcherSettings
     fetchers_per_leader: Callable[[], int]

@@ -21,6 +21,7 @@ from moldau.request_errors import check
 from moldau.wire.api import ApiKey
 from moldau.wire.make import make
 
+_LATEST: Final = -1
 _EARLIEST: Final = -2
 
 
@@ -34,6 +35,13 @@ class LeaderQuestions:
 
     async def log_start(self, key: TopicPartition, leader_epoch: int) -> int:
         """Returns where the leader's log begins."""
+        return await self._offset(key, leader_epoch, _EARLIEST)
+
+    async def log_end(self, key: TopicPartition, leader_epoch: int) -> int:
+        """Returns where the leader's log ends, committed or not."""
+        return await self._offset(key, leader_epoch, _LATEST)
+
+    async def _offset(self, key: TopicPartition, leader_epoch: int, timestamp: int) -> int:
         request = make(
             ListOffsetsRequest,
             replica_id=self._replica_id,
@@ -47,7 +55,7 @@ class LeaderQuestions:
                             ListOffsetsPartition,
                             partition_index=key.partition,
                             current_leader_epoch=leader_epoch,
-                            timestamp=_EARLIEST,
+                            timestamp=timestamp,
                         ),
                     ),
                 ),

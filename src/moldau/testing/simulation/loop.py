@@ -86,10 +86,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Those of the world."""
         self.time_limit = float("inf")
         """Virtual seconds after which a run is given up."""
+        self.look_takes = 0.0
+        """Virtual seconds that pass with every look at the clock. By default time stands still
+        while programs run; on a real machine two looks in a row may differ by much."""
 
     # Time ----------------------------------------------------------------------------------------
 
     def time(self) -> float:
+        self._now += self.look_takes
         return self._now
 
     def call_soon(  # type: ignore[override]  # a handle of our own
@@ -201,6 +205,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         now = timers[0][0]
         if now > self.time_limit:
             raise SimulationTooLongError(f"it is not over after {self.time_limit:g} s")
+        if now < self._now:  # looks at the clock have taken that long
+            now = self._now
         self._now = now
         while timers and timers[0][0] <= now:
             ready.append(heappop(timers)[2])

@@ -121,11 +121,9 @@ class _AtStore:
 class RemoteSession(SingleChanges):
     """A session of the process that makes it; satisfies ``CoordinationStore``."""
 
-    def __init__(
-        self, ensemble: SimulatedEnsemble, loop: SimulatedLoop, session_id: int, password: bytes
-    ) -> None:
+    def __init__(self, ensemble: SimulatedEnsemble, loop: SimulatedLoop, password: bytes) -> None:
         self._ensemble = ensemble
-        self._session_id = session_id
+        self._session_id = 0
         self._password = password
         self._timeout = ensemble.session_timeout
         process = PROCESS.get()
@@ -135,8 +133,12 @@ class RemoteSession(SingleChanges):
         self._context = copy_context()
         """Of the process: what comes for it waits while it is paused, and is gone when it is."""
         self._to_store = _Wire(loop, ensemble.delay, lambda: ensemble.context)
-        self._to_process = _Wire(loop, ensemble.delay, lambda: self._context)
+        self._to_process = _Wire(
+            loop, lambda: ensemble.delay() + ensemble.lateness(self.client), lambda: self._context
+        )
         # At the store
+        self.was_ended = False
+        """Whether somebody has ended it, rather than silence."""
         self._at_store: _AtStore | None = None
         self._has_begun = False
         self._opening_in: KeptSessions | None = None
@@ -162,8 +164,17 @@ class RemoteSession(SingleChanges):
         return False
 
     @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._ended
+
+    @property
     def session_id(self) -> int:
+        """As the store has named it; 0 before it has."""
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return round(self._timeout * 1000)
 
     @property
     def is_over(self) -> bool:
@@ -195,6 +206,7 @@ class RemoteSession(SingleChanges):
 
     async def expire(self) -> None:
         """End the session, as the store does that has not heard of it for too long."""
+        self.was_ended = True
         await self._ensemble.node.run(self._ensemble.kept.expire(self._session_id))
 
     # Reading -------------------------------------------------------------------------------------
@@ -339,7 +351,8 @@ class RemoteSession(SingleChanges):
             self._opening_in = kept
             timeout_ms = round(self._timeout * 1000)
             with suppress(CoordinationError):  # it is asked again
-                session = await kept.open(timeout_ms, self._password, self._session_id)
+                session = await kept.open(timeout_ms, self._password)
+                self._session_id = session.session_id
                 self._has_begun = True
             self._opening_in = None
         elif session is None:

@@ -11,6 +11,7 @@ from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient, one_batch
 from tests.unit.broker.harness import ELSEWHERE, HERE, REGISTRATION, TOPIC_ID, Link, led
 
+from moldau.broker.handlers.produce import MOST_WAITING
 from moldau.controller import MetadataUpdate
 from moldau.coordination.znodes import BrokerRegistration, Endpoint
 from moldau.errors import ErrorCode
@@ -79,6 +80,28 @@ async def test_an_append_that_waits_when_the_leader_moves_is_told_where_to(
     assert (result.current_leader, answer.node_endpoints) == ((ELSEWHERE, 1), [OTHER_NODE])
 
 
+async def test_appends_to_many_partitions_that_wait_are_not_piled_up(
+    broker: MemoryBroker, client: WireClient, link: Link
+) -> None:
+    """A client may give them as long as it likes, and followers may stand still so long."""
+    many = range(200)
+    states = tuple(led("r", number, isr=(HERE, ELSEWHERE)) for number in many)
+    await link.update(*states, metadata=MetadataUpdate(partitions=states))
+    sent = [
+        client.send_produce({"r": {number: one_batch(b"v") for number in many}}) for _ in range(50)
+    ]
+    partitions = [broker.partition("r", number) for number in many]
+    await broker.settle()
+    assert {each.log.log_end_offset for each in partitions} == {MOST_WAITING // len(many) + 2}
+    while any(each.high_watermark < len(sent) for each in partitions):
+        for each in partitions:
+            follow(each, each.log.log_end_offset)
+        await broker.settle()
+    for correlation_id in sent:
+        answer = await client.receive_produce(correlation_id)
+        assert {result.error_code for result in answer.topics[0][2]} == {ErrorCode.NONE}
+
+
 @pytest.mark.parametrize("version", [12, 15, 16, 17])
 async def test_whoever_fetches_from_the_wrong_broker_is_told_the_right_one(
     client: WireClient, link: Link, version: int
@@ -112,6 +135,35 @@ async def test_no_endpoint_is_told_of_a_leader_that_is_not_there(
     answer = await client.fetch_all({TOPIC_ID: {0: 0}}, version=16)
     ((_, _, (result,)),) = answer.topics
     assert (result.current_leader, answer.node_endpoints) == ((ELSEWHERE, 1), [])
+
+
+async def test_a_follower_tells_the_producers_that_it_knows(client: WireClient, link: Link) -> None:
+    batch = one_batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+    await client.receive_produce(client.send_produce({"r": {0: batch}}, acks=1))
+    await link.update(MOVED)
+    answer = await client.call(
+        ApiKey.DESCRIBE_PRODUCERS, topics=[{"name": "r", "partition_indexes": [0]}]
+    )
+    (found,) = answer.topics[0].partitions
+    assert found.error_code is ErrorCode.NONE
+    assert [producer.producer_id for producer in found.active_producers] == [7]
+
+
+@pytest.mark.parametrize(
+    ("version", "described"),
+    [
+        (0, (ErrorCode.REPLICA_NOT_AVAILABLE, HERE, (HERE,), (HERE,))),
+        (1, (ErrorCode.NONE, HERE, (HERE, ELSEWHERE), (HERE, ELSEWHERE))),
+    ],
+)
+async def test_the_oldest_clients_miss_a_replica_whose_broker_is_not_there(
+    client: WireClient, link: Link, version: int, described: tuple[Any, ...]
+) -> None:
+    state = led("r", isr=(HERE, ELSEWHERE))
+    await link.update(metadata=MetadataUpdate(brokers=(REGISTRATION,), partitions=(state,)))
+    answer = await client.call(ApiKey.METADATA, version, topics=[{"name": "r"}])
+    (found,) = answer.topics[0].partitions
+    assert described == (found.error_code, found.leader_id, found.replica_nodes, found.isr_nodes)
 
 
 # After an election -------------------------------------------------------------------------------

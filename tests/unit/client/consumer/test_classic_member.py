@@ -224,6 +224,23 @@ def test_a_rebalance_during_sync_means_joining_again_at_once() -> None:
     assert isinstance(script.one(Join), Join)
 
 
+def test_what_is_owned_is_owned_in_the_generation_that_gave_it() -> None:
+    """A generation that was only joined may be forgotten, and its number given once more."""
+    script = Script("cooperative-sticky")
+    script.settle(P[:2])
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    join = script.one(Join)
+    assert isinstance(join, Join)
+    answer = JoinAnswer(2, "cooperative-sticky", "x", "me", {})
+    (sync,) = script.member.join_answered(join, answer, script.now)
+    assert isinstance(sync, Sync)
+    assert (script.member.identity.generation, script.member.owner.generation) == (2, 1)
+    script.member.sync_answered(sync, encode_assignment(P[:2]), script.now)
+    assert script.member.owner == script.member.identity
+    script.member.leave()
+    assert script.member.owner.generation == -1
+
+
 def test_errors_that_stay_are_the_users() -> None:
     script = Script()
     script.member.subscribe(["t"])

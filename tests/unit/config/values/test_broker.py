@@ -188,6 +188,8 @@ def test_keys_that_others_know_load_in_silence(key: str) -> None:
         ({"process.roles": "controller"}, "write process.roles=broker,controller"),
         ({"authorizer.class.name": "org.x.Acl"}, "authorizer.class.name=org.x.Acl asks for access"),
         ({"remote.log.storage.system.enable": "true"}, "asks for tiered storage"),
+        ({"group.consumer.assignors": "range,org.x.Mine"}, "assignors=org.x.Mine asks for an as"),
+        ({"group.consumer.assignors": ""}, "there are: uniform, range"),
         ({"config.providers": "env", "log.dirs": "${env:DIR}"}, "log.dirs holds a ${...} place"),
         ({"log.dirs": "/a,/b", "cordoned.log.dirs": "/c,/b"}, "missing there: /c"),
         ({"log.dirs": "/a,/b", "cordoned.log.dirs": "*,/b"}, "name no others"),

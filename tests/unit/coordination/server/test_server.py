@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.memory_storage import MemoryStorage
+from tests.support.turn_meter import metered_turns
 from tests.unit.coordination.server.zk_client import (
     WireClient,
     create_body,
@@ -19,13 +20,13 @@ from tests.unit.coordination.server.zk_client import (
 )
 
 from moldau.coordination.embedded import EmbeddedStore
-from moldau.coordination.server import jute
-from moldau.coordination.server.connection import (
+from moldau.coordination.server import jute, limits
+from moldau.coordination.server.jute import MalformedError, Reader
+from moldau.coordination.server.limits import (
     LARGEST_FRAME,
     MOST_UNANSWERED,
     MOST_UNSENT,
 )
-from moldau.coordination.server.jute import MalformedError, Reader
 from moldau.coordination.server.protocol import Code, Op
 from moldau.coordination.server.requests import Request, prepare
 from moldau.coordination.server.server import CoordinationServer
@@ -365,6 +366,108 @@ async def test_who_never_reads_does_not_stay_when_its_session_is_over(
         while served.server._connections:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.05)
     assert len(served.server.kept) == 0
+
+
+END = jute.integer(-1) + b"\1" + jute.integer(-1)
+
+
+def in_multi(op: int, body: bytes) -> bytes:
+    return jute.integer(op) + b"\0" + jute.integer(-1) + body
+
+
+def full_of(one: bytes) -> bytes:
+    """As many operations as a frame holds."""
+    return one * ((LARGEST_FRAME - 100) // len(one)) + END
+
+
+LABORIOUS = {
+    "checks": (Op.MULTI, full_of(in_multi(Op.CHECK, jute.string("/") + jute.integer(-1)))),
+    "creations": (
+        Op.MULTI,
+        b"".join(
+            in_multi(Op.CREATE, jute.string(f"/n{number}") + jute.buffer(b"") + bytes(8))
+            for number in range(33_000)
+        )
+        + END,
+    ),
+    "reads": (Op.MULTI_READ, full_of(in_multi(Op.GET_DATA, path_and_watch("/")))),
+    "lists": (Op.MULTI_READ, full_of(in_multi(Op.GET_CHILDREN, path_and_watch("/many")))),
+    "watches": (
+        Op.SET_WATCHES,
+        bytes(12) + jute.strings([f"/w{number}" for number in range(90_000)]) + jute.integer(0),
+    ),
+    "permissions": (
+        Op.CREATE,
+        jute.string("/a") + jute.buffer(b"") + jute.integer(87_000) + bytes(12 * 87_000 + 4),
+    ),
+}
+"""Requests of a megabyte, each of which was half a second of work, or eight."""
+NOTICEABLE_S = 0.25
+
+
+@pytest.mark.parametrize("asked", LABORIOUS.values(), ids=LABORIOUS)
+async def test_a_large_request_holds_nobody_up(served: Served, asked: tuple[Op, bytes]) -> None:
+    client = await served.client()
+    await client.create("/many")
+    for first in range(0, 20_000, 4000):
+        names = [f"/many/{number}" for number in range(first, first + 4000)]
+        body = b"".join(in_multi(Op.CREATE, create_body(name)) for name in names)
+        assert (await client.ask(Op.MULTI, body + END)).code == 0
+    with metered_turns() as meter:
+        answer = await client.ask(*asked)
+    assert answer.code in (Code.QUOTA_EXCEEDED, Code.BAD_ARGUMENTS, Code.INVALID_ACL)
+    assert meter.longest_s < NOTICEABLE_S
+    assert (await client.ask(Op.EXISTS, path_and_watch("/many"))).code == 0
+
+
+async def test_large_requests_that_come_together_are_not_done_in_one_turn(served: Served) -> None:
+    clients = [await served.client() for _ in range(20)]
+    for number, client in enumerate(clients):
+        names = [f"/{number}-{name}" for name in range(1000)]
+        data = bytes(50)
+        body = b"".join(in_multi(Op.CREATE, create_body(name, data)) for name in names)
+        client.send(Op.MULTI, body + END)
+    with metered_turns() as meter:
+        answers = [await client.answer() for client in clients]
+    assert {answer.code for answer in answers} == {0}
+    assert meter.longest_s < NOTICEABLE_S
+    assert len(served.server.store.tree.nodes) == 20_001
+
+
+async def test_watches_and_ephemeral_nodes_of_one_client_have_their_bounds(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_WATCHES", 3)
+    monkeypatch.setattr(limits, "MOST_EPHEMERALS", 2)
+    monkeypatch.setattr(limits, "MOST_CHILDREN", 5)
+    client, other = await served.client(), await served.client()
+    asked = [await client.ask(Op.EXISTS, path_and_watch(f"/{n}", watch=True)) for n in range(5)]
+    assert [one.code for one in asked] == [Code.NO_NODE] * 3 + [Code.QUOTA_EXCEEDED] * 2
+    assert (await client.ask(Op.EXISTS, path_and_watch("/4"))).code == Code.NO_NODE
+    assert (await other.ask(Op.EXISTS, path_and_watch("/4", watch=True))).code == Code.NO_NODE
+    made = [await client.ask(Op.CREATE, create_body(f"/e{n}", flags=1)) for n in range(3)]
+    assert [one.code for one in made] == [0, 0, Code.QUOTA_EXCEEDED]
+    for number in range(3):
+        await other.create(f"/n{number}")
+    assert (await other.ask(Op.CREATE, create_body("/n3"))).code == Code.QUOTA_EXCEEDED
+    long = "/" + "n" * limits.LONGEST_PATH
+    assert (await other.ask(Op.EXISTS, path_and_watch(long))).code == Code.BAD_ARGUMENTS
+
+
+async def test_what_a_client_watched_costs_the_others_nothing_when_it_goes(served: Served) -> None:
+    watching, going = await served.client(), await served.client()
+    for client in (watching, going):
+        paths = [f"/{client.session_id}-{number}" for number in range(5000)]
+        body = bytes(12) + jute.strings([*paths, "/both"]) + jute.integer(0)
+        assert (await client.ask(Op.SET_WATCHES, body)).code == 0
+    watches = served.server.store.watches
+    going.close()
+    async with asyncio.timeout(60):
+        while watches.count_of(going.session_id):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+    assert watches.count_of(watching.session_id) == 5001
+    watching.send(Op.CREATE, create_body("/both"))
+    assert await event_of(watching) == (CREATED, "/both")
 
 
 async def test_a_node_larger_than_a_frame_is_refused(served: Served) -> None:

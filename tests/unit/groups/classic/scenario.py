@@ -24,7 +24,7 @@ from moldau.wire.make import make
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "500",
     "group.max.size": "3",
-    "offsets.topic.num.partitions": "3",
+    "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
 }
 SESSION_MS = 6000

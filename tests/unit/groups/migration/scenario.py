@@ -42,7 +42,7 @@ def settings(policy: str) -> dict[str, str]:
         "group.consumer.session.timeout.ms": "4000",
         "group.consumer.min.heartbeat.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "500",
-        "offsets.topic.num.partitions": "3",
+        "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",
     }
 

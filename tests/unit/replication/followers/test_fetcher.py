@@ -19,6 +19,7 @@ from moldau.config.values.topic import TopicConfig
 from moldau.errors import ErrorCode
 from moldau.log import LogManager
 from moldau.machine.real import real_machine
+from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
 from moldau.replication import Partition, ReplicaManager
 from moldau.replication.followers import FetcherSettings, FollowerPorts, ReplicaFetchers
@@ -65,12 +66,13 @@ class Leader:
         self.requests: list[FetchRequest] = []
         self.asked: list[tuple[ApiKey, Any]] = []
         self.log_start = 0
+        self.log_end = 0
         self.epoch_end = (-1, -1)
         self.connections = 0
         self.news = asyncio.Event()
         self.closed = False
 
-    async def connect(self, broker_id: int) -> BrokerConnection:
+    async def connect(self, broker_id: int, _pool: BufferPool) -> BrokerConnection:
         assert broker_id == SECOND
         self.connections += 1
         return cast("BrokerConnection", self)
@@ -110,7 +112,9 @@ class Leader:
     async def request(self, api: ApiKey, message: Any, *, within: float) -> Any:
         self.asked.append((api, message))
         if api is ApiKey.LIST_OFFSETS:
-            partition = SimpleNamespace(error_code=0, offset=self.log_start)
+            is_start = message.topics[0].partitions[0].timestamp == -2
+            offset = self.log_start if is_start else self.log_end
+            partition = SimpleNamespace(error_code=0, offset=offset)
         else:
             epoch, end = self.epoch_end
             partition = SimpleNamespace(error_code=0, leader_epoch=epoch, end_offset=end)
@@ -291,9 +295,35 @@ async def test_a_leader_that_ends_earlier_says_by_epoch_where_to_cut(follower: F
     follower.leader.epoch_end = (3, 6)
     await follower.answered(t=fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
     assert (partition.log.log_end_offset, partition.high_watermark) == (6, 6)
-    follower.leader.epoch_end = (-1, -1)
+
+
+async def test_a_leader_that_knows_no_epochs_says_by_its_end_where_to_cut(
+    follower: Follower,
+) -> None:
+    partition = await follower.follow()
+    await follower.answered(t=fetched(some(0, 9), high_watermark=8))
+    follower.leader.log_end = 5
     await follower.answered(t=fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
-    assert partition.log.log_end_offset == 6, "without a word by epoch nothing goes"
+    assert (partition.log.log_end_offset, partition.high_watermark) == (5, 5)
+
+
+async def test_a_leader_that_refuses_what_it_has_is_not_asked_all_the_time(
+    follower: Follower,
+) -> None:
+    partition = await follower.follow()
+    await follower.answered(t=fetched(some(0, 9), high_watermark=8))
+    follower.leader.log_end = 9
+    follower.leader.answer(t=fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    followed = None
+    async with asyncio.timeout(60):
+        while followed is None or not followed.problem:
+            await asyncio.sleep(0)
+            (fetcher,) = follower.fetchers._fetchers.values()
+            followed = fetcher.find(partition.topic_partition)
+    assert followed.is_waiting, "for a pause to end"
+    assert partition.log.log_end_offset == 9
+    await follower.requests(3)
+    assert follower.leader.last_asked() == (9, 3, 3)
 
 
 async def test_a_log_may_begin_inside_of_a_batch(follower: Follower) -> None:

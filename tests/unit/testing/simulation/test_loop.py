@@ -65,6 +65,22 @@ def test_callbacks_run_in_the_order_of_their_making(loop: SimulatedLoop) -> None
     assert loop.time() == 0.0
 
 
+def test_time_may_pass_while_programs_look_at_the_clock(loop: SimulatedLoop) -> None:
+    fired: list[float] = []
+
+    async def program() -> None:
+        for after in (1.0, 3.0):
+            loop.call_later(after, lambda: fired.append(loop.time()))
+        loop.look_takes = 2.0
+        assert (loop.time(), loop.time()) == (2.0, 4.0)
+        loop.look_takes = 0.0
+        await asyncio.sleep(1.0)
+
+    loop.run_until_complete(program())
+    assert fired == [4.0, 4.0], "late, and never back in time"
+    assert loop.time() == 5.0
+
+
 def test_time_jumps_from_timer_to_timer(loop: SimulatedLoop) -> None:
     seen: list[tuple[str, float]] = []
 

@@ -76,6 +76,8 @@ class ClassicMember(Member):
         self._topics: frozenset[str] = frozenset()
         self._member_id = ""
         self._generation = NO_GENERATION
+        self._synced = Identity("", NO_GENERATION)
+        """In the last generation that gave this member a share."""
         self._assignor = ""
         self._owned: frozenset[TopicPartition] = frozenset()
         self._lost = False
@@ -98,6 +100,13 @@ class ClassicMember(Member):
     @property
     def identity(self) -> Identity:
         return Identity(self._member_id, self._generation)
+
+    @property
+    def owner(self) -> Identity:
+        """A generation that was only joined is not written down: a coordinator that takes over
+        gives its number to another.
+        """
+        return self._synced
 
     @property
     def is_content(self) -> bool:
@@ -267,6 +276,7 @@ class ClassicMember(Member):
             return
         self._next_beat = min(self._next_beat, now + self._options.heartbeat_interval)
         self._become(ClassicState.COMPLETING)
+        self._synced = self.identity
         taken_away = self._owned - share
         if taken_away:
             self._call_back(CallbackKind.REVOKED, taken_away)
@@ -346,6 +356,7 @@ class ClassicMember(Member):
     def _forget_member(self, *, keep_id: bool = False) -> None:
         self.attempt += 1
         self._generation = NO_GENERATION
+        self._synced = Identity("", NO_GENERATION)
         self._beating = False
         self.is_leader = False
         if not keep_id:

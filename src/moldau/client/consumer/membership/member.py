@@ -50,6 +50,11 @@ class Member(ABC):
         """For requests about the group; without meaning unless ``joined``."""
 
     @property
+    def owner(self) -> Identity:
+        """As whom this member was given what it owns; without meaning unless ``joined``."""
+        return self.identity
+
+    @property
     @abstractmethod
     def is_content(self) -> bool:
         """Whether nothing about the membership needs the user's poll."""

@@ -98,7 +98,7 @@ final class BrokerSettings {
             boolean secured = name.equals("authorizer.class.name") || name.equals("listener.security.protocol.map") && SECURED.matcher(value).matches();
             if (secured && !ClusterShape.SECURITY)
                 throw new MissingFeature("security", name + "=" + value);
-            if (PLUG_INS.matcher(name).matches())
+            if (PLUG_INS.matcher(name).matches() || name.equals("group.consumer.assignors") && value.contains("org.apache.kafka.clients."))
                 throw MissingFeature.internals("a Java plug-in inside the broker: " + name + "=" + value);
         });
     }

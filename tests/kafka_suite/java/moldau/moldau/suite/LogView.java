@@ -16,6 +16,8 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
+import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
+import org.apache.kafka.storage.internals.checkpoint.PartitionMetadataFile;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogFileUtils;
 import org.apache.kafka.storage.internals.log.LogSegment;
@@ -25,7 +27,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The logs of a broker, as its directories have them. What it leads, and its settings, it is asked for itself; where a log starts
- * and how far it is committed, the cluster. That is what the leader says: whoever asks it of a follower asks for internals.
+ * and how far it is committed, the leader. What a follower knows of the latter it has written down a few seconds later; whoever
+ * asks where its log starts asks for internals.
  */
 final class LogView {
     private final MoldauCluster cluster;
@@ -53,6 +56,7 @@ final class LogView {
             case "getLog", "localLog" -> log((TopicPartition) args[0]);
             case "localLogOrException" -> log((TopicPartition) args[0]).get();
             case "onlinePartition" -> partition((TopicPartition) args[0]);
+            case "checkpointHighWatermarks" -> awaitCheckpoints();
             default -> throw MissingFeature.internals("replicaManager()." + method + "()");
         });
     }
@@ -64,6 +68,7 @@ final class LogView {
             case "getLeaderEpoch" -> metadata.leaderEpoch.orElse(-1);
             case "leaderIdIfLocal" -> leads(metadata) ? Option.apply(id) : Option.empty();
             case "leaderReplicaIdOpt" -> Option.apply(metadata.leaderId.orElse(null));
+            case "inSyncReplicaIds" -> CollectionConverters.asScala(metadata.inSyncReplicaIds).toSet();
             case "log" -> log(partition);
             case "leaderLogIfLocal" -> leads(metadata) ? log(partition) : Option.empty();
             default -> throw MissingFeature.internals("a partition's " + method + "()");
@@ -92,15 +97,35 @@ final class LogView {
         return StandIn.of(UnifiedLog.class, (method, args) -> switch (method) {
             case "topicPartition" -> partition;
             case "dir" -> directory;
+            case "partitionMetadataFile" -> Optional.of(new PartitionMetadataFile(PartitionMetadataFile.newFile(directory), null));
             case "numberOfSegments" -> segments(directory).size();
             case "logSegments" -> segments(directory).stream().map(LogView::segment).toList();
             case "size" -> segments(directory).stream().mapToLong(File::length).sum();
             case "logEndOffset" -> endOffset(directory);
             case "logStartOffset" -> offsetOfLeader(partition, OffsetSpec.earliest(), method);
-            case "highWatermark" -> offsetOfLeader(partition, OffsetSpec.latest(), method);
+            case "highWatermark" -> known(partition).filter(this::leads).isPresent()
+                ? offsetOfLeader(partition, OffsetSpec.latest(), method)
+                : highWatermarks(directory.getParentFile()).getOrDefault(partition, 0L);
             case "config" -> new LogConfig(cluster.describe(new ConfigResource(ConfigResource.Type.TOPIC, partition.topic())));
             default -> throw MissingFeature.internals("a log's " + method + "()");
         });
+    }
+
+    /** What a directory says about how far its logs are committed. */
+    private static Map<TopicPartition, Long> highWatermarks(File directory) throws IOException {
+        return new OffsetCheckpointFile(new File(directory, ReplicaManager.HighWatermarkFilename()), null).read();
+    }
+
+    /** Nobody can have checkpoints written from outside, but they are before long. */
+    private Object awaitCheckpoints() throws IOException {
+        for (Path directory : directories)
+            for (File log : directory.toFile().listFiles(File::isDirectory)) {
+                TopicPartition partition = UnifiedLog.parseTopicPartitionName(log);
+                if (known(partition).filter(this::leads).isPresent())
+                    Waiting.until("no checkpoint of " + partition, Waiting.CONDITION_S, () -> highWatermarks(directory.toFile())
+                        .getOrDefault(partition, 0L) == offsetOfLeader(partition, OffsetSpec.latest(), "highWatermark"));
+            }
+        return null;
     }
 
     private static List<File> segments(File directory) throws IOException {
