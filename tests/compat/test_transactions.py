@@ -53,7 +53,8 @@ def committed(target: Target, topic: str) -> list[bytes]:
     }
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, index, 0) for index in (0, 1)])
-    values, at_end = [], set()
+    values: list[bytes] = []
+    at_end: set[int] = set()
     while len(at_end) < 2:
         message = consumer.poll(SECONDS)
         assert message is not None

@@ -60,7 +60,7 @@ def _error_codes(message: Any) -> Iterator[Any]:
     elif dataclasses.is_dataclass(message):
         for field in dataclasses.fields(message):
             value = getattr(message, field.name)
-            if field.name == "error_code":
+            if field.name.endswith("error_code"):
                 yield value
             else:
                 yield from _error_codes(value)

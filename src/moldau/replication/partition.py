@@ -25,7 +25,6 @@ from moldau.log import (
     PartitionLog,
 )
 from moldau.machine import FileSlice
-from moldau.model import TopicPartition
 from moldau.records.control import TransactionMarker
 from moldau.replication.isr import (
     UNKNOWN_BROKER_EPOCH,

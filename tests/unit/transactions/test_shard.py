@@ -31,6 +31,10 @@ S = TransactionState
 VERSIONS = pytest.mark.parametrize("version", [TV_0, TV_2])
 
 
+def state_of(coordinator: Coordinator) -> TransactionState:
+    return coordinator.metadata.state
+
+
 def ended(coordinator: Coordinator, *, commit: bool = True) -> Producer:
     """A producer whose first transaction, of version 2, has ended; as it was in it."""
     producer = coordinator.started()
@@ -167,10 +171,10 @@ def test_a_decision_is_told_and_noted_as_done(version: TransactionVersion, commi
         version,
         frozenset({FIRST, SECOND}),
     )
-    assert coordinator.metadata.state is (S.PREPARE_COMMIT if commit else S.PREPARE_ABORT)
+    assert state_of(coordinator) is (S.PREPARE_COMMIT if commit else S.PREPARE_ABORT)
     assert coordinator.end(producer, commit=commit, version=version).error is CONCURRENT
     coordinator.complete()
-    assert coordinator.metadata.state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+    assert state_of(coordinator) is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
     assert not coordinator.metadata.partitions
     again = coordinator.end(producer, commit=commit, version=version)
     assert again == (NONE, producer.producer_id, bumped)
@@ -221,7 +225,7 @@ def test_a_late_end_does_not_hit_the_next_transaction() -> None:
     coordinator.add(present, FIRST)
     assert coordinator.end(late).error is FENCED
     assert coordinator.end(late, commit=False).error is FENCED
-    assert coordinator.metadata.state is S.ONGOING
+    assert state_of(coordinator) is S.ONGOING
 
 
 def test_the_last_epoch_ends_with_a_new_id_that_holds_when_the_markers_are_written() -> None:
@@ -273,7 +277,7 @@ def test_markers_that_were_written_for_an_older_decision_end_nothing() -> None:
     coordinator.end(after)
     assert not coordinator.shard.is_pending(late)
     assert coordinator.shard.markers_written(late, NOW_MS).is_empty
-    assert coordinator.metadata.state is S.PREPARE_COMMIT
+    assert state_of(coordinator) is S.PREPARE_COMMIT
 
 
 def test_what_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
