@@ -156,7 +156,8 @@ test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper lakehouse
 	@tools/system-packages java node kcat postgresql openssl chromium
 
 # Clients of others that are tried on a cluster, too: by `make test` what takes seconds, by `make test-three-brokers` all.
-# The other files of tests/compat look at what one broker answers, or into its directory.
+# The other files of tests/compat look at what one broker answers, or into its directory. One file is much longer than the
+# others, and they share nothing but the cluster of their process: `make test` divides single tests.
 GROUPS_TOGETHER := tests/compat/test_groups_members.py::test_members_share_the_partitions_and_consume_everything_once
 ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py tests/compat/test_groups_commands.py $(GROUPS_TOGETHER)
 ALL_ON_THREE_BROKERS := $(addprefix tests/compat/test_, $(addsuffix .py, records admin client_quotas java_tools offsets_answers \
@@ -168,7 +169,7 @@ ALL_ON_THREE_BROKERS := $(addprefix tests/compat/test_, $(addsuffix .py, records
 test: test-tools check ## Install the test tools, then run all checks and all tests
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
-	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ON_THREE_BROKERS) --target=cluster
+	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(ON_THREE_BROKERS) --target=cluster
 
 .PHONY: test-three-brokers
 test-three-brokers: test-tools ## Run all clients, with groups that live long, on three brokers with three replicas

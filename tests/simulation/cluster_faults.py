@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.simulation.cluster_circumstances import (
     CLUSTER_KILLS,
-    CONTROLLERS,
     COORDINATORS,
     DIVERGENCE,
     EARSHOT,
@@ -19,12 +18,9 @@ from tests.simulation.cluster_circumstances import (
 from tests.simulation.planting import clean_seeds as clean_seeds
 from tests.simulation.planting import fault
 
-from moldau.controller import elections, fencing, writes
-from moldau.controller.link import LeaderAndIsr
+from moldau.controller import elections, fencing
 from moldau.controller.outbox import Outbox
-from moldau.coordination import paths
 from moldau.coordination.kept_sessions import KeptSessions
-from moldau.coordination.store import Check
 from moldau.coordinators.commit_queue import CommitQueue
 from moldau.errors import ErrorCode
 from moldau.log.partition.leader_epochs import LeaderEpochs
@@ -128,20 +124,7 @@ def consumers_read_to_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "read", read_all)
 
 
-@fault(ISOLATION, replicas.NOT_IN_SYNC, seeds=1, first=3)
-def who_is_about_to_join_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    """The controller may have let it in, though its answer is not here yet."""
-    expand = InSyncReplicas.expand
-
-    def expand_later(self: InSyncReplicas, *args: Any) -> IsrChange | None:
-        change = expand(self, *args)
-        self.maximal = self.committed
-        return change
-
-    patch.setattr(InSyncReplicas, "expand", expand_later)
-
-
-@fault(COORDINATORS, offsets.BEGAN_BEFORE, seeds=1)
+@fault(COORDINATORS, offsets.BEGAN_BEFORE, seeds=2)
 def coordinators_answer_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     def announce(
         self: CommitQueue, _end_offset: int, replies: Sequence[Reply], effects: Sequence[Effect]
@@ -155,27 +138,12 @@ def coordinators_answer_before_the_high_watermark(patch: pytest.MonkeyPatch) -> 
 # The controller ----------------------------------------------------------------------------------
 
 
-@fault(CONTROLLERS, replicas.DISAGREEMENT, seeds=1, first=5)
-def a_deposed_controller_writes_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writes, "fence", lambda _context: Check(paths.CONTROLLER_EPOCH, -1))
-
-
 @fault(EARSHOT, replicas.DISAGREEMENT, seeds=1)
 def what_a_broker_did_not_hear_is_not_told_again(patch: pytest.MonkeyPatch) -> None:
     def forget(self: Outbox) -> None:
         self._under_way = None
 
     patch.setattr(Outbox, "was_lost", forget)
-
-
-@fault(LAST_IN_SYNC, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=4)
-def the_last_in_sync_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    """Whoever is there first leads."""
-
-    def under_anybody(self: elections._Members) -> LeaderAndIsr | None:
-        return self.under(self._live[0], (self._live[0],)) if self._live else None
-
-    patch.setattr(elections._Members, "under_nobody", under_anybody)
 
 
 @fault(STORE, replicas.OUT_OF_SYNC, replicas.TWO_LEADERS, replicas.DISAGREEMENT, STUCK, seeds=12)

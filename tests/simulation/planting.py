@@ -24,8 +24,6 @@ class Fault:
     caught_by: frozenset[str]
     seeds: int
     """Within so many of them it is caught."""
-    first: int
-    """Where to begin with one that shows rarely."""
 
     @property
     def name(self) -> str:
@@ -35,11 +33,9 @@ class Fault:
 FAULTS: Final[list[Fault]] = []
 
 
-def fault(
-    circumstances: Circumstances, *caught_by: str, seeds: int, first: int = 1
-) -> Callable[[Plant], Plant]:
+def fault(circumstances: Circumstances, *caught_by: str, seeds: int) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
-        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds, first))
+        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds))
         return plant
 
     return register

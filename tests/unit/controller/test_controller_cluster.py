@@ -22,6 +22,7 @@ from moldau.controller import (
 )
 from moldau.controller.states import PartitionState
 from moldau.coordination import paths
+from moldau.coordination.cluster import prepare
 from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
 from moldau.coordination.store import Create, Delete, Op, OpResult, SetData
 from moldau.coordination.znodes import Endpoint
@@ -426,6 +427,27 @@ async def test_an_isr_change_is_told_to_all_brokers() -> None:
     assert cluster.brokers[2].metadata["a", 0].isr == (1, 3)
     check_agreement(cluster, {1, 2, 3})
     await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_topic_without_an_id_gets_one_that_stays() -> None:
+    """As Kafka 2.7 wrote them: logs remember the id, and every later controller must know it."""
+    cluster = Cluster()
+    await cluster.open()
+    session = cluster.store.session()
+    await prepare(session)
+    node = {"version": 2, "partitions": {"0": [2, 3]}, "adding_replicas": {}}
+    await session.create(paths.topic("old"), json.dumps(node).encode())
+    await session.create(paths.partitions("old"))
+    for broker in (1, 2, 3):
+        await cluster.start(broker)
+    given = cluster.brokers[2].metadata["old", 0].topic_id
+    data, _ = await session.get(paths.topic("old"))
+    assert "topic_id" in json.loads(data)
+    await cluster.stop(1)
+    await cluster.settle()
+    assert cluster.brokers[2].metadata["old", 0].topic_id == given
+    (grown,) = await cluster.active.create_partitions([NewPartitions(topic="old", count=2)])
+    assert grown.error is ErrorCode.NONE
 
 
 async def test_brokers_hear_of_a_state_that_was_written_behind_the_controllers_back() -> None:
