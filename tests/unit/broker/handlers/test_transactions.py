@@ -10,6 +10,7 @@ from tests.support.wire import WireClient, one_batch, values_of
 
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
+from moldau.wire.primitives import error_from
 
 ID = "t"
 GROUP = "g"
@@ -27,7 +28,11 @@ class TransactionalClient:
 
     def __init__(self, client: WireClient) -> None:
         self.client = client
-        self.producer = {"transactional_id": ID, "producer_id": -1, "producer_epoch": -1}
+        self.producer: dict[str, Any] = {
+            "transactional_id": ID,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
         self.sequence = 0
 
     async def init(self) -> ErrorCode:
@@ -36,7 +41,7 @@ class TransactionalClient:
             ApiKey.INIT_PRODUCER_ID, transactional_id=ID, transaction_timeout=60_000
         )
         self._goes_on_as(answer)
-        return ErrorCode(answer.error_code)
+        return error_from(answer.error_code)
 
     def _goes_on_as(self, answer: Any) -> None:
         if not answer.error_code:
@@ -50,7 +55,7 @@ class TransactionalClient:
             ApiKey.ADD_PARTITIONS_TO_TXN, 3, transactions=[{**transaction, "verify_only": False}]
         )
         (result,) = answer.results_by_transaction[0].topic_results
-        return ErrorCode(result.results_by_partition[0].partition_error_code)
+        return error_from(result.results_by_partition[0].partition_error_code)
 
     async def send(self, topic: str, value: bytes, version: int) -> ErrorCode:
         batch = one_batch(
@@ -62,13 +67,13 @@ class TransactionalClient:
         )
         result = await self.client.produce(topic, batch, transactional_id=ID, version=version)
         self.sequence += result.error_code == 0
-        return ErrorCode(result.error_code)
+        return error_from(result.error_code)
 
     async def end(self, version: int, *, commit: bool = True) -> ErrorCode:
         answer = await self.client.call(ApiKey.END_TXN, version, **self.producer, committed=commit)
         if version >= 5:
             self._goes_on_as(answer)
-        return ErrorCode(answer.error_code)
+        return error_from(answer.error_code)
 
     async def commit_offset(self, topic: str, offset: int, version: int) -> ErrorCode:
         partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
@@ -79,7 +84,7 @@ class TransactionalClient:
             group_id=GROUP,
             topics=[{"name": topic, "partitions": [partition]}],
         )
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+        return error_from(answer.topics[0].partitions[0].error_code)
 
 
 @pytest.fixture
@@ -104,7 +109,7 @@ async def offset_of(client: WireClient, topic: str, *, stable: bool) -> int | Er
         require_stable=stable,
     )
     partition = answer.groups[0].topics[0].partitions[0]
-    return ErrorCode(partition.error_code) or int(partition.committed_offset)
+    return error_from(partition.error_code) or int(partition.committed_offset)
 
 
 async def test_the_older_protocol(
