@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from moldau.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, Timeout, group_app
@@ -10,6 +11,8 @@ from moldau.cli.session import DEFAULT_TIMEOUT, with_client
 
 app = group_app("Look at the cluster.")
 
+_LITTLE_ROOM: Final = 1 << 20
+"""Bytes: a request may have more."""
 _NAMED: Final = 5
 """Partitions that are named in one sentence."""
 
@@ -45,6 +48,8 @@ def describe(
     for broker in document["brokers"]:
         if broker["state"] != "up" or broker["out_of_sync"]:
             tell(_complaint(broker))
+        for sentence in _disk_complaints(broker):
+            tell(sentence)
 
 
 def _row(broker: dict[str, Any]) -> tuple[object, ...]:
@@ -73,6 +78,15 @@ def _complaint(broker: dict[str, Any]) -> str:
         "silent": f"Broker {broker['id']} does not answer",
     }[broker["state"]]
     return f"{sentence}; missed by {names}." if missing else f"{sentence}."
+
+
+def _disk_complaints(broker: dict[str, Any]) -> Iterator[str]:
+    for log_dir in broker["log_dirs"]:
+        where = f"{log_dir['path']} of broker {broker['id']}"
+        if log_dir["error"] is not None:
+            yield f"{where} is offline: {log_dir['error']}."
+        elif 0 <= log_dir["usable_bytes"] < _LITTLE_ROOM:
+            yield f"{where} is full: appends to what it holds are refused."
 
 
 def _size(size: int | None) -> str | int | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from moldau.cli.cluster import _complaint
+from moldau.cli.cluster import _complaint, _disk_complaints
 from moldau.cli.cluster_report import document
 from moldau.client.admin import ClusterDescription, LogDir
 from moldau.client.metadata import PartitionInfo, TopicInfo
+from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node, TopicPartition
 
 CLUSTER = ClusterDescription("id", 1, (Node(1, "host", 9092), Node(2, "host", 9093)))
@@ -34,6 +35,17 @@ def test_brokers_that_are_down_or_silent_are_shown() -> None:
     assert (up["leader_of"], up["out_of_sync"]) == (1, ["orders-1"])
     assert _complaint(down) == "Broker 3 is down; missed by orders-0, orders-1."
     assert _complaint(silent) == "Broker 2 does not answer; missed by orders-1."
+
+
+def test_disks_that_take_nothing_are_named() -> None:
+    offline = LogDir(1, "/offline", KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), {}, -1, -1)
+    full = LogDir(1, "/full", None, {}, 1 << 30, 4096)
+    unknown = LogDir(1, "/unknown", None, {}, -1, -1)
+    broker, _ = document(CLUSTER, [], {1: [offline, full, unknown], 2: []})["brokers"]
+    assert list(_disk_complaints(broker)) == [
+        "/offline of broker 1 is offline: KAFKA_STORAGE_ERROR.",
+        "/full of broker 1 is full: appends to what it holds are refused.",
+    ]
 
 
 def test_of_many_partitions_some_are_named() -> None:
