@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.support.partition_log import read_batches
+from tests.support.partition_log import read_batches, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin, PartitionLog
@@ -233,6 +233,8 @@ class ReplicaHistory:
                 else known.last_sequence + 1,
                 transactional=producer == TRANSACTIONAL,
             )
+            if producer == TRANSACTIONAL:
+                verified(log, producer)
             log.append_as_leader(memoryview(batch), self.epoch, NOW_MS)
         self.commit()
 

@@ -13,8 +13,10 @@ late. Or a cut *resets*: connections end, and new ones are refused.
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import threading
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -65,6 +67,10 @@ class Network:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        with warnings.catch_warnings():
+            # Whoever connected at the last moment has a transport that nobody knows of.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def way(self, target: str, address: Address, source: str | None = None) -> str:
         """Returns the address of a new way to ``target``, whose own is ``address``."""
@@ -121,10 +127,12 @@ class Network:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        connections = list(self._connections)
-        for task in connections:
-            task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        # Whoever has just been accepted begins first, and only then knows what to close.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._connections:
+                task.cancel()
+            await asyncio.wait(others, timeout=0.05)
+        await asyncio.sleep(0.05)  # transports close their sockets in later turns
 
     async def _lead(
         self,

@@ -16,6 +16,8 @@ from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.router import Router
 from moldau.broker.stalls import Stalls
+from moldau.broker.transaction_coordinator import transaction_coordinator_spec
+from moldau.broker.transaction_markers import TransactionMarkers
 from moldau.config.values.broker import BrokerConfig
 from moldau.controller import (
     CreateTopicResult,
@@ -94,6 +96,11 @@ def build(
     broker.groups = broker.coordinators.register(
         group_coordinator_spec(configs, broker.metadata, machine, alone=alone)
     )
+    markers = TransactionMarkers(machine.random)
+    broker.transactions = broker.coordinators.register(
+        transaction_coordinator_spec(configs, markers, alone=alone)
+    )
+    markers.broker = broker
     broker.stalls = Stalls(broker.clock, broker.traffic.requests)
     router = Router(broker)
     broker.listeners = BrokerListeners(

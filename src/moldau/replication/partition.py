@@ -25,6 +25,7 @@ from moldau.log import (
     PartitionLog,
 )
 from moldau.machine import FileSlice
+from moldau.records.control import TransactionMarker
 from moldau.replication.isr import (
     UNKNOWN_BROKER_EPOCH,
     FollowerFetches,
@@ -194,6 +195,21 @@ class Partition(Replica):
                 for watcher in tuple(self._watchers):
                     watcher.progress(info.size)
         return info
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> AppendInfo:
+        """Append the end of a transaction as leader, unless its coordinator or producer is not the
+        last one that this partition has heard of.
+        """
+        if self.leader_id != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.log.producers.check_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            raises_epoch=marker.raises_epoch,
+        )
+        batch = memoryview(marker.batch(now_ms))
+        return self.append(batch, -1, now_ms, AppendOrigin.COORDINATOR)
 
     # Parked requests -----------------------------------------------------------------------------
 
