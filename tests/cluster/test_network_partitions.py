@@ -37,9 +37,6 @@ from moldau.errors import ErrorCode
 from moldau.testing.cluster import MoldauCluster
 from moldau.wire.api import ApiKey
 
-# The network ends connections of processes that die meanwhile, and may drop one unclosed.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 COORDINATION = "coordination"
 REFUSALS: set[int] = {
     ErrorCode.NOT_ENOUGH_REPLICAS,

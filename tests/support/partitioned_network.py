@@ -13,10 +13,8 @@ late. Or a cut *resets*: connections end, and new ones are refused.
 from __future__ import annotations
 
 import asyncio
-import gc
 import re
 import threading
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -67,10 +65,6 @@ class Network:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        with warnings.catch_warnings():
-            # Whoever connected at the last moment has a transport that nobody knows of.
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
 
     def way(self, target: str, address: Address, source: str | None = None) -> str:
         """Returns the address of a new way to ``target``, whose own is ``address``."""
@@ -125,13 +119,16 @@ class Network:
             direction.is_whole.set()
 
     async def _close(self) -> None:
+        # A server that is closed while it accepts somebody forgets to close that connection.
         for server in self._servers:
-            server.close()
-        # Whoever has just been accepted begins first, and only then knows what to close.
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in self._connections:
                 task.cancel()
             await asyncio.wait(others, timeout=0.05)
+        for server in self._servers:
+            server.close()
         await asyncio.sleep(0.05)  # transports close their sockets in later turns
 
     async def _lead(
