@@ -155,8 +155,13 @@ $(KAFKAJS): tests/node/package.json
 test-tools: install $(VENV)/.compiled kafka kafka-suite-jars zookeeper lakehouse $(KAFKAJS) .cache/pyspark-$(PYSPARK_OLDEST)/.complete .cache/spark-classes.jsa
 	@tools/system-packages java node kcat postgresql openssl chromium
 
-# Clients of others that are tried on a cluster, too; the other files of tests/compat look at what one broker answers.
-ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py
+# Clients of others that are tried on a cluster, too: by `make test` what takes seconds, by `make test-three-brokers` all.
+# The other files of tests/compat look at what one broker answers, or into its directory. One file is much longer than the
+# others, and they share nothing but the cluster of their process: `make test` divides single tests.
+GROUPS_TOGETHER := tests/compat/test_groups_members.py::test_members_share_the_partitions_and_consume_everything_once
+ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py tests/compat/test_groups_commands.py $(GROUPS_TOGETHER)
+ALL_ON_THREE_BROKERS := $(addprefix tests/compat/test_, $(addsuffix .py, records admin client_quotas java_tools offsets_answers \
+    group_configs groups_answers groups_commands groups_directory groups_members groups_migration groups_tools))
 
 # --- Checking --------------------------------------------------------------------------------------------------------
 
@@ -164,7 +169,11 @@ ON_THREE_BROKERS := tests/compat/test_records.py tests/compat/test_admin.py
 test: test-tools check ## Install the test tools, then run all checks and all tests
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --compat-report=$(COMPAT_REPORT) $(ARGS)
 	@test -n "$(ARGS)" || $(BIN)/python tools/compat_table.py --check $(COMPAT_REPORT)
-	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ON_THREE_BROKERS) --target=cluster
+	@test -n "$(ARGS)" || $(BIN)/pytest -n $(PROCESSES) --dist worksteal $(ON_THREE_BROKERS) --target=cluster
+
+.PHONY: test-three-brokers
+test-three-brokers: test-tools ## Run all clients, with groups that live long, on three brokers with three replicas
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ALL_ON_THREE_BROKERS) --target=cluster $(ARGS)
 
 .PHONY: test-pyspark-releases
 test-pyspark-releases: test-tools $(PYSPARK_RELEASES:%=.cache/pyspark-%/.complete) ## Run the data source on every release of PySpark that it is for

@@ -74,6 +74,7 @@ COMPILED_MODULES = [
     "src/moldau/replication/parked.py",
     "src/moldau/replication/partition.py",
     "src/moldau/replication/ports.py",
+    "src/moldau/replication/replica.py",
     "src/moldau/wire/fetch_layout.py",
     "src/moldau/wire/fetch_request.py",
     "src/moldau/wire/fetch_response.py",

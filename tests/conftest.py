@@ -66,7 +66,17 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-SLOWEST_FIRST = ("spark", "kafka_suite", "client", "cluster", "compat", "simulation", "unit")
+SLOWEST_FIRST = (
+    "spark",
+    "kafka_suite",
+    "client",
+    "cluster",
+    "compat",
+    "simulation",
+    "benchmarks",
+    "fuzz",
+    "unit",
+)
 
 
 @pytest.hookimpl(trylast=True)

@@ -38,6 +38,13 @@ class Record(NamedTuple):
     value: bytes | None
 
 
+class Transaction(NamedTuple):
+    """The transaction of another coordinator that records belong to: they count once it commits."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Reply(NamedTuple):
     """The answer to the request that came with this token."""
 
@@ -69,6 +76,8 @@ class Outcome:
     on_failure: FailureHook | None = None
     """Called when the append fails: goes on without the records, and returns the error replies."""
     effects: list[Effect] = field(default_factory=list)
+    transaction: Transaction | None = None
+    """What the records are part of. Outcomes of a transaction are not made one with others."""
 
     @classmethod
     def reply(cls, token: object, response: Any) -> Outcome:
@@ -81,6 +90,7 @@ class Outcome:
 
     def extend(self, other: Outcome) -> None:
         """Make one outcome of two: both are appended together, and fail together."""
+        assert self.transaction is other.transaction is None
         self.records += other.records
         self.replies += other.replies
         self.effects += other.effects

@@ -306,7 +306,7 @@ async def test_async_admin_is_the_same(cluster: Target, new_topic: NewTopicFacto
         assert sorted(outcome.get().partitions) == [0, 1, 2]
 
 
-# -- what Moldau does not serve: the KRaft quorum, features, transactions
+# -- what Moldau does not serve: the KRaft quorum, other levels of features
 
 
 def test_quorum_and_features(kafka_admin: Admin) -> None:
@@ -319,25 +319,28 @@ def test_quorum_and_features(kafka_admin: Admin) -> None:
     kafka_admin.update_features({"metadata.version": level.finalized}, validate_only=True)
 
 
-def test_transactions(kafka_admin: Admin, kafka: Target) -> None:
+# -- transactions
+
+
+def test_transactions(admin: Admin, cluster: Target) -> None:
     topic, transactional_id = unique(), unique("txn")
-    kafka_admin.create_topics([NewTopic(topic, 1, 1)])
+    admin.create_topics([NewTopic(topic, 1, 1)])
     producer = OtherProducer(
-        {"bootstrap.servers": kafka.bootstrap, "transactional.id": transactional_id}
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}
     )
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(topic, value=b"in a transaction")
     producer.flush(60)
-    listed = {t.transactional_id: t for t in kafka_admin.list_transactions(states=["Ongoing"])}
-    (outcome, missing) = kafka_admin.describe_transactions([transactional_id, unique()])
+    listed = {t.transactional_id: t for t in admin.list_transactions(states=["Ongoing"])}
+    (outcome, missing) = admin.describe_transactions([transactional_id, unique()])
     description = outcome.get()
     assert listed[transactional_id].producer_id == description.producer_id
     assert description.state == "Ongoing"
     assert description.partitions == (TopicPartition(topic, 0),)
     assert description.start_time_ms is not None
     assert code_of(missing) == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    (state,) = kafka_admin.describe_producers([TopicPartition(topic, 0)])[0].get()
+    (state,) = admin.describe_producers([TopicPartition(topic, 0)])[0].get()
     assert state.transaction_start_offset == 0
     producer.commit_transaction()
 

@@ -13,10 +13,10 @@ from moldau import Consumer, Producer
 from moldau.model import OffsetAndMetadata, TopicPartition
 
 
-def test_what_is_aborted_is_read_again_and_written_once(kafka: Target) -> None:
-    new_topic = topic_factory(kafka.bootstrap)
+def test_what_is_aborted_is_read_again_and_written_once(cluster: Target) -> None:
+    new_topic = topic_factory(cluster.bootstrap)
     source, target = new_topic(), new_topic()
-    servers, group = kafka.bootstrap, f"group-{uuid.uuid4().hex[:8]}"
+    servers, group = cluster.bootstrap, f"group-{uuid.uuid4().hex[:8]}"
     settings: dict[str, Any] = {
         "bootstrap_servers": servers,
         "auto_offset_reset": "earliest",

@@ -134,10 +134,10 @@ def test_many_values_of_which_some_are_large(cluster: Target, new_topic: NewTopi
     assert [where.offset for where in placed] == list(range(10)), "chunks count as records"
 
 
-def test_an_aborted_transaction_takes_its_chunks_with_it(kafka: Target) -> None:
-    topic = topic_factory(kafka.bootstrap)()
+def test_an_aborted_transaction_takes_its_chunks_with_it(cluster: Target) -> None:
+    topic = topic_factory(cluster.bootstrap)()
     with Producer(
-        bootstrap_servers=kafka.bootstrap, transactional_id=topic, large_messages=CHUNKS
+        bootstrap_servers=cluster.bootstrap, transactional_id=topic, large_messages=CHUNKS
     ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -146,7 +146,7 @@ def test_an_aborted_transaction_takes_its_chunks_with_it(kafka: Target) -> None:
         producer.abort_transaction()
         with producer.transaction():
             producer.send(topic, b"committed" * 1000)
-    with consumer_of(kafka, large_messages=CHUNKS, isolation_level="read_committed") as consumer:
+    with consumer_of(cluster, large_messages=CHUNKS, isolation_level="read_committed") as consumer:
         consumer.subscribe([topic])
         (record,) = take(consumer, 1)
         assert record.value == b"committed" * 1000

@@ -1,7 +1,8 @@
-"""Transactions, against Apache Kafka; Moldau's broker does not serve them yet.
+"""Transactions.
 
-A cluster of today has transaction version 2 (KIP-890). ``old_kafka`` has version 1, where producers
-announce partitions and offsets to the coordinator, and keep their epoch over transactions.
+A cluster of today, Moldau among them, has transaction version 2 (KIP-890). ``old_kafka`` has
+version 1, where producers announce partitions and offsets to the coordinator, and keep their epoch
+over transactions.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def old_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]
 
 
 @pytest.fixture
-def topic(kafka: Target) -> str:
-    return topic_factory(kafka.bootstrap)(partitions=2, max_message_bytes=20_000)
+def topic(cluster: Target) -> str:
+    return topic_factory(cluster.bootstrap)(partitions=2, max_message_bytes=20_000)
 
 
 @pytest.fixture
@@ -53,8 +54,10 @@ def transactional_id() -> str:
 
 
 @pytest.fixture
-def producer(kafka: Target, transactional_id: str) -> Iterator[Producer]:
-    with Producer(bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id) as producer:
+def producer(cluster: Target, transactional_id: str) -> Iterator[Producer]:
+    with Producer(
+        bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id
+    ) as producer:
         producer.init_transactions()
         yield producer
 
@@ -63,13 +66,13 @@ def fail_after(_done: object) -> None:
     raise ZeroDivisionError
 
 
-def committed(kafka: Target, topic: str) -> list[bytes | None]:
+def committed(cluster: Target, topic: str) -> list[bytes | None]:
     return sorted(
-        values_of(kafka.bootstrap, topic, isolation="read_committed"), key=lambda v: v or b""
+        values_of(cluster.bootstrap, topic, isolation="read_committed"), key=lambda v: v or b""
     )
 
 
-def test_only_committed_records_are_seen(kafka: Target, topic: str, producer: Producer) -> None:
+def test_only_committed_records_are_seen(cluster: Target, topic: str, producer: Producer) -> None:
     for number in range(6):
         producer.begin_transaction()
         sent = [producer.send(topic, b"%d" % number, partition=p) for p in (0, 1)]
@@ -78,11 +81,11 @@ def test_only_committed_records_are_seen(kafka: Target, topic: str, producer: Pr
         else:
             producer.commit_transaction()
             assert all(delivery.exception(0) is None for delivery in sent)
-    assert committed(kafka, topic) == [b"0", b"0", b"2", b"2", b"4", b"4"]
+    assert committed(cluster, topic) == [b"0", b"0", b"2", b"2", b"4", b"4"]
 
 
 def test_a_block_commits_at_its_end_and_aborts_on_an_exception(
-    kafka: Target, topic: str, producer: Producer
+    cluster: Target, topic: str, producer: Producer
 ) -> None:
     with producer.transaction():
         producer.send(topic, b"good")
@@ -92,12 +95,14 @@ def test_a_block_commits_at_its_end_and_aborts_on_an_exception(
         pass  # nothing was sent: nothing to tell anybody
     with producer.transaction():
         producer.send(topic, b"good too")
-    assert committed(kafka, topic) == [b"good", b"good too"]
+    assert committed(cluster, topic) == [b"good", b"good too"]
 
 
-async def test_transactions_from_asyncio(kafka: Target, topic: str, transactional_id: str) -> None:
+async def test_transactions_from_asyncio(
+    cluster: Target, topic: str, transactional_id: str
+) -> None:
     async with AsyncProducer(
-        bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id
+        bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id
     ) as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -105,11 +110,11 @@ async def test_transactions_from_asyncio(kafka: Target, topic: str, transactiona
         with pytest.raises(ZeroDivisionError):
             async with producer.transaction():
                 fail_after(await producer.send(topic, b"bad"))
-    assert len(committed(kafka, topic)) == 1000
+    assert len(committed(cluster, topic)) == 1000
 
 
 def test_a_failed_record_lets_only_abort_lead_on(
-    kafka: Target, topic: str, producer: Producer
+    cluster: Target, topic: str, producer: Producer
 ) -> None:
     producer.begin_transaction()
     producer.send(topic, b"good")
@@ -122,25 +127,25 @@ def test_a_failed_record_lets_only_abort_lead_on(
     producer.abort_transaction()
     with producer.transaction():
         producer.send(topic, b"next")
-    assert committed(kafka, topic) == [b"next"]
+    assert committed(cluster, topic) == [b"next"]
 
 
 def test_a_failure_found_at_the_commit_aborts(
-    kafka: Target, topic: str, producer: Producer
+    cluster: Target, topic: str, producer: Producer
 ) -> None:
     with pytest.raises(TransactionAbortableError), producer.transaction():
         producer.send(topic, b"x" * 30_000)
     with producer.transaction():
         producer.send(topic, b"next")
-    assert committed(kafka, topic) == [b"next"]
+    assert committed(cluster, topic) == [b"next"]
 
 
 def test_a_newer_producer_fences_the_older_one_off(
-    kafka: Target, topic: str, producer: Producer, transactional_id: str
+    cluster: Target, topic: str, producer: Producer, transactional_id: str
 ) -> None:
     producer.begin_transaction()
     producer.send(topic, b"from the old one").result(SECONDS)
-    with Producer(bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id) as newer:
+    with Producer(bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id) as newer:
         newer.init_transactions()  # aborts what is open
         with pytest.raises(ProducerFencedError):
             producer.commit_transaction()
@@ -150,11 +155,11 @@ def test_a_newer_producer_fences_the_older_one_off(
             producer.send(topic, b"")
         with newer.transaction():
             newer.send(topic, b"from the new one")
-    assert committed(kafka, topic) == [b"from the new one"]
+    assert committed(cluster, topic) == [b"from the new one"]
 
 
 def test_offsets_are_committed_with_the_transaction(
-    kafka: Target, topic: str, producer: Producer
+    cluster: Target, topic: str, producer: Producer
 ) -> None:
     group = f"group-{uuid.uuid4().hex[:8]}"
     where = TopicPartition(topic, 0)
@@ -163,12 +168,12 @@ def test_offsets_are_committed_with_the_transaction(
         producer.send_offsets_to_transaction({where: OffsetAndMetadata(5, "note")}, group)
     with pytest.raises(ZeroDivisionError), producer.transaction():
         fail_after(producer.send_offsets_to_transaction({where: 9}, group))
-    with Consumer(bootstrap_servers=kafka.bootstrap, group_id=group) as consumer:
+    with Consumer(bootstrap_servers=cluster.bootstrap, group_id=group) as consumer:
         assert consumer.committed([where])[where] == OffsetAndMetadata(5, "note")
 
 
 def test_offsets_of_a_replaced_member_are_refused(
-    kafka: Target, topic: str, producer: Producer
+    cluster: Target, topic: str, producer: Producer
 ) -> None:
     group = f"group-{uuid.uuid4().hex[:8]}"
     stranger = ConsumerGroupMetadata(group, 3, "not a member")
@@ -179,26 +184,30 @@ def test_offsets_of_a_replaced_member_are_refused(
         producer.send_offsets_to_transaction({TopicPartition(topic, 0): 9}, stranger)
     with producer.transaction():
         producer.send(topic, b"next")
-    assert committed(kafka, topic) == [b"next"]
+    assert committed(cluster, topic) == [b"next"]
 
 
 def test_closing_aborts_an_open_transaction(
-    kafka: Target, topic: str, transactional_id: str
+    cluster: Target, topic: str, transactional_id: str
 ) -> None:
-    with Producer(bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id) as producer:
+    with Producer(
+        bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id
+    ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"never seen").result(SECONDS)
-    assert committed(kafka, topic) == []
+    assert committed(cluster, topic) == []
 
 
-def test_steps_out_of_turn_are_refused(kafka: Target, topic: str, transactional_id: str) -> None:
+def test_steps_out_of_turn_are_refused(cluster: Target, topic: str, transactional_id: str) -> None:
     with (
-        Producer(bootstrap_servers=kafka.bootstrap) as plain,
+        Producer(bootstrap_servers=cluster.bootstrap) as plain,
         pytest.raises(TransactionStateError, match=r"need a transactional\.id"),
     ):
         plain.begin_transaction()
-    with Producer(bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id) as producer:
+    with Producer(
+        bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id
+    ) as producer:
         with pytest.raises(TransactionStateError, match=r"call init_transactions\(\) first"):
             producer.begin_transaction()
         producer.init_transactions()
@@ -242,11 +251,11 @@ def test_transaction_version_1(old_kafka: ApacheKafka, transactional_id: str) ->
 
 
 async def test_a_prepared_transaction_is_ended_by_somebody_else(
-    kafka: Target, topic: str, transactional_id: str
+    cluster: Target, topic: str, transactional_id: str
 ) -> None:
     async def prepare(name: str, value: bytes) -> PreparedTransaction:
         async with AsyncProducer(
-            bootstrap_servers=kafka.bootstrap, transactional_id=name
+            bootstrap_servers=cluster.bootstrap, transactional_id=name
         ) as producer:
             await producer.init_transactions()
             await producer.begin_transaction()
@@ -259,21 +268,21 @@ async def test_a_prepared_transaction_is_ended_by_somebody_else(
 
     kept = await prepare(f"{transactional_id}-kept", b"kept")
     dropped = await prepare(f"{transactional_id}-dropped", b"dropped")
-    async with Client(kafka.bootstrap) as client:
+    async with Client(cluster.bootstrap) as client:
         for transaction, commit in ((kept, True), (dropped, False)):
             for _ in range(2):
                 await end_prepared(client.cluster, transaction, commit=commit, within=SECONDS)
             with pytest.raises(KafkaError) as refused:
                 await end_prepared(client.cluster, transaction, commit=not commit, within=SECONDS)
             assert refused.value.code == ErrorCode.INVALID_TXN_STATE
-    assert committed(kafka, topic) == [b"kept"]
+    assert committed(cluster, topic) == [b"kept"]
 
 
 async def test_preparing_without_records_leaves_no_transaction(
-    kafka: Target, transactional_id: str
+    cluster: Target, transactional_id: str
 ) -> None:
     async with AsyncProducer(
-        bootstrap_servers=kafka.bootstrap, transactional_id=transactional_id
+        bootstrap_servers=cluster.bootstrap, transactional_id=transactional_id
     ) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from tests.support.in_process import InProcessBroker, eventually
+from tests.support.partition_log import verified
 from tests.support.wire import (
     WireClient,
     base_offsets,
@@ -388,7 +389,7 @@ async def test_a_log_that_differs_is_told_where(
 async def test_read_committed_stops_at_an_open_transaction_and_lists_aborted_ones(
     broker: InProcessBroker, client: WireClient
 ) -> None:
-    """Transactions are not served yet; here they are written into the log itself."""
+    """Here they are written into the log itself."""
     await client.create_topic("t")
     await client.produce("t", one_batch(b"plain"))
     log = broker.partition("t").log
@@ -397,6 +398,7 @@ async def test_read_committed_stops_at_an_open_transaction_and_lists_aborted_one
         batch = one_batch(
             value, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
         )
+        verified(log, producer_id)
         broker.partition("t").append(memoryview(batch), 1, broker.parts.clock.now_ms())
 
     transactional(b"aborted", 8)

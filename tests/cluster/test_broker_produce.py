@@ -361,20 +361,11 @@ async def test_what_is_no_batch_is_refused_and_the_connection_goes_on(
     assert (await client.produce("t", one_batch(b"good"))).base_offset == 0
 
 
-@pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [
-        ("txn", ErrorCode.INVALID_TXN_STATE),
-        (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-    ],
-)
-async def test_transactional_batches_are_refused(
-    client: WireClient, transactional_id: str | None, code: ErrorCode
-) -> None:
+async def test_transactional_batches_need_a_transactional_id(client: WireClient) -> None:
     await client.create_topic("t")
     batch = one_batch(b"v", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
-    result = await client.produce("t", batch, transactional_id=transactional_id)
-    assert error_from(result.error_code) is code
+    result = await client.produce("t", batch)
+    assert error_from(result.error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     fetched = await client.fetch("t")
     assert (fetched.high_watermark, fetched.last_stable_offset) == (0, 0)
 

@@ -39,6 +39,8 @@ def requests(version: int) -> dict[ApiKey, dict[str, Any]]:
             "timeout": TIMEOUT_MS,
         },
         ApiKey.INIT_PRODUCER_ID: {"transaction_timeout": TIMEOUT_MS},
+        ApiKey.WRITE_TXN_MARKERS: {"markers": []},
+        ApiKey.LIST_TRANSACTIONS: {},
         ApiKey.OFFSET_FOR_LEADER_EPOCH: {
             "replica_id": -1,
             "topics": [
@@ -137,7 +139,14 @@ REFUSED = {
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
     ApiKey.UNREGISTER_BROKER,
 }
-ELSEWHERE = {ApiKey.PRODUCE, ApiKey.FETCH} | OF_GROUPS | REFUSED
+OF_TRANSACTIONS = {
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+}
+ELSEWHERE = {ApiKey.PRODUCE, ApiKey.FETCH} | OF_GROUPS | OF_TRANSACTIONS | REFUSED
 ALL_VERSIONS = [
     pytest.param(api, version, id=f"{api.name}-{version}")
     for api, served in SERVED.items()
@@ -252,7 +261,7 @@ async def test_a_client_software_name_that_is_none_is_refused(
         (ApiKey.PRODUCE, 2),
         (ApiKey.FETCH, 3),
         (ApiKey.FETCH, 99),
-        (ApiKey.ADD_OFFSETS_TO_TXN, 0),
+        (ApiKey.WRITE_TXN_MARKERS, 0),
         (ApiKey.LEADER_AND_ISR, 0),
         (500, 0),
         (-1, 0),

@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 from tests.support.coordination import CoordinationProcess
 from tests.support.java import ROOT
-from tests.support.process import free_port
+from tests.support.process import ServerProcess, free_port
 from tests.support.zookeeper import JARS
 
 PATIENCE_S = 90.0
@@ -146,6 +146,34 @@ def test_what_cannot_be_had_is_said_in_a_sentence(
     malformed = serve("--listen", "nowhere")
     assert malformed.returncode == 2
     assert "HOST:PORT" in malformed.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("meta.properties", "is the directory of a broker"),
+        ("version-2", "is the directory of an Apache ZooKeeper"),
+        ("cluster.secret", "is the directory of a cluster"),
+        ("thesis.tex", "is not empty, and not a coordination store"),
+    ],
+)
+def test_a_directory_of_something_else_is_left_alone(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / name).touch()
+    refused = serve("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path))
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("listen", [":{}", "0.0.0.0:{}", "127.0.0.1:{}"])
+def test_who_serves_other_machines_is_told_what_that_means(tmp_path: Path, listen: str) -> None:
+    command = [sys.executable, "-m", "moldau.cli", "coordination", "serve"]
+    command += ["--listen", listen.format(0), "--data-dir", str(tmp_path / "data")]
+    process = ServerProcess(command, tmp_path / "log")
+    process.wait_for("moldau ready: ")
+    process.stop()
+    is_open = not listen.startswith("127.")
+    assert ("whoever reaches it may read and change everything" in process.text()) is is_open
 
 
 def test_a_broker_without_its_store_says_so_and_ends(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.support.process import ServerProcess
 from tests.support.waiting import eventually
 
+from moldau.testing.broker import BrokerStartError
 from moldau.testing.cluster import MoldauCluster
 
 PATIENCE_S = 120.0
@@ -203,3 +204,21 @@ def test_brokers_stop_cleanly_without_their_store(tmp_path: Path) -> None:
             # It waits for nobody who could answer only with the store.
             assert "the coordination store is out of reach" in broker.logs()
             assert list(broker.directory.rglob(".kafka_cleanshutdown"))
+
+
+def test_brokers_do_not_start_on_a_store_that_was_lost(tmp_path: Path) -> None:
+    with MoldauCluster(tmp_path) as cluster:
+        topic = cluster.create_topic("orders")
+        Writer(cluster.bootstrap_servers, topic).write(0, 10)
+        cluster.stop()
+        store, kept = cluster.coordination.data_dir, tmp_path / "kept"
+        store.rename(kept)
+        with pytest.raises(BrokerStartError, match="the coordination store is empty, but"):
+            cluster.start()
+        cluster.stop()
+        for path in store.iterdir():
+            path.unlink()
+        store.rmdir()
+        kept.rename(store)
+        cluster.start()
+        assert read(cluster.bootstrap_servers, topic, 10) == list(range(10))

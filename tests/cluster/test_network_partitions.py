@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cluster_load import ClusterLoad, ConfluentSender, Sender, encode, read_all
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from tests.support.cluster_load import (
+    PATIENCE_S,
+    ClusterLoad,
+    ConfluentSender,
+    Sender,
+    encode,
+    read_all,
+)
+from tests.support.groups import commit
 from tests.support.partitioned_network import Network
 from tests.support.process import free_ports
 from tests.support.waiting import eventually
@@ -104,6 +113,40 @@ class CutCluster(WatchedCluster):
 
         return asyncio.run(ask())
 
+    def coordinator_seen_by(self, node: int, group: str) -> int:
+        """-1 while there is none."""
+
+        async def ask() -> int:
+            async with await WireClient.connect(self.processes.brokers[node].address) as client:
+                found = await client.call(
+                    ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]
+                )
+                return int(found.coordinators[0].node_id)
+
+        return asyncio.run(ask())
+
+    def commits(self, node: int, group: str, topic: str, offset: int) -> bool:
+        """Whether this broker, and no other, says that it has committed the offset."""
+
+        async def ask() -> bool:
+            async with await WireClient.connect(self.processes.brokers[node].address) as client:
+                told = await commit(client, group, topic, {0: offset})
+                return bool(told.topics[0].partitions[0].error_code == ErrorCode.NONE)
+
+        return asyncio.run(ask())
+
+    def commit(self, group: str, topic: str, offset: int, *, asked: int) -> int:
+        """Commit by whoever coordinates, as the broker that is asked says; returns who it is."""
+        coordinator = -1
+
+        def is_committed() -> bool:
+            nonlocal coordinator
+            coordinator = self.coordinator_seen_by(asked, group)
+            return coordinator > 0 and self.commits(coordinator, group, topic, offset)
+
+        eventually(is_committed, "nobody commits")
+        return coordinator
+
     def replicas_are_equal(self, topic: str) -> bool:
         """Whether all brokers have the same bytes on disk."""
         for partition in range(PARTITIONS):
@@ -138,7 +181,9 @@ def moldau_cluster(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         if store == ZOOKEEPER:
             zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
         network = stack.enter_context(Network())
-        processes = MoldauCluster(directory, overrides=SETTINGS)
+        processes = MoldauCluster(
+            directory, overrides={**SETTINGS, "offsets.commit.timeout.ms": 1000}
+        )
         cluster = CutCluster(processes, zookeeper, network)
         stack.enter_context(processes)
         yield cluster
@@ -221,6 +266,37 @@ def test_a_leader_that_only_clients_reach(cluster: CutCluster, topic: str, store
     assert not {("alone", 0), ("refused", 0)} & set(
         read_all(cluster.processes.bootstrap_servers, topic).values()
     )
+
+
+@on_own_coordination
+def test_a_coordinator_that_only_clients_reach(cluster: CutCluster, topic: str) -> None:
+    """What it says to be committed is not; so it does not say so."""
+    group = f"{topic}-group"
+    zombie = cluster.commit(group, topic, 1, asked=1)
+    cluster.cut_off(zombie)
+    assert not cluster.commits(zombie, group, topic, 2)
+    other = cluster.others(zombie)[0]
+    eventually(
+        lambda: cluster.coordinator_seen_by(other, group) not in (zombie, -1),
+        "nobody else coordinates",
+    )
+    cluster.commit(group, topic, 3, asked=other)
+    assert not cluster.commits(zombie, group, topic, 4)
+    cluster.heal(topic)
+    # The first may be asked before it has heard that another coordinates.
+    eventually(lambda: committed(cluster.processes.bootstrap_servers, group, topic) == 3)
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int | None:
+    """None if whoever was asked does not know."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group}, logger=None)
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    except KafkaException:
+        return None
+    finally:
+        consumer.close()
+    return int(found.offset)
 
 
 @on_own_coordination

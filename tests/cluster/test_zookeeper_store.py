@@ -5,8 +5,9 @@ theirs: broken connections, sessions that end, servers that are killed.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -335,6 +336,38 @@ async def test_many_nodes_are_read_although_the_connection_breaks(
 async def test_nobody_there() -> None:
     with pytest.raises(StoreUnavailableError, match="no ZooKeeper answers at"):
         await ZooKeeperStore.open(f"127.0.0.1:{free_port()}", connection_timeout_ms=200)
+
+
+async def test_hosts_that_do_not_answer_or_are_not_known_are_passed_over(server: Server) -> None:
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        with ExitStack() as full:
+            for _ in range(3):  # nobody else gets through to it
+                way = full.enter_context(socket.socket())
+                way.setblocking(False)
+                way.connect_ex(hole.getsockname())
+            dead = f"127.0.0.1:{hole.getsockname()[1]},127.0.0.1:{free_port()},zk.invalid:2181"
+            for _ in range(3):  # hosts are tried in any order
+                store = await ZooKeeperStore.open(
+                    f"{dead},{server.address}", session_timeout_ms=6000, connection_timeout_ms=60000
+                )
+                assert await store.exists("/") is not None
+                await store.close()
+
+
+async def test_names_that_lead_nowhere_are_told() -> None:
+    with pytest.raises(EnsembleError, match=r"within 200 ms: zk\.invalid is not known \("):
+        await ZooKeeperStore.open("zk.invalid:2181", connection_timeout_ms=200)
+
+
+def test_a_host_that_takes_no_connection_leaves_time_for_the_others() -> None:
+    async def timeout_for(connect: str) -> float:
+        store = ZooKeeperStore(connect, 9000, None, own_acl=False)
+        return float(store._client.handler._connect_within_s)
+
+    assert asyncio.run(timeout_for("a:1")) == 3.0
+    assert asyncio.run(timeout_for("a:1,b:1,c:1/kafka")) == 1.0
 
 
 async def test_nodes_may_be_for_nobody_else(tmp_path: Path) -> None:

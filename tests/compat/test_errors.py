@@ -17,6 +17,7 @@ from tests.support.requests import request
 from tests.support.target import Target
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.one_broker
 PRODUCER_ID = 4242
 NAMES = [case.name for case in CASES]
 

@@ -148,7 +148,7 @@ def replay_batch(shard: GroupShard, content: bytes) -> None:
     if len(batch) >= HEADER_SIZE:
         struct.pack_into(">i", batch, LENGTH_OFFSET, len(batch) - LOG_OVERHEAD)
         write_crc(batch, 0, len(batch))
-    _Loader(shard.replay).take(bytes(batch), 0)
+    _Loader(shard).take(bytes(batch), 0)
 
 
 def check_replay(replay: Callable[[GroupShard], None]) -> None:

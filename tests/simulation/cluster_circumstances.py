@@ -86,6 +86,21 @@ def _store(plan: Plan) -> Plan:
     )
 
 
+def _controllers(plan: Plan) -> Plan:
+    return _busy(
+        plan,
+        ["controller deposed", "controller deposed", "kill", "isolate", "session expired"],
+        administrates=True,
+        recreates=True,
+        elects=True,
+    )
+
+
+def _earshot(plan: Plan) -> Plan:
+    troubles = ["out of earshot", "reset between brokers"]
+    return _busy(plan, troubles, seconds=20.0, administrates=True, recreates=True)
+
+
 def _topics(plan: Plan) -> Plan:
     return _busy(
         plan,
@@ -99,6 +114,10 @@ def _topics(plan: Plan) -> Plan:
 def _groups(plan: Plan) -> Plan:
     troubles = ["kill", "kill several", "two leaders", "truce", "truce"]
     return _busy(plan, troubles, seconds=20.0, delay=0.02, roles=[Role.CLASSIC])
+
+
+def _coordinators(plan: Plan) -> Plan:
+    return _busy(plan, ["two leaders"], seconds=30.0, delay=0.02, roles=[Role.CLASSIC])
 
 
 def _of_cluster(name: str, adjust: Callable[[Plan], Plan]) -> Circumstances:
@@ -119,7 +138,13 @@ ISOLATION: Final = _of_cluster("isolation", _isolation)
 """Brokers that do not reach others, or stand still, for a while."""
 STORE: Final = _of_cluster("store", _store)
 """A coordination store that dies, forgets sessions, is out of reach."""
+CONTROLLERS: Final = _of_cluster("controllers", _controllers)
+"""Controllers that are replaced, and do not know it yet."""
+EARSHOT: Final = _of_cluster("earshot", _earshot)
+"""Brokers that do not hear the controller, and are not missed."""
 CLUSTER_TOPICS: Final = _of_cluster("topics of a cluster", _topics)
 """Topics that come and go while brokers do not hear of it."""
 CLUSTER_GROUPS: Final = _of_cluster("groups of a cluster", _groups)
 """Coordinators that change."""
+COORDINATORS: Final = _of_cluster("coordinators", _coordinators)
+"""Coordinators that go on while another one has taken over."""

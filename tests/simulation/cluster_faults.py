@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.simulation.cluster_circumstances import (
     CLUSTER_KILLS,
+    COORDINATORS,
     DIVERGENCE,
+    EARSHOT,
     ISOLATION,
     LAST_IN_SYNC,
     STORE,
@@ -16,14 +19,18 @@ from tests.simulation.planting import clean_seeds as clean_seeds
 from tests.simulation.planting import fault
 
 from moldau.controller import elections, fencing
+from moldau.controller.outbox import Outbox
+from moldau.coordination.kept_sessions import KeptSessions
+from moldau.coordinators.commit_queue import CommitQueue
 from moldau.errors import ErrorCode
 from moldau.log.partition.leader_epochs import LeaderEpochs
 from moldau.log.partition.producer_snapshots import ProducerSnapshots
+from moldau.outcome import Effect, Reply
 from moldau.replication import parked
 from moldau.replication.followers.fetcher import ReplicaFetcher
 from moldau.replication.isr import InSyncReplicas, IsrChange
 from moldau.replication.partition import Partition, PartitionRead
-from moldau.testing.simulation.checker import records, replicas
+from moldau.testing.simulation.checker import offsets, records, replicas, sessions
 from moldau.testing.simulation.lives.life import STUCK
 
 # Followers ---------------------------------------------------------------------------------------
@@ -117,7 +124,26 @@ def consumers_read_to_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "read", read_all)
 
 
+@fault(COORDINATORS, offsets.BEGAN_BEFORE, seeds=2)
+def coordinators_answer_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    def announce(
+        self: CommitQueue, _end_offset: int, replies: Sequence[Reply], effects: Sequence[Effect]
+    ) -> None:
+        self._announcer.send(replies)
+        self._announcer.start(effects)
+
+    patch.setattr(CommitQueue, "put", announce)
+
+
 # The controller ----------------------------------------------------------------------------------
+
+
+@fault(EARSHOT, replicas.DISAGREEMENT, seeds=1)
+def what_a_broker_did_not_hear_is_not_told_again(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: Outbox) -> None:
+        self._under_way = None
+
+    patch.setattr(Outbox, "was_lost", forget)
 
 
 @fault(STORE, replicas.OUT_OF_SYNC, replicas.TWO_LEADERS, replicas.DISAGREEMENT, STUCK, seeds=12)
@@ -137,3 +163,11 @@ def restart_of_a_broker_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 @fault(LAST_IN_SYNC, records.LOST, records.GONE, seeds=4)
 def losses_of_a_broker_do_not_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections._Members, "has_lost", lambda *_: False)
+
+
+# The store ---------------------------------------------------------------------------------------
+
+
+@fault(STORE, sessions.NO_GRACE, seeds=1)
+def a_store_that_starts_again_gives_nobody_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptSessions, "_heard_before_the_restart", lambda _self, now: now - 3600.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.support.partition_log import read_batches
+from tests.support.partition_log import read_batches, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin, PartitionLog
@@ -23,10 +23,29 @@ from moldau.records.record import Record
 from moldau.replication.followers.divergence import offset_to_cut_at
 from moldau.testing.disk import MemoryDisk
 
+POINT_BEYOND = "recovery point or high watermark beyond the end of the log"
+WRONG_PLACE = "index leads to another batch"
+WRONG_EPOCH = "epoch of a batch is not remembered"
+WRONG_TIME = "time index leads behind a record"
+WRONG_TRANSACTIONS = "aborted transactions are not those in the log"
+WRONG_PRODUCERS = "producers are not those in the log"
+UNCOMMITTED = "in-sync replica without what is committed"
+UNEQUAL = "replicas do not become equal"
+UNREADABLE = "log cannot be read, or not be written"
+
 DIRECTORY = "/data/t-0"
 PARTITION = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
 PLAIN, TRANSACTIONAL = 1, 2
+
+
+class BrokenPromiseError(Exception):
+    """Its text is the name of an invariant."""
+
+
+def promise(kept: bool, name: str) -> None:
+    if not kept:
+        raise BrokenPromiseError(name)
 
 
 @dataclass
@@ -101,28 +120,27 @@ class ReplicaLog:
     def check(self) -> None:
         """What is beside the batches has to say the same as they do."""
         log = self.log
-        assert log.recovery_point <= log.log_end_offset
-        assert self.high_watermark <= log.log_end_offset
+        promise(max(log.recovery_point, self.high_watermark) <= self.end, POINT_BEYOND)
         data = read_batches(log)
         state = ProducerState()
         aborted = []
         for position, header in iter_headers(data, allow_partial_tail=False):
             found = log.read(header.last_offset, 1, log.log_end_offset)
+            promise(found is not None and found.size == header.size, WRONG_PLACE)
             assert found is not None
-            assert found.size == header.size
-            assert next(iter_headers(found.read()))[1].base_offset == header.base_offset
+            base = next(iter_headers(found.read()))[1].base_offset
+            promise(base == header.base_offset, WRONG_PLACE)
             epoch = log.leader_epochs.epoch_for_offset(header.base_offset)
-            assert epoch == header.partition_leader_epoch
+            promise(epoch == header.partition_leader_epoch, WRONG_EPOCH)
             at = log.offset_for_timestamp(header.max_timestamp)
-            assert at is not None
-            assert at.offset <= header.last_offset
+            promise(at is not None and at.offset <= header.last_offset, WRONG_TIME)
             if header.has_producer_id:
                 batch = memoryview(data)[position : position + header.size]
                 done = apply_batch(state, header, batch)
                 if done is not None:
                     aborted.append((done.producer_id, done.first_offset))
-        assert log.aborted_transactions(0, log.log_end_offset) == aborted
-        assert _sequences(log.producers) == _sequences(state)
+        promise(log.aborted_transactions(0, log.log_end_offset) == aborted, WRONG_TRANSACTIONS)
+        promise(_sequences(log.producers) == _sequences(state), WRONG_PRODUCERS)
 
 
 def _sequences(state: ProducerState) -> set[tuple[int, int, int]]:
@@ -215,6 +233,8 @@ class ReplicaHistory:
                 else known.last_sequence + 1,
                 transactional=producer == TRANSACTIONAL,
             )
+            if producer == TRANSACTIONAL:
+                verified(log, producer)
             log.append_as_leader(memoryview(batch), self.epoch, NOW_MS)
         self.commit()
 
@@ -291,7 +311,8 @@ class ReplicaHistory:
 
     def check(self) -> None:
         for number in self.isr:
-            assert _below(self.replicas[number].log, self.committed_end) == self.committed
+            has = _below(self.replicas[number].log, self.committed_end)
+            promise(has == self.committed, UNCOMMITTED)
         self.random.choice(self.replicas).check()
 
     def converge(self) -> None:
@@ -303,12 +324,12 @@ class ReplicaHistory:
                 for _ in range(200):
                     if not self.fetch(number, 1 << 20):
                         break
-                assert self.replicas[number].end == leader.end
+                promise(self.replicas[number].end == leader.end, UNEQUAL)
         data = read_batches(leader.log)
         for replica in self.replicas:
             replica.check()
-            assert read_batches(replica.log) == data
-        assert data.startswith(self.committed)
+            promise(read_batches(replica.log) == data, UNEQUAL)
+        promise(data.startswith(self.committed), UNCOMMITTED)
 
 
 def _below(log: PartitionLog, offset: int) -> bytes:
@@ -323,8 +344,16 @@ def _below(log: PartitionLog, offset: int) -> bytes:
 
 
 def live(seed: int, history: type[ReplicaHistory] = ReplicaHistory, steps: int = 70) -> None:
-    """One history to its end; AssertionError, or any other, if something was wrong."""
-    life = history(seed)
+    """One history to its end; BrokenPromiseError if something was wrong."""
+    try:
+        _live(history(seed), steps)
+    except BrokenPromiseError:
+        raise
+    except Exception as error:
+        raise BrokenPromiseError(UNREADABLE) from error
+
+
+def _live(life: ReplicaHistory, steps: int) -> None:
     for _ in range(steps):
         life.step()
     life.converge()

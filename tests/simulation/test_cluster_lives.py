@@ -9,7 +9,10 @@ from tests.simulation.cluster_circumstances import (
     CLUSTER_GROUPS,
     CLUSTER_KILLS,
     CLUSTER_TOPICS,
+    CONTROLLERS,
+    COORDINATORS,
     DIVERGENCE,
+    EARSHOT,
     ISOLATION,
     LAST_IN_SYNC,
     STORE,
@@ -53,6 +56,16 @@ def test_a_store_that_dies_and_forgets(seed: int, request: pytest.FixtureRequest
     check_life(seed, STORE, request.node.nodeid)
 
 
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_controllers_that_were_replaced(seed: int, request: pytest.FixtureRequest) -> None:
+    check_life(seed, CONTROLLERS, request.node.nodeid)
+
+
+@pytest.mark.parametrize("seed", clean_seeds(EARSHOT))
+def test_brokers_that_do_not_hear_the_controller(seed: int, request: pytest.FixtureRequest) -> None:
+    check_life(seed, EARSHOT, request.node.nodeid)
+
+
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_topics_that_come_and_go(seed: int, request: pytest.FixtureRequest) -> None:
     check_life(seed, CLUSTER_TOPICS, request.node.nodeid)
@@ -61,3 +74,8 @@ def test_topics_that_come_and_go(seed: int, request: pytest.FixtureRequest) -> N
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_coordinators_that_change(seed: int, request: pytest.FixtureRequest) -> None:
     check_life(seed, CLUSTER_GROUPS, request.node.nodeid)
+
+
+@pytest.mark.parametrize("seed", clean_seeds(COORDINATORS))
+def test_coordinators_that_were_replaced(seed: int, request: pytest.FixtureRequest) -> None:
+    check_life(seed, COORDINATORS, request.node.nodeid)

@@ -14,7 +14,10 @@ import pytest
 
 from moldau.client.admin import AsyncAdmin, NewTopic
 from moldau.client.producer import AsyncProducer
+from moldau.controller import writes
 from moldau.controller.outbox import Outbox
+from moldau.coordination import paths
+from moldau.coordination.store import Check
 from moldau.errors import KafkaError
 from moldau.testing.simulation import (
     NotRightError,
@@ -133,6 +136,46 @@ def test_it_would_not_if_what_it_missed_were_forgotten(monkeypatch: pytest.Monke
                 await cluster.converged(within=30)
 
     monkeypatch.setattr(Outbox, "was_lost", forget)
+    run(story)
+
+
+async def change_by_a_deposed_controller(
+    simulation: Simulation, cluster: SimulatedCluster, client: Client
+) -> None:
+    """It does not know yet that another was elected, and is asked for a topic."""
+    deposed = await cluster.controller()
+    assert deposed is not None
+    for other in await others(cluster):
+        simulation.network.cut(deposed.node.name, other.node.name)
+    cluster.ensemble.delay_answers(deposed.node.name, 2.0)
+    await cluster.ensemble.delete(paths.CONTROLLER)
+    await asyncio.sleep(0.1)
+    assert await cluster.controller() not in (deposed, None)
+    async with AsyncAdmin(**client) as admin:
+        creating = asyncio.ensure_future(create(admin, "made"))
+        await asyncio.sleep(3.0)
+        cluster.ensemble.heal()
+        simulation.network.heal()
+        with suppress(KafkaError):
+            await creating
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_controller_that_was_deposed_decides_nothing(seed: int) -> None:
+    async def story(simulation: Simulation, cluster: SimulatedCluster, client: Client) -> None:
+        await change_by_a_deposed_controller(simulation, cluster, client)
+        await cluster.right()
+
+    run(story, seed)
+
+
+def test_it_would_if_what_it_writes_were_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(simulation: Simulation, cluster: SimulatedCluster, client: Client) -> None:
+        await change_by_a_deposed_controller(simulation, cluster, client)
+        with pytest.raises(NotRightError, match="believes of made"):
+            await cluster.converged(within=30)
+
+    monkeypatch.setattr(writes, "fence", lambda _context: Check(paths.CONTROLLER_EPOCH, -1))
     run(story)
 
 

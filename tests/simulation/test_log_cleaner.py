@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.machines import loop_machine
-from tests.support.partition_log import read_batches
+from tests.support.partition_log import read_batches, verified
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
@@ -107,6 +107,8 @@ class Table:
             base_sequence=self.sequences.get(producer_id, -1),
             transactional=transactional,
         )
+        if transactional:
+            verified(self.log, producer_id)
         info = self.log.append_as_leader(memoryview(batch), 0, self.now_ms)
         assert not info.duplicate
         if producer_id in self.sequences:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.support.partition_log import read_batches
+from tests.support.partition_log import read_batches, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin
@@ -118,6 +118,8 @@ class LogMachine(RuleBasedStateMachine):
             base_sequence=sequence if producer >= 0 else -1,
             transactional=transactional,
         )
+        if transactional:
+            verified(self.log, producer)
         info = self.log.append_as_leader(memoryview(batch), self.epoch, self.time)
         assert info.first_offset == self.expected.end
         assert info.last_offset == self.expected.end + count - 1

@@ -36,10 +36,12 @@ from tests.support.target import Target
 from tests.support.waiting import eventually
 
 from moldau.client.admin.admin import Admin
+from moldau.spark.exactly_once import session
 from moldau.spark.exactly_once.decision import QueryName
 from moldau.spark.exactly_once.options import exactly_once_options
 from moldau.spark.exactly_once.session import fresh_session
 from moldau.spark.options import write_options
+from moldau.wire.api import ApiKey
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.spark.exactly_once_faults"])
@@ -309,8 +311,10 @@ def test_a_timeout_that_brokers_do_not_allow(query: Query) -> None:
 
 
 def test_a_cluster_without_transactions_is_refused(
-    clusters: Callable[[str], Target], tmp_path: Path
+    clusters: Callable[[str], Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Something else that this cluster does not serve stands for them.
+    monkeypatch.setattr(session, "_NEEDED", (ApiKey.DESCRIBE_QUORUM,))
     moldau = clusters("moldau")
     query = Query(moldau, topic_factory(moldau.bootstrap)(), tmp_path)
     with pytest.raises(

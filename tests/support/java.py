@@ -34,6 +34,8 @@ ACLS = "org.apache.kafka.tools.AclCommand"
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 ELECT_LEADERS = "org.apache.kafka.tools.LeaderElectionCommand"
 REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+MESSAGE_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 STORAGE = "kafka.tools.StorageTool"
 

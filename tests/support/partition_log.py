@@ -10,7 +10,7 @@ from moldau.log.recovery.opening import load_log
 from moldau.log.recovery.stats import RecoveryStats
 from moldau.machine.disk import Disk
 from moldau.model import TopicPartition
-from moldau.records.batch import iter_headers
+from moldau.records.batch import MAX_SEQUENCE, iter_headers
 from moldau.records.builder import build_batch
 from moldau.records.compression import Compression
 from moldau.records.reader import read_records
@@ -42,6 +42,13 @@ class Observer:
 
     def disk_refused(self, topic_partition: TopicPartition, doing: str, error: OSError) -> None:
         self.refused.append(doing)
+
+
+def verified(log: PartitionLog, producer_id: int, epoch: int = 0) -> None:
+    """The coordinator of its transactions knows that the partition takes part."""
+    asked = log.producers.begin_verification(producer_id, epoch, MAX_SEQUENCE, starts_epoch=False)
+    if asked is not None:
+        asked.done = True
 
 
 def make_batch(

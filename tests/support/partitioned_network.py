@@ -119,12 +119,17 @@ class Network:
             direction.is_whole.set()
 
     async def _close(self) -> None:
+        # A server that is closed while it accepts somebody forgets to close that connection.
+        for server in self._servers:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._connections:
+                task.cancel()
+            await asyncio.wait(others, timeout=0.05)
         for server in self._servers:
             server.close()
-        connections = list(self._connections)
-        for task in connections:
-            task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0.05)  # transports close their sockets in later turns
 
     async def _lead(
         self,

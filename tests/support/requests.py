@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kio.index import load_entity_schema
+from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
@@ -60,7 +61,7 @@ def _error_codes(message: Any) -> Iterator[Any]:
     elif dataclasses.is_dataclass(message):
         for field in dataclasses.fields(message):
             value = getattr(message, field.name)
-            if field.name == "error_code":
-                yield value
+            if field.name in ("error_code", "partition_error_code"):
+                yield ErrorCode(value)
             else:
                 yield from _error_codes(value)

@@ -220,6 +220,35 @@ APIS: Final[dict[ApiKey, Api]] = {
         (_CLUSTER_ACTION, _DESCRIBE_TOPIC),
         pieces=pieces("topics.partitions"),
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Api(
+        "add_partitions_to_txn",
+        Cost(PER_ITEM, "a record for each transaction, with all partitions that it has"),
+        (_CLUSTER_ACTION, _WRITE_TRANSACTION, _WRITE_TOPIC),
+        pieces=pieces(
+            "transactions.topics.partitions",
+            "results_by_transaction.topic_results.results_by_partition",
+        ),
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Api(
+        "add_offsets_to_txn",
+        Cost(CHEAP, "a record"),
+        (_WRITE_TRANSACTION, _READ_GROUP),
+    ),
+    ApiKey.END_TXN: Api(
+        "end_txn", Cost(CHEAP, "a record; the markers come later"), (_WRITE_TRANSACTION,)
+    ),
+    ApiKey.WRITE_TXN_MARKERS: Api(
+        "write_txn_markers",
+        Cost(PER_ITEM, "one append for each partition"),
+        (_ALTER_CLUSTER, _CLUSTER_ACTION),
+        pieces=pieces("markers.topics.partition_indexes", "markers.topics.partitions"),
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: Api(
+        "txn_offset_commit",
+        Cost(PER_ITEM, "a record for each partition"),
+        (_WRITE_TRANSACTION, _READ_GROUP, _READ_TOPIC),
+        pieces=pieces("topics.partitions"),
+    ),
     ApiKey.DESCRIBE_ACLS: Api(
         "describe_acls", Cost(CHEAP, "there is no authorizer to ask"), (_DESCRIBE_CLUSTER,)
     ),
@@ -350,6 +379,17 @@ APIS: Final[dict[ApiKey, Api]] = {
     ),
     ApiKey.UNREGISTER_BROKER: Api(
         "unregister_broker", Cost(CHEAP, "is refused"), (_ALTER_CLUSTER,)
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: Api(
+        "describe_transactions",
+        Cost(PER_ITEM, "all partitions of each transaction"),
+        (_DESCRIBE_TRANSACTION,),
+        pieces=pieces("transactional_ids", "transaction_states"),
+    ),
+    ApiKey.LIST_TRANSACTIONS: Api(
+        "list_transactions",
+        Cost(HEAVY, "looks at every transactional id"),
+        (_DESCRIBE_TRANSACTION,),
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Api(
         "consumer_group_heartbeat",

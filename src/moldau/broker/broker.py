@@ -17,6 +17,7 @@ from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.stalls import Stalls
 from moldau.broker.tasks import Tasks
 from moldau.broker.traffic import Traffic
+from moldau.broker.transaction_coordinator import TransactionCoordinator
 from moldau.config.values.broker import BrokerConfig
 from moldau.coordinators import CoordinatorRuntime
 from moldau.errors import ErrorCode, KafkaError
@@ -62,6 +63,7 @@ class Broker:
     listeners: BrokerListeners = field(init=False)
     coordinators: CoordinatorRuntime = field(init=False)
     groups: GroupCoordinator = field(init=False)
+    transactions: TransactionCoordinator = field(init=False)
 
     @property
     def config(self) -> BrokerConfig:

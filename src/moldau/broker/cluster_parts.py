@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from moldau.broker.broker import Broker
 from moldau.broker.cluster_secret import cluster_secret
+from moldau.broker.controller_port import ControllerClient
 from moldau.broker.forwarding import ForwardingController
 from moldau.broker.peer_authentication import PeerAuthentication
 from moldau.broker.peers import Peers, PeerSettings
@@ -76,13 +78,14 @@ class ClusterParts:
         )
         self.peers.broker_epoch = lambda: controller.broker_epoch
         broker.peers = self.peers
-        broker.controller = ForwardingController(
+        forwarding = ForwardingController(
             controller,
             self.peers,
             partial(self._locate, controller),
             self.machine,
             within=broker.config.request_timeout_ms / 1000,
         )
+        broker.controller = cast("ControllerClient", forwarding)
         broker.private_apis = PrivateApis(
             broker.config.inter_broker_listener,
             self.authentication,

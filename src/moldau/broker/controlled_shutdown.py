@@ -53,9 +53,9 @@ async def hand_over(
             if isinstance(error, KafkaError) and error.code is ErrorCode.STALE_BROKER_EPOCH:
                 log.warning("this broker is out of the cluster already")
                 return
-            why = str(error) or "it does not answer"
-            log.warning("the controller does not take over what this broker leads: %s", why)
             if clock.monotonic() + ASK_AGAIN_S > heard_at + UNHEARD_S:
+                why = str(error) or "it does not answer"
+                log.warning("the controller does not take over what this broker leads: %s", why)
                 return
         else:
             heard_at = clock.monotonic()

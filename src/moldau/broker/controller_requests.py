@@ -1,165 +1,62 @@
-"""What is asked of the controller, as messages: one for each method of ``ControllerClient``."""
+"""What is asked of the controller, as messages: one for each method of ``ControllerClient``.
+
+That protocol is the only list of them. A message has the arguments of its method as fields, and its
+answer is of the type that the method returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+import inspect
+from collections.abc import Awaitable
+from functools import reduce
+from operator import or_
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import msgspec
 
 from moldau.broker.controller_port import ControllerClient
-from moldau.controller import (
-    AlterPartition,
-    AlterPartitionResult,
-    ClientQuotaAlteration,
-    ClientQuotaResult,
-    ConfigAlteration,
-    ConfigResult,
-    CreateTopicResult,
-    DeleteTopicResult,
-    Mutator,
-    NewPartitions,
-    NewReplicas,
-    NewTopic,
-    OngoingReassignment,
-    PartitionResult,
-    ProducerIdBlock,
-    TopicReference,
-    TopicResult,
-)
-from moldau.model import ElectionType, TopicPartition
 
 
-class _Message(msgspec.Struct, frozen=True, tag=True):
-    """``put_to`` asks a controller for what the message says."""
+class Call(NamedTuple):
+    """A method of ``ControllerClient``."""
+
+    method: str
+    signature: inspect.Signature
+    message: type[msgspec.Struct]
+    answer: Any
+    """The type of what it returns."""
+
+    def ask(self, *args: object, **named: object) -> msgspec.Struct:
+        """Returns the message for a call with these arguments."""
+        bound = self.signature.bind(None, *args, **named)
+        bound.apply_defaults()
+        _, *fields = bound.arguments.values()
+        return self.message(*fields)
 
 
-class CreateTopics(_Message, frozen=True):
-    topics: Sequence[NewTopic]
-    validate_only: bool
-    mutator: Mutator | None
-
-    async def put_to(self, controller: ControllerClient) -> list[CreateTopicResult]:
-        return await controller.create_topics(
-            self.topics, validate_only=self.validate_only, mutator=self.mutator
-        )
+def _call(method: str) -> Call:
+    function = getattr(ControllerClient, method)
+    hints = get_type_hints(function)
+    answer = hints.pop("return")
+    name = method.title().replace("_", "")
+    message = msgspec.defstruct(name, list(hints.items()), frozen=True, tag=True)
+    return Call(method, inspect.signature(function), message, answer)
 
 
-class AutoCreate(_Message, frozen=True):
-    names: Sequence[str]
-    mutator: Mutator | None
+CALLS: Final = {
+    method: _call(method)
+    for method, function in vars(ControllerClient).items()
+    if inspect.iscoroutinefunction(function)
+}
+"""By the name of the method."""
+_BY_MESSAGE: Final = {call.message: call for call in CALLS.values()}
 
-    async def put_to(self, controller: ControllerClient) -> list[CreateTopicResult]:
-        return await controller.auto_create(self.names, mutator=self.mutator)
-
-
-class CreatePartitions(_Message, frozen=True):
-    topics: Sequence[NewPartitions]
-    validate_only: bool
-    mutator: Mutator | None
-
-    async def put_to(self, controller: ControllerClient) -> list[TopicResult]:
-        return await controller.create_partitions(
-            self.topics, validate_only=self.validate_only, mutator=self.mutator
-        )
+ControllerRequest: Final[Any] = reduce(or_, _BY_MESSAGE)
+"""The type of any message."""
 
 
-class DeleteTopics(_Message, frozen=True):
-    topics: Sequence[TopicReference]
-    mutator: Mutator | None
-
-    async def put_to(self, controller: ControllerClient) -> list[DeleteTopicResult]:
-        return await controller.delete_topics(self.topics, mutator=self.mutator)
-
-
-class AlterConfigs(_Message, frozen=True):
-    alterations: Sequence[ConfigAlteration]
-    validate_only: bool
-
-    async def put_to(self, controller: ControllerClient) -> list[ConfigResult]:
-        return await controller.alter_configs(self.alterations, validate_only=self.validate_only)
-
-
-class ElectLeaders(_Message, frozen=True):
-    kind: ElectionType
-    partitions: Sequence[TopicPartition] | None
-
-    async def put_to(self, controller: ControllerClient) -> list[PartitionResult]:
-        return await controller.elect_leaders(self.kind, self.partitions)
-
-
-class AlterReassignments(_Message, frozen=True):
-    targets: Sequence[NewReplicas]
-    allow_replication_factor_change: bool
-
-    async def put_to(self, controller: ControllerClient) -> list[PartitionResult]:
-        return await controller.alter_reassignments(
-            self.targets, allow_replication_factor_change=self.allow_replication_factor_change
-        )
-
-
-class ListReassignments(_Message, frozen=True):
-    partitions: Sequence[TopicPartition] | None
-
-    async def put_to(self, controller: ControllerClient) -> list[OngoingReassignment]:
-        return await controller.ongoing_reassignments(self.partitions)
-
-
-class AlterClientQuotas(_Message, frozen=True):
-    alterations: Sequence[ClientQuotaAlteration]
-    validate_only: bool
-
-    async def put_to(self, controller: ControllerClient) -> list[ClientQuotaResult]:
-        return await controller.alter_client_quotas(
-            self.alterations, validate_only=self.validate_only
-        )
-
-
-class AllocateProducerIds(_Message, frozen=True):
-    broker: int
-
-    async def put_to(self, controller: ControllerClient) -> ProducerIdBlock:
-        return await controller.next_producer_id_block(self.broker)
-
-
-class ReportOfflineReplicas(_Message, frozen=True):
-    broker: int
-    broker_epoch: int
-    partitions: Sequence[tuple[str, int]]
-
-    async def put_to(self, controller: ControllerClient) -> None:
-        await controller.offline_replicas(self.broker, self.broker_epoch, self.partitions)
-
-
-class ControlledShutdown(_Message, frozen=True):
-    broker: int
-    broker_epoch: int
-
-    async def put_to(self, controller: ControllerClient) -> list[TopicPartition]:
-        return await controller.controlled_shutdown(self.broker, self.broker_epoch)
-
-
-class AlterPartitions(_Message, frozen=True):
-    broker: int
-    broker_epoch: int
-    requests: Sequence[AlterPartition]
-
-    async def put_to(self, controller: ControllerClient) -> list[AlterPartitionResult]:
-        return await controller.alter_partitions(self.broker, self.broker_epoch, self.requests)
-
-
-ControllerRequest: TypeAlias = (
-    CreateTopics
-    | AutoCreate
-    | CreatePartitions
-    | DeleteTopics
-    | AlterConfigs
-    | ElectLeaders
-    | AlterReassignments
-    | ListReassignments
-    | AlterClientQuotas
-    | AllocateProducerIds
-    | ReportOfflineReplicas
-    | ControlledShutdown
-    | AlterPartitions
-)
+def put_to(message: msgspec.Struct, controller: ControllerClient) -> Awaitable[object]:
+    """Ask a controller for what the message says."""
+    method = getattr(controller, _BY_MESSAGE[type(message)].method)
+    asked: Awaitable[object] = method(**msgspec.structs.asdict(message))
+    return asked

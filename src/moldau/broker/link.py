@@ -130,6 +130,8 @@ class LocalLink:
             check(update)
         self._metadata.set_controller(update.controller_id)
         self._describe(metadata)
+        if metadata.full_ends:
+            self._metadata.is_complete = True
         self._coordinators.leadership_changed(led)
         self._tell_groups()
         if metadata.full_ends:

@@ -289,6 +289,23 @@ def _traffic(registry: Registry, broker: Broker) -> None:
         },
         tag="request",
     )
+    private = broker.private_apis
+    registry.counter(
+        "kafka.network:type=RequestMetrics,name=BrokerRequestsPerSec",
+        "Requests that only brokers make of each other, by what is asked.",
+        lambda: {} if private is None else dict(private.requests),
+        tag="request",
+    )
+    registry.counter(
+        "kafka.network:type=RequestMetrics,name=BrokerRequestTimeMs",
+        "For how many milliseconds they were executed, waiting included.",
+        lambda: (
+            {}
+            if private is None
+            else {name: round(time_s * 1000) for name, time_s in private.time_s.items()}
+        ),
+        tag="request",
+    )
 
 
 def _groups(registry: Registry, broker: Broker) -> None:

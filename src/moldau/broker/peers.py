@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from moldau.broker.private_exchange import ask
@@ -24,6 +24,7 @@ from moldau.net.address import show
 from moldau.net.broker_connection import BrokerConnection
 from moldau.net.log_limiter import LogLimiter
 from moldau.request_errors import ClientError, ConnectionLostError
+from moldau.wire.api import ApiKey
 from moldau.wire.private import PrivateApi
 
 log = logging.getLogger(__name__)
@@ -133,6 +134,31 @@ class Peers:
         it was asked and no answer came, so that nobody knows what became of it; else the KafkaError
         that the broker answers with.
         """
+
+        async def exchange(connection: BrokerConnection, left: float) -> Any:
+            if on_asked is not None:
+                on_asked()
+            return await ask(connection, api, body, answer=answer, within=left)
+
+        return await self._exchange(broker, exchange, within)
+
+    async def request(
+        self, broker: BrokerRegistration, api: ApiKey, message: Any, *, within: float
+    ) -> Any:
+        """The same with an API that every broker serves: a message in its newest shape."""
+
+        async def exchange(connection: BrokerConnection, left: float) -> Any:
+            return await connection.request(api, message, within=left)
+
+        return await self._exchange(broker, exchange, within)
+
+    async def _exchange(
+        self,
+        broker: BrokerRegistration,
+        exchange: Callable[[BrokerConnection, float], Awaitable[Any]],
+        within: float,
+    ) -> Any:
+        """Ask over a kept connection."""
         deadline = self._deadline(within)
         life = self._life(broker)
         peer = self._peer(life)
@@ -144,10 +170,8 @@ class Peers:
                 if connection is None:
                     connection = await self._connect(life, peer, "requests", deadline)
                 try:
-                    if on_asked is not None:
-                        on_asked()
                     left = max(deadline - self._clock.monotonic(), 0.0)
-                    return await ask(connection, api, body, answer=answer, within=left)
+                    return await exchange(connection, left)
                 finally:
                     self._keep(life, peer, connection)
             finally:

@@ -13,11 +13,12 @@ not shown to be a broker, they are API keys that do not exist, and the connectio
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from moldau.broker.controller_port import ControllerClient
-from moldau.broker.controller_requests import ControllerRequest
+from moldau.broker.controller_requests import ControllerRequest, put_to
 from moldau.broker.peer_authentication import PeerAuthentication
 from moldau.controller import BrokerUpdate, ReplicaError
 from moldau.errors import ErrorCode, KafkaError
@@ -62,6 +63,9 @@ class PrivateApis:
         self._clock = clock
         self._failure_delay = failure_delay
         self._limiter = LogLimiter(log, clock.monotonic, lines=2, interval=60.0)
+        self.requests: defaultdict[str, int] = defaultdict(int)
+        """How many were understood, by the name of their body; and how long they took."""
+        self.time_s: defaultdict[str, float] = defaultdict(float)
 
     def answer(
         self, header: RequestHeader, connection: ServerConnection, frame: memoryview, position: int
@@ -72,14 +76,15 @@ class PrivateApis:
             case PrivateApi.AUTHENTICATE_BROKER:
                 if connection.broker_id < 0 and len(frame) - position <= _LONGEST_MESSAGE:
                     message = decode_body(frame, position, bytes)
+                    self.requests["AuthenticateBroker"] += 1
                     return self._authenticate(header, connection, message)
             case PrivateApi.BROKER_UPDATE if connection.broker_id >= 0:
                 update: BrokerUpdate = decode_body(frame, position, BrokerUpdate)
                 if update.controller_id == connection.broker_id:
-                    return self._later(header, self._apply_update(update))
+                    return self._later(header, update, self._apply_update(update))
             case PrivateApi.CONTROLLER_REQUEST if connection.broker_id >= 0:
-                request: ControllerRequest = decode_body(frame, position, ControllerRequest)
-                return self._later(header, request.put_to(self._controller))
+                request = decode_body(frame, position, ControllerRequest)
+                return self._later(header, request, put_to(request, self._controller))
         raise DecodeError(f"unknown API key {header.api_key}")
 
     def _authenticate(
@@ -110,13 +115,17 @@ class PrivateApis:
             return pending
         return [encode_result(header.correlation_id, answer)]
 
-    def _later(self, header: RequestHeader, work: Awaitable[object]) -> Pending:
+    def _later(self, header: RequestHeader, body: object, work: Awaitable[object]) -> Pending:
+        name = type(body).__name__
+        self.requests[name] += 1
         pending = Pending()
-        self._spawn(self._complete(header.correlation_id, work, pending))
+        self._spawn(self._complete(name, header.correlation_id, work, pending))
         return pending
 
-    @staticmethod
-    async def _complete(correlation_id: int, work: Awaitable[object], pending: Pending) -> None:
+    async def _complete(
+        self, name: str, correlation_id: int, work: Awaitable[object], pending: Pending
+    ) -> None:
+        start = self._clock.monotonic()
         try:
             answer = encode_result(correlation_id, await work)
         except KafkaError as error:
@@ -125,4 +134,5 @@ class PrivateApis:
             log.exception("a request of another broker failed")
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             answer = encode_error(correlation_id, code, code.message)
+        self.time_s[name] += self._clock.monotonic() - start
         pending.complete([answer])

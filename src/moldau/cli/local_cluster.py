@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from moldau.cli.exit_codes import UsageError
+from moldau.cli.exit_codes import CommandError, UsageError
 from moldau.cli.supervisor import Program
 from moldau.config.replicated import replication_settings
 
@@ -83,6 +83,11 @@ def prepare(host: str, port: int, brokers: int, directory: Path) -> LocalCluster
             f"{directory} holds the data of a single broker: run 'moldau up' there, or give the "
             "cluster another --data-dir"
         )
+    if (known := _brokers_in(directory)) > brokers:
+        raise UsageError(
+            f"{directory} holds the data of {known} brokers, and replicas would be missing: run "
+            f"'moldau up --brokers {known}' there"
+        )
     if port == 0:
         coordination_port, *ports = _free_ports(host, brokers + 1)
     elif port == 1 or port + brokers - 1 > 65535:
@@ -97,11 +102,35 @@ def prepare(host: str, port: int, brokers: int, directory: Path) -> LocalCluster
 def refuse_cluster(directory: Path) -> None:
     """A single broker must not take the directory of a cluster for its own."""
     if (directory / COORDINATION).is_dir() and (directory / "1").is_dir():
-        brokers = sum(1 for path in directory.iterdir() if path.name.isdecimal())
         raise UsageError(
-            f"{directory} holds the data of a cluster: run 'moldau up --brokers {brokers}' there, "
-            "or give the broker another --data-dir"
+            f"{directory} holds the data of a cluster: run 'moldau up --brokers "
+            f"{_brokers_in(directory)}' there, or give the broker another --data-dir"
         )
+
+
+def _brokers_in(directory: Path) -> int:
+    """Returns the highest number of a broker with a directory there."""
+    if not directory.is_dir():
+        return 0
+    return max((int(path.name) for path in directory.iterdir() if path.name.isdecimal()), default=0)
+
+
+def refuse_taken_ports(cluster: LocalCluster) -> None:
+    """Say which port is in use before half of the cluster has started."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in cluster.host else socket.AF_INET
+    for port in (cluster.coordination_port, *cluster.ports):
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((cluster.host, port))
+            except OSError as error:
+                raise CommandError(
+                    f"cannot listen on {cluster.host}:{port}: {error.strerror}. Coordination and "
+                    f"{len(cluster.ports)} brokers need the ports {cluster.coordination_port} to "
+                    f"{cluster.ports[-1]}; --port moves them"
+                ) from error
 
 
 def _free_ports(host: str, count: int) -> list[int]:

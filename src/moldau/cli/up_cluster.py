@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.cli.cluster_lock import locked_cluster
-from moldau.cli.local_cluster import LocalCluster, prepare
+from moldau.cli.local_cluster import LocalCluster, prepare, refuse_taken_ports
 from moldau.cli.output import print_line, tell
 from moldau.cli.serve import configure_logging, end_with_parent, what_to_try
 from moldau.cli.supervisor import Supervisor
@@ -21,6 +21,8 @@ def up_cluster(
 
     end_with_parent()
     with locked_cluster(cluster.directory) as lock:
+        if port:
+            refuse_taken_ports(cluster)
         run(_supervise(cluster, override, log_level, lock))
     return 0
 

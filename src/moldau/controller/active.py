@@ -13,7 +13,7 @@ from random import Random
 from uuid import UUID
 
 from moldau.controller import alter_partition, writes
-from moldau.controller.context import ControllerContext
+from moldau.controller.context import ControllerContext, Topic
 from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.create_topics import initial_states
 from moldau.controller.elections import (
@@ -101,7 +101,10 @@ class ActiveController:
     async def take_over(self, watch_brokers: Watch, watch_deletions: Watch) -> None:
         """Load everything, give every partition a leader that can have one, tell all brokers."""
         context = self.context
-        await load_context(self.store, context, self.new_topic_id, watch_brokers, watch_deletions)
+        without_id = await load_context(
+            self.store, context, self.new_topic_id, watch_brokers, watch_deletions
+        )
+        await self._write_ids([context.topics[name] for name in without_id])
         self.client_quotas_changed(
             ClientQuota(entity, quotas) for entity, quotas in context.client_quotas.items()
         )
@@ -118,6 +121,17 @@ class ActiveController:
         )
         self.take_changed()
         self.sender.start()
+
+    async def _write_ids(self, topics: Sequence[Topic]) -> None:
+        """Before brokers hear of them: logs remember the id of their topic, and the next controller
+        must not name another.
+        """
+        batches: list[list[Op]] = [
+            [writes.fence(self.context), writes.update_topic(topic)] for topic in topics
+        ]
+        self.raise_errors(await self.write(batches))
+        for topic in topics:
+            topic.version += 1
 
     def _leaderless(self, topic: str | None = None) -> list[LeaderAndIsr]:
         context = self.context

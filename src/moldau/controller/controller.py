@@ -12,11 +12,11 @@ again, and what fails otherwise is tried again after a while.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from moldau.controller import candidacy
@@ -24,31 +24,14 @@ from moldau.controller.active import ActiveController, ControllerMovedError
 from moldau.controller.client_quotas import ClientQuotaAdmin
 from moldau.controller.config_admin import ConfigAdmin
 from moldau.controller.context import ControllerContext
-from moldau.controller.courier import Answer, Delivery, SenderPorts
+from moldau.controller.courier import Answer, SenderPorts
 from moldau.controller.leader_elections import LeaderElections
 from moldau.controller.link import BrokerLink
+from moldau.controller.office import Office
 from moldau.controller.reassignments import Reassignments
-from moldau.controller.requests import (
-    AlterPartition,
-    AlterPartitionResult,
-    ClientQuotaAlteration,
-    ClientQuotaResult,
-    ConfigAlteration,
-    ConfigResult,
-    CreateTopicResult,
-    DeleteTopicResult,
-    Mutator,
-    NewPartitions,
-    NewReplicas,
-    NewTopic,
-    OngoingReassignment,
-    PartitionResult,
-    ProducerIdBlock,
-    TopicReference,
-    TopicResult,
-)
+from moldau.controller.serving import SILENCE_S, ServingController
 from moldau.controller.settings import ControllerSettings
-from moldau.controller.topic_admin import Creation, TopicAdmin
+from moldau.controller.topic_admin import TopicAdmin
 from moldau.controller.topic_deletion import FIRST_RETRY_S, LONGEST_RETRY_S, TopicDeletion
 from moldau.coordination import paths, znodes
 from moldau.coordination.errors import (
@@ -65,7 +48,6 @@ from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.backoff import Backoff
 from moldau.machine.clock import Clock, Timer, steady_ms
-from moldau.model import ElectionType, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -73,25 +55,9 @@ T = TypeVar("T")
 
 _OVER = (ControllerMovedError, ConnectionLostError, SessionExpiredError)
 """What ends an office: somebody else has it, or nobody knows what became of a write."""
-_SILENCE_S: Final = 1.0
-"""For how long a request that was decided waits for a broker that says nothing. It will hear of it
-later.
-"""
 
 
-class _Office(NamedTuple):
-    """What only the controller in charge has."""
-
-    active: ActiveController
-    topics: TopicAdmin
-    deletion: TopicDeletion
-    configs: ConfigAdmin
-    elections: LeaderElections
-    reassignments: Reassignments
-    client_quotas: ClientQuotaAdmin
-
-
-class Controller:
+class Controller(ServingController):
     """``open_session`` opens this broker's sessions on the store, one after the other; ``stop``
     ends the last. ``describe`` says where the broker is found, each time that it registers.
     """
@@ -126,7 +92,7 @@ class Controller:
             on_joined=self._stand_again,
         )
         self._queue = EventQueue(f"controller {broker_id}")
-        self._office: _Office | None = None
+        self._office: Office | None = None
         self._backoff = Backoff(clock, random)
         self._rest: Timer | None = None
         """Until it is over this broker does not try to be in charge: others may fare better."""
@@ -145,7 +111,7 @@ class Controller:
         with suppress(SessionExpiredError):  # it joins again, and stands again
             await self._queue.submit(self._contend)
         if self._office is not None:
-            await self._office.active.sender.flush([self._id]).wait(_SILENCE_S)
+            await self._office.active.sender.flush([self._id]).wait(SILENCE_S)
 
     async def stop(self) -> None:
         """Leave the cluster: whoever else is there takes over."""
@@ -220,9 +186,9 @@ class Controller:
                     data, _ = await store.get(paths.CONTROLLER)
                 except NoNodeError:
                     continue
-                self.controller_id = znodes.decode_controller(data)
                 if not owns:
                     self._retire()
+                self.controller_id = znodes.decode_controller(data)
                 return
             self._retire()
             if self._rest is not None:
@@ -255,7 +221,7 @@ class Controller:
             Backoff(self._clock, self._random, FIRST_RETRY_S, LONGEST_RETRY_S),
             lambda delay, duty: self._later(active, delay, duty),
         )
-        office = self._office = _Office(
+        office = self._office = Office(
             active,
             TopicAdmin(active, deletion),
             deletion,
@@ -310,7 +276,7 @@ class Controller:
         self._queue.post(self._stand)
 
     def _brokers_changed(self, _event: WatchEvent) -> None:
-        async def react(office: _Office) -> None:
+        async def react(office: Office) -> None:
             await office.active.brokers_changed(self._brokers_changed)
             await office.deletion.resume()
 
@@ -319,7 +285,7 @@ class Controller:
     def _deletions_changed(self, _event: WatchEvent) -> None:
         self._post_duty(lambda office: office.deletion.markers_changed(self._deletions_changed))
 
-    def _post_duty(self, duty: Callable[[_Office], Awaitable[object]]) -> None:
+    def _post_duty(self, duty: Callable[[Office], Awaitable[object]]) -> None:
         """What has to be done, whoever else comes or goes: if it fails, it is tried again."""
 
         async def attempt() -> None:
@@ -348,7 +314,7 @@ class Controller:
     def _answered(self, active: ActiveController, answer: Answer) -> None:
         """A broker could not serve replicas, or has stopped some."""
 
-        async def react(office: _Office) -> None:
+        async def react(office: Office) -> None:
             if office.active is active:
                 await office.deletion.answered(answer)
                 await active.replicas_failed(answer)
@@ -370,13 +336,13 @@ class Controller:
     ) -> None:
         """Do something after a while, if this office lasts until then."""
 
-        async def present(office: _Office) -> None:
+        async def present(office: Office) -> None:
             if office.active is active:
                 await duty()
 
         self._clock.call_later(delay_s, lambda: self._post_duty(present))
 
-    def _balance_later(self, office: _Office) -> None:
+    def _balance_later(self, office: Office) -> None:
         """Have preferred leaders lead again, every so often, for as long as the office lasts."""
         settings = self._settings
 
@@ -398,7 +364,7 @@ class Controller:
         """The broker has joined again."""
         self._queue.post(self._stand)
 
-    async def _in_office(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
+    async def _in_office(self, duty: Callable[[Office], Awaitable[T]]) -> T:
         if self._office is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
@@ -411,12 +377,7 @@ class Controller:
 
     # Requests
 
-    def within(self, _seconds: float) -> Self:
-        """Returns itself: who is in charge, or is not, knows it at once."""
-        return self
-
-    async def _request(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
-        """Do it in office, in turn. Raises nothing but KafkaError, as from another broker."""
+    async def _request(self, duty: Callable[[Office], Awaitable[T]]) -> T:
         try:
             return await self._queue.submit(lambda: self._in_office(duty))
         except KafkaError:
@@ -431,151 +392,3 @@ class Controller:
         except Exception as error:
             logger.exception("Controller %d failed at a request", self._id)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
-
-    async def _announced(self, duty: Callable[[_Office], Awaitable[T]]) -> T:
-        """Do it in office, in turn; returns when brokers that answer soon have applied it."""
-
-        async def tell(office: _Office) -> tuple[T, Delivery]:
-            return await duty(office), office.active.sender.flush()
-
-        result, delivery = await self._request(tell)
-        await delivery.wait(_SILENCE_S)
-        return result
-
-    async def _answers_heeded(self) -> None:
-        """Returns when what brokers have answered so far has been dealt with, and announced."""
-
-        async def nothing(_office: _Office) -> None: ...
-
-        with suppress(KafkaError):  # what was decided is written: the next controller goes on
-            await self._announced(nothing)
-
-    async def create_topics(
-        self,
-        topics: Sequence[NewTopic],
-        *,
-        validate_only: bool = False,
-        mutator: Mutator | None = None,
-    ) -> list[CreateTopicResult]:
-        """Returns one result per name, in order."""
-        offices: list[_Office] = []
-
-        async def create(office: _Office) -> Creation:
-            offices.append(office)
-            return await office.topics.create_topics(
-                topics, validate_only=validate_only, mutator=mutator
-            )
-
-        creation = await self._request(create)
-        try:
-            await creation.delivery.wait(_SILENCE_S)
-            if not creation.has_failed:
-                return creation.decided
-            results = await self._announced(lambda office: office.topics.confirm(creation))
-        finally:
-            offices[0].topics.release(creation)
-        await self._answers_heeded()
-        return results
-
-    async def auto_create(
-        self, names: Sequence[str], *, mutator: Mutator | None = None
-    ) -> list[CreateTopicResult]:
-        """Topics with the default counts, for names that a client mentioned."""
-        topics = [NewTopic(name=name) for name in dict.fromkeys(names)]
-        return await self.create_topics(topics, mutator=mutator)
-
-    async def create_partitions(
-        self,
-        topics: Sequence[NewPartitions],
-        *,
-        validate_only: bool = False,
-        mutator: Mutator | None = None,
-    ) -> list[TopicResult]:
-        growth = await self._announced(
-            lambda office: office.topics.create_partitions(
-                topics, validate_only=validate_only, mutator=mutator
-            )
-        )
-        if growth.has_failed:
-            await self._answers_heeded()
-        return growth.results
-
-    async def delete_topics(
-        self, topics: Sequence[TopicReference], *, mutator: Mutator | None = None
-    ) -> list[DeleteTopicResult]:
-        """Raises TOPIC_DELETION_DISABLED where that is so."""
-        results = await self._announced(
-            lambda office: office.deletion.delete_topics(topics, mutator=mutator)
-        )
-        await self._answers_heeded()
-        return results
-
-    async def alter_configs(
-        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
-    ) -> list[ConfigResult]:
-        """Returns one result per alteration, in order."""
-        return await self._announced(
-            lambda office: office.configs.alter(alterations, validate_only=validate_only)
-        )
-
-    async def elect_leaders(
-        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
-    ) -> list[PartitionResult]:
-        """Returns one result per partition, in order; None asks for every partition."""
-        return await self._announced(lambda office: office.elections.elect(kind, partitions))
-
-    async def alter_reassignments(
-        self, targets: Sequence[NewReplicas], *, allow_replication_factor_change: bool = True
-    ) -> list[PartitionResult]:
-        """Returns one result per target, in order."""
-
-        async def alter(office: _Office) -> list[PartitionResult]:
-            return office.reassignments.alter(
-                targets, allow_replication_factor_change=allow_replication_factor_change
-            )
-
-        return await self._request(alter)
-
-    async def ongoing_reassignments(
-        self, partitions: Sequence[TopicPartition] | None
-    ) -> list[OngoingReassignment]:
-        """Returns which of these partitions, or of all, are on the move."""
-
-        async def ongoing(office: _Office) -> list[OngoingReassignment]:
-            return office.reassignments.ongoing(partitions)
-
-        return await self._request(ongoing)
-
-    async def alter_client_quotas(
-        self, alterations: Sequence[ClientQuotaAlteration], *, validate_only: bool = False
-    ) -> list[ClientQuotaResult]:
-        """Returns one result per entity."""
-        return await self._announced(
-            lambda office: office.client_quotas.alter(alterations, validate_only=validate_only)
-        )
-
-    async def alter_partitions(
-        self, broker: int, broker_epoch: int, requests: Sequence[AlterPartition]
-    ) -> list[AlterPartitionResult]:
-        """A leader's changes of its in-sync replicas; raises STALE_BROKER_EPOCH."""
-        return await self._request(
-            lambda office: office.active.alter_partitions(broker, broker_epoch, requests)
-        )
-
-    async def offline_replicas(
-        self, broker: int, broker_epoch: int, partitions: Sequence[tuple[str, int]]
-    ) -> None:
-        """A broker's disk failed under these replicas."""
-        await self._request(
-            lambda office: office.active.offline_replicas(broker, broker_epoch, partitions)
-        )
-
-    async def controlled_shutdown(self, broker: int, broker_epoch: int) -> list[TopicPartition]:
-        """A broker is about to stop: others lead. Returns what it still leads."""
-        return await self._request(
-            lambda office: office.active.controlled_shutdown(broker, broker_epoch)
-        )
-
-    async def next_producer_id_block(self, broker: int) -> ProducerIdBlock:
-        """Returns a block of producer ids for a broker."""
-        return await self._request(lambda office: office.active.next_producer_id_block(broker))

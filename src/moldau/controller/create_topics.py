@@ -281,15 +281,31 @@ def plan_partitions(
     first_replicas = topic.assignment[min(topic.assignment)]
     factor = len(first_replicas)
     if request.assignments is None:
-        # Go on where the first partition began, so that leaders stay evenly spread.
         brokers = _open_to_replicas(context, settings)
+        if brokers:
+            brokers |= dict.fromkeys(_absent(context, topic)[: max(0, factor - len(brokers))])
+        # Go on where the first partition began, so that leaders stay evenly spread.
         start = sum(broker < first_replicas[0] for broker in brokers)
-        return assign_replicas(
+        added = assign_replicas(
             brokers, additional, factor, random, first_partition=existing, start_index=start
         )
+        return {number: _present_first(context, replicas) for number, replicas in added.items()}
     for replicas in request.assignments:
         check_manual_replicas(context, replicas, factor)
     return {existing + nth: tuple(replicas) for nth, replicas in enumerate(request.assignments)}
+
+
+def _absent(context: ControllerContext, topic: Topic) -> list[int]:
+    """Returns the topic's brokers that are down: as in Kafka, which knows brokers before and after
+    they are up, a topic can grow without waiting for them, if those that are up are too few.
+    """
+    known = {broker for replicas in topic.assignment.values() for broker in replicas}
+    return sorted(known - context.brokers.keys())
+
+
+def _present_first(context: ControllerContext, replicas: tuple[int, ...]) -> tuple[int, ...]:
+    """The first one is to lead."""
+    return tuple(sorted(replicas, key=lambda broker: broker not in context.brokers))
 
 
 def initial_states(

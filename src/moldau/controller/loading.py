@@ -38,8 +38,11 @@ async def load_context(
     new_topic_id: Callable[[], UUID],
     watch_brokers: Watch,
     watch_deletions: Watch,
-) -> None:
-    """Fill the context."""
+) -> list[str]:
+    """Fill the context; returns topics that were written before there were ids (Kafka 2.7), and
+    have one now that is still to be written.
+    """
+    without_id: list[str] = []
     context.brokers = await load_brokers(store, watch_brokers)
     context.deleting = set(await store.children(paths.DELETE_TOPICS, watch_deletions))
     for name, (config, version) in (await load_versioned_topic_configs(store)).items():
@@ -54,8 +57,10 @@ async def load_context(
     for name, (data, stat) in await _load_nodes(store, paths.TOPICS):
         stored = znodes.decode_topic(name, data)
         assignment = dict(sorted(stored.partitions.items()))
-        # Topics written before ids existed (Kafka 2.7) get one when they are next written.
-        topic_id = stored.topic_id or new_topic_id()
+        topic_id = stored.topic_id
+        if topic_id is None:
+            topic_id = new_topic_id()
+            without_id.append(name)
         context.add_topic(
             Topic(name, topic_id, assignment, stat.version, stored.adding, stored.removing)
         )
@@ -65,6 +70,7 @@ async def load_context(
         context.brokers,
         [(topic, number) for topic in context.topics.values() for number in topic.assignment],
     )
+    return without_id
 
 
 async def load_stored(store: CoordinationStore) -> Stored:

@@ -147,14 +147,19 @@ def create_topic(
     return create_states(context, states, head)
 
 
+def update_topic(topic: Topic) -> SetData:
+    """The topic's node, as the topic is now."""
+    node = TopicNode(topic.assignment, topic.topic_id, topic.adding, topic.removing)
+    return SetData(paths.topic(topic.name), znodes.encode_topic(node), topic.version)
+
+
 def grow_topic(
     context: ControllerContext, grown: Topic, states: Sequence[LeaderAndIsr]
 ) -> list[Batch]:
     """The first batch puts the assignment as it is now, with as many partitions as fit; raises
     KafkaError.
     """
-    node = TopicNode(grown.assignment, grown.topic_id, grown.adding, grown.removing)
-    head = [SetData(paths.topic(grown.name), znodes.encode_topic(node), grown.version)]
+    head = [update_topic(grown)]
     _check_size(grown.name, head)
     return create_states(context, states, head)
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from kazoo.handlers.threading import SequentialThreadingHandler
+
+T = TypeVar("T")
 
 
 class _LoopQueue:
@@ -29,15 +32,20 @@ class _LoopQueue:
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """``patience_s`` is how long one connection may keep a session waiting.
+    """``patience_s`` is how long one connection may keep a session waiting, ``connect_within_s``
+    how long a host has to take it: the next one is tried then.
 
     Kazoo gives a handshake with the only server all the time that the session has. A server that
     accepts and says nothing would cost the session; given up in time, another try may save it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, patience_s: float, connect_within_s: float
+    ) -> None:
         super().__init__()
+        self._loop = loop
         self._patience_s = patience_s
+        self._connect_within_s = connect_within_s
         queue: Any = _LoopQueue(loop)
         self.callback_queue = queue
         self.completion_queue = queue
@@ -45,13 +53,27 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def select(self, *args: Any) -> Any:
         readers, writers, failing, timeout = args
-        return super().select(readers, writers, failing, self._bounded(timeout))
+        return super().select(readers, writers, failing, min(timeout, self._patience_s))
 
     def create_connection(self, *args: Any, timeout: float, **options: Any) -> Any:
-        return super().create_connection(*args, timeout=self._bounded(timeout), **options)
+        timeout = min(timeout, self._connect_within_s)
+        return super().create_connection(*args, timeout=timeout, **options)
 
-    def _bounded(self, timeout: float) -> float:
-        return min(timeout, self._patience_s)
+    def run_apart(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Have something done, which raises nothing, by a thread that no process waits for at its
+        end: the look-up of a name can take minutes.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def run() -> None:
+            self.completion_queue.put(partial(tell, work()))
+
+        def tell(result: T) -> None:
+            if not future.done():
+                future.set_result(result)
+
+        self.spawn(run)
+        return future
 
     def start(self) -> None:
         """There are no threads to start."""

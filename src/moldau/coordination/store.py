@@ -94,7 +94,9 @@ class CoordinationStore(Protocol):
     """One session on a store. All errors are ``moldau.coordination.errors``."""
 
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """Known when anything has been answered."""
+        ...
 
     @property
     def session_timeout_ms(self) -> int:

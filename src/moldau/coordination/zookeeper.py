@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -60,6 +61,8 @@ TRIES_IN_A_SESSION = 3
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 FAREWELL_S = 2.0
 """For the end of a session to be acknowledged; a server that says nothing notices it later."""
+LOOK_UP_S = 1.0
+"""For finding out whether the names of servers are known, when none answers."""
 SILENCE_S = 2.0
 """After so long without a first connection the log says that one is waited for."""
 
@@ -71,10 +74,12 @@ class ZooKeeperStore(SingleChanges):
         self, connect: str, session_timeout_ms: int, credentials: str | None, *, own_acl: bool
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        patience_s = session_timeout_ms / 1000 / TRIES_IN_A_SESSION
+        hosts = connect.partition("/")[0].count(",") + 1
         self._client = KazooClient(
             connect,
             timeout=session_timeout_ms / 1000,
-            handler=LoopHandler(self._loop, session_timeout_ms / 1000 / TRIES_IN_A_SESSION),
+            handler=LoopHandler(self._loop, patience_s, patience_s / hosts),
             connection_retry=dict(RECONNECT),
             logger=_kazoo_logger,
             auth_data=[("digest", credentials)] if credentials else None,
@@ -158,6 +163,7 @@ class ZooKeeperStore(SingleChanges):
             await store.close()
             raise EnsembleError(
                 f"no ZooKeeper answers at {connect} within {patience_ms} ms"
+                f"{await store._unknown_hosts()}"
             ) from None
         except SessionExpiredError:
             await store.close()
@@ -357,9 +363,7 @@ class ZooKeeperStore(SingleChanges):
         if self._rearming is not None:
             self._rearming.cancel()
         if self._stopping is None:
-            self._stopping = self._loop.create_future()
-            # A thread that no process waits for at its end: the look-up of a name can take minutes.
-            self._client.handler.spawn(self._stop_client)
+            self._stopping = self._client.handler.run_apart(self._stop_client)
 
     def _stop_client(self) -> None:
         try:
@@ -368,11 +372,20 @@ class ZooKeeperStore(SingleChanges):
         except Exception:
             # Kazoo gives up on a thread that hangs in a connection attempt. It ends by itself.
             logger.exception("ZooKeeper session %#x is not closed properly", self._session_id)
-        self._client.handler.completion_queue.put(self._stopped)
 
-    def _stopped(self) -> None:
-        assert self._stopping is not None
-        self._stopping.set_result(None)
+    async def _unknown_hosts(self) -> str:
+        """Returns which names lead nowhere, as the end of a sentence."""
+        handler = self._client.handler
+        look_ups = {
+            host: handler.run_apart(partial(_look_up, host)) for host, _ in self._client.hosts
+        }
+        await asyncio.wait(look_ups.values(), timeout=LOOK_UP_S)
+        names = [
+            f"{host} is not known ({look_up.result()})"
+            for host, look_up in look_ups.items()
+            if look_up.done() and look_up.result() is not None
+        ]
+        return f": {', '.join(names)}" if names else ""
 
     def _tell_state(self, state: str) -> None:
         """Called in kazoo's thread."""
@@ -515,3 +528,12 @@ class ZooKeeperStore(SingleChanges):
             future.set_result(result.value)
         else:
             future.set_exception(error)
+
+
+def _look_up(host: str) -> str | None:
+    """Returns what is wrong with a name."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from moldau.coordinators.commit_queue import CommitQueue
@@ -20,9 +21,10 @@ from moldau.coordinators.shard import Shard
 from moldau.errors import ErrorCode, KafkaError
 from moldau.log import AppendOrigin
 from moldau.machine.clock import Clock, Timer
-from moldau.outcome import Effect, Outcome, Record, Reply, append_error
+from moldau.outcome import Effect, Outcome, Record, Reply, Transaction, append_error
 from moldau.records.builder import BatchBuilder, record_size_bound
 from moldau.records.compression import Compression
+from moldau.records.control import TransactionMarker
 from moldau.replication import Partition
 from moldau.wire.errors import DecodeError
 
@@ -86,7 +88,7 @@ class ShardHost(Generic[S]):
         """Replay the log, then serve."""
         partition = self.partition
         try:
-            count = await load(partition.log, self.shard.replay, self._is_loading, slice_bytes)
+            count = await load(partition.log, self.shard, self._is_loading, slice_bytes)
         except Exception as error:
             # A fault in one shard must not keep those that are loaded after it from serving.
             says_why = isinstance(error, KafkaError | DecodeError | OSError)
@@ -165,6 +167,25 @@ class ShardHost(Generic[S]):
         self._arm()
         return request.result()
 
+    def end_transaction(self, marker: TransactionMarker) -> Answer:
+        """Write the end of a producer's transaction, and let the shard know; returns an error code,
+        when it is committed.
+        """
+        refusal = self.refusal
+        if refusal:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        request = PendingRequest(_code_of)
+        self._waiting[request] = None
+        try:
+            info = self.partition.append_marker(marker, self._clock.now_ms())
+        except KafkaError as error:
+            self._fail(request, error.code)
+            return request.result()
+        self._written = info.last_offset + 1
+        self.shard.replay_end(marker.producer_id, commit=marker.commit)
+        self._uncommitted.put(self._written, [Reply(request, ErrorCode.NONE)], ())
+        return request.result()
+
     def run(self, call: Callable[[S, int], Outcome]) -> None:
         """Work that no request asked for: deadlines, changes of topics, ends of effects."""
         if self.state is not HostState.ACTIVE:
@@ -196,26 +217,34 @@ class ShardHost(Generic[S]):
     def _act(self, outcome: Outcome) -> None:
         if outcome.records:
             try:
-                self._append(outcome.records)
+                self._append(outcome.records, outcome.transaction)
             except KafkaError as error:
                 self._append_failed(outcome, error)
                 return
             replay = self.shard.replay
+            if outcome.transaction is not None:
+                replay = partial(self.shard.replay_pending, outcome.transaction.producer_id)
             for key, value in outcome.records:
                 replay(key, value)
         if outcome.replies or outcome.effects:
             self._uncommitted.put(self._written, outcome.replies, outcome.effects)
 
-    def _append(self, records: Sequence[Record]) -> None:
+    def _append(self, records: Sequence[Record], transaction: Transaction | None) -> None:
         if not self._leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(compression=self._compression)
         for key, value in records:
             builder.append(now_ms, key, value)
-        info = self.partition.append(
-            memoryview(builder.build()), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR
-        )
+        if transaction is None:
+            batch = builder.build()
+        else:
+            batch = builder.build(
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                transactional=True,
+            )
+        info = self.partition.append(memoryview(batch), ACKS_ALL, now_ms, AppendOrigin.COORDINATOR)
         self._written = info.last_offset + 1
 
     def _append_failed(self, outcome: Outcome, error: KafkaError) -> None:
@@ -281,3 +310,10 @@ class ShardHost(Generic[S]):
     def _time_has_come(self) -> None:
         self._timer = None
         self.run(lambda shard, now_ms: shard.on_time(now_ms))
+
+
+def _code_of(error: KafkaError) -> ErrorCode:
+    """Who writes markers looks for the leader of a partition, not for a coordinator."""
+    if error.code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return error.code

@@ -1,7 +1,7 @@
 """Rebuilding a coordinator from its log: every committed record replayed, in order.
 
-The log is read in slices, and the event loop runs between them. What a transaction wrote counts
-from its commit marker on; what was aborted, or is still undecided at the end, does not.
+The log is read in slices, and the event loop runs between them. What a transaction wrote is pending
+until its marker comes, which may be after the end of what there is now.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from moldau.coordinators.shard import Shard
 from moldau.log import PartitionLog
 from moldau.records.batch import BatchHeader, iter_headers
 from moldau.records.control import ControlType, read_control_type
 from moldau.records.reader import read_records
 from moldau.records.record import Record
 
-Replay = Callable[[bytes, bytes | None], None]
-
 
 async def load(
-    log: PartitionLog, replay: Replay, still_wanted: Callable[[], bool], slice_bytes: int
+    log: PartitionLog, shard: Shard, still_wanted: Callable[[], bool], slice_bytes: int
 ) -> int:
     """Replay what is in ``log`` now; returns the number of records. Stops when unwanted."""
-    loader = _Loader(replay)
+    loader = _Loader(shard)
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end and still_wanted():
         batches = log.current.read(offset, slice_bytes, end)
@@ -37,11 +36,10 @@ async def load(
 
 
 class _Loader:
-    """Reads batches, keeps those of open transactions back."""
+    """Replays batches, and tells the shard what is in transactions."""
 
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-        self._undecided: dict[int, list[Record]] = {}
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
         self.count = 0
 
     def take(self, data: bytes, offset: int) -> int:
@@ -54,23 +52,21 @@ class _Loader:
         return offset
 
     def _take_batch(self, header: BatchHeader, records: list[Record]) -> None:
+        shard, producer_id = self._shard, header.producer_id
         if header.is_control:
-            self._end_transaction(header.producer_id, records)
-        elif header.is_transactional:
-            self._undecided.setdefault(header.producer_id, []).extend(records)
-        else:
-            self._replay_all(records)
+            self._end_transaction(producer_id, records)
+            return
+        for record in records:
+            if record.key is None:
+                continue
+            if header.is_transactional:
+                shard.replay_pending(producer_id, record.key, record.value)
+            else:
+                shard.replay(record.key, record.value)
+            self.count += 1
 
     def _end_transaction(self, producer_id: int, records: list[Record]) -> None:
         for marker in records:
             decision = read_control_type(marker.key)
             if decision in (ControlType.COMMIT, ControlType.ABORT):
-                written = self._undecided.pop(producer_id, [])
-                if decision is ControlType.COMMIT:
-                    self._replay_all(written)
-
-    def _replay_all(self, records: list[Record]) -> None:
-        for record in records:
-            if record.key is not None:
-                self._replay(record.key, record.value)
-                self.count += 1
+                self._shard.replay_end(producer_id, commit=decision is ControlType.COMMIT)

@@ -21,6 +21,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.clock import Clock
 from moldau.outcome import Outcome
 from moldau.records.compression import Compression
+from moldau.records.control import TransactionMarker
 from moldau.replication import Partition
 
 S = TypeVar("S", bound=Shard)
@@ -112,6 +113,13 @@ class Coordinator(Generic[S]):
         if host is None:
             return error_answer(KafkaError(ErrorCode.NOT_COORDINATOR))
         return host.submit(call, error_answer)
+
+    def end_transaction(self, partition: int, marker: TransactionMarker) -> Answer:
+        """The transaction of another coordinator is over in a partition of the internal topic;
+        returns an error code, or a future of it.
+        """
+        host = self._hosts.get(partition)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if host is None else host.end_transaction(marker)
 
     def run(self, call: Callable[[S, int], Outcome]) -> None:
         """Work for every shard that no request asked for."""

@@ -17,6 +17,14 @@ class Shard(Protocol):
         """Bring the state up to one record of the log."""
         ...
 
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """The same of a record in a producer's transaction, which is not decided."""
+        ...
+
+    def replay_end(self, producer_id: int, *, commit: bool) -> None:
+        """The producer's transaction is over: what was pending of it counts now, or is gone."""
+        ...
+
     def on_loaded(self, now_ms: int) -> Outcome:
         """The whole log is replayed. Effects that were decided and are not noted as done are due
         again.

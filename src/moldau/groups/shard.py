@@ -41,13 +41,19 @@ from moldau.groups.consumer.groups import ConsumerGroups
 from moldau.groups.consumer.timers import MemberTimeout, PatternResolution
 from moldau.groups.memory import GroupMemory, protocols_size
 from moldau.groups.migration import ClassicMembers, Downgrader, upgrade
-from moldau.groups.offsets import FROM_COMMIT, OffsetStore, PartitionCheck, Retention
+from moldau.groups.offsets import (
+    FROM_COMMIT,
+    NO_PRODUCER_ID,
+    OffsetStore,
+    PartitionCheck,
+    Retention,
+)
 from moldau.groups.records import from_record, tombstone
 from moldau.groups.settings import GroupSettings
 from moldau.groups.timeouts import Timeouts
 from moldau.groups.topics import TopicView
 from moldau.machine.clock_watch import JUMP_MS
-from moldau.outcome import Outcome, Record, Reply, append_error
+from moldau.outcome import Outcome, Record, Reply, Transaction, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     OffsetCommitRequest,
@@ -253,6 +259,32 @@ class GroupShard:
             return Outcome.reply(token, offsets.commit_error(request, code))
         return offsets.commit(self._offsets, request, token, now_ms, check=check)
 
+    def txn_offset_commit(
+        self,
+        request: OffsetCommitRequest,
+        transaction: Transaction,
+        token: object,
+        now_ms: int,
+        version: int,
+    ) -> Outcome:
+        """A commit that counts when its transaction does. A producer that says for which member it
+        acts is fenced with it (KIP-447).
+        """
+        self._now_ms = now_ms
+        group_id, epoch = request.group_id, request.generation_id_or_member_epoch
+        member = (group_id, request.member_id, request.group_instance_id, epoch)
+        if group_id in self._consumer:
+            code = self._consumer.validate_commit(*member, version=version, transactional=True)
+            if code is ErrorCode.STALE_MEMBER_EPOCH:
+                code = ErrorCode.ILLEGAL_GENERATION  # which is what producers know
+        else:
+            code = self._classic.validate_commit(
+                *member, now_ms, version=version, transactional=True
+            )
+        if code:
+            return Outcome.reply(token, offsets.commit_error(request, code))
+        return offsets.commit(self._offsets, request, token, now_ms, transaction=transaction)
+
     def _partition_check(self, group_id: str, member_id: str, epoch: int) -> PartitionCheck:
         def check(topic: str, topic_id: UUID | None, partition: int) -> ErrorCode:
             known_id = topic_id or self._topics.topic_id(topic)
@@ -431,14 +463,35 @@ class GroupShard:
         known, content = decoded
         if isinstance(known, OffsetCommitKey):
             assert content is None or isinstance(content, OffsetCommitValue)
-            self._offsets.replay(known, content)
-            if content is not None and not self._loading and known.group not in self._consumer:
-                self._classic.ensure(known.group, self._now_ms)
+            self._replay_offset(known, content)
         elif isinstance(known, GroupMetadataKey):
             assert content is None or isinstance(content, GroupMetadataValue)
             self._classic.replay(known, content)
         else:
             self._consumer.apply(known, content)
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Only offsets are committed in transactions."""
+        decoded = from_record(key, value)
+        if decoded is None:
+            return
+        known, content = decoded
+        if isinstance(known, OffsetCommitKey):
+            assert content is None or isinstance(content, OffsetCommitValue)
+            self._replay_offset(known, content, producer_id)
+
+    def replay_end(self, producer_id: int, *, commit: bool) -> None:
+        self._offsets.end_transaction(producer_id, commit=commit)
+
+    def _replay_offset(
+        self,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue | None,
+        producer_id: int = NO_PRODUCER_ID,
+    ) -> None:
+        self._offsets.replay(key, value, producer_id)
+        if value is not None and not self._loading and key.group not in self._consumer:
+            self._classic.ensure(key.group, self._now_ms)
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """The whole log is replayed: sessions begin anew."""

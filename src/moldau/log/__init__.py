@@ -5,7 +5,7 @@ from moldau.log.errors import LongCheckError, RecordValidationError, StorageErro
 from moldau.log.manager.manager import LogManager
 from moldau.log.partition.budget import AT_ONCE, DecompressionBudget
 from moldau.log.partition.log import PartitionLog
-from moldau.log.partition.producer_state import AppendOrigin
+from moldau.log.partition.producer_state import AppendOrigin, Verification
 from moldau.log.partition.results import ActiveProducer, AppendInfo, TimestampedOffset
 from moldau.log.partition.time_lookup import LongSearchError, TimeLookup
 from moldau.log.partition.validation import CheckedBatch
@@ -29,4 +29,5 @@ __all__ = [
     "TimeLookup",
     "TimestampedOffset",
     "TopicSettings",
+    "Verification",
 ]

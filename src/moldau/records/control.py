@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.records.builder import build_batch
 from moldau.records.errors import InvalidRecordError
@@ -59,6 +59,27 @@ def read_coordinator_epoch(value: bytes | None) -> int:
     if version < 0:
         raise InvalidRecordError(f"an end-of-transaction marker cannot have version {version}")
     return int(epoch)
+
+
+class TransactionMarker(NamedTuple):
+    """The end of a producer's transaction, for one partition."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    raises_epoch: bool = False
+    """The transaction was one of version 2: its epoch ends with it, the marker has the next."""
+
+    def batch(self, timestamp: int) -> bytearray:
+        """The control batch that says so."""
+        return build_end_txn_marker(
+            ControlType.COMMIT if self.commit else ControlType.ABORT,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            timestamp=timestamp,
+        )
 
 
 def build_end_txn_marker(

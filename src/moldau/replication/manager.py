@@ -23,8 +23,9 @@ from moldau.controller import LeaderAndIsr
 from moldau.errors import KafkaError
 from moldau.log import LogManager, PartitionLog, StorageError, TopicSettings
 from moldau.model import TopicPartition
-from moldau.replication.partition import UNDEFINED_EPOCH, Partition
+from moldau.replication.partition import Partition
 from moldau.replication.ports import LeaderPorts
+from moldau.replication.replica import UNDEFINED_EPOCH
 
 log = logging.getLogger(__name__)
 

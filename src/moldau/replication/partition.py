@@ -1,4 +1,5 @@
-"""One partition as this broker serves it: leadership, in-sync replicas, high watermark.
+"""One partition as this broker serves it: leadership, in-sync replicas, high watermark. What every
+replica has, and what one does that follows, is in ``replication/replica.py``.
 
 The rules are Kafka's; those of the in-sync replicas are in ``replication/isr.py``. The high
 watermark is the smallest log end offset of the in-sync replicas; consumers see only what is below
@@ -11,9 +12,7 @@ it follows the disk, so that nobody sees what a power cut may still take.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
 from moldau.controller import AlterPartitionResult, LeaderAndIsr
@@ -26,7 +25,7 @@ from moldau.log import (
     PartitionLog,
 )
 from moldau.machine import FileSlice
-from moldau.model import TopicPartition
+from moldau.records.control import TransactionMarker
 from moldau.replication.isr import (
     UNKNOWN_BROKER_EPOCH,
     FollowerFetches,
@@ -34,12 +33,9 @@ from moldau.replication.isr import (
     IsrChange,
 )
 from moldau.replication.ports import AppendWaiter, DeletionWaiter, FetchWaiter, LeaderPorts
+from moldau.replication.replica import UNDEFINED_EPOCH, UNKNOWN_OFFSET, Replica
 
-UNKNOWN_OFFSET: Final = -1
-UNDEFINED_EPOCH: Final = -1
 NO_FOLLOWER: Final = -1
-
-_BASE: Final = attrgetter("base_offset")
 
 
 @dataclass(init=False)
@@ -70,8 +66,8 @@ class PartitionRead:
         self.diverging_epoch = diverging_epoch
 
 
-class Partition:
-    """The state of one local replica, leader or follower."""
+class Partition(Replica):
+    """A replica that may lead: what it knows of those that follow, and who waits for it."""
 
     __slots__ = (
         "_append_waiters",
@@ -85,15 +81,6 @@ class Partition:
         "_ports",
         "_unannounced",
         "_watchers",
-        "high_watermark",
-        "isr",
-        "leader_epoch",
-        "leader_id",
-        "local_id",
-        "log",
-        "replicas",
-        "topic_id",
-        "topic_partition",
     )
 
     def __init__(
@@ -106,12 +93,8 @@ class Partition:
         ports: LeaderPorts | None = None,
     ) -> None:
         """``high_watermark`` is what was last written down; the log may know better."""
-        self.local_id = local_id
+        super().__init__(local_id, log, state, high_watermark)
         self._ports = LeaderPorts() if ports is None else ports
-        self.log = log
-        self.topic_partition = TopicPartition(state.topic, state.partition)
-        self.topic_id = state.topic_id
-        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._follower_waiters: dict[FetchWaiter, None] = {}
         self._watchers: dict[FetchWaiter, None] = {}
@@ -129,10 +112,6 @@ class Partition:
         self._partition_epoch = -1
         log.on_failure = self._log_failed
         log.on_flushed = self._log_flushed
-        self.leader_id = -1
-        self.leader_epoch = UNDEFINED_EPOCH
-        self.isr: tuple[int, ...] = ()
-        self.replicas: tuple[int, ...] = ()
         self.apply(state)
 
     def use_log(self, log: PartitionLog) -> None:
@@ -144,25 +123,9 @@ class Partition:
         self._log_flushed()
 
     @property
-    def is_leader(self) -> bool:
-        return self.leader_id == self.local_id
-
-    @property
     def awaits_flush(self) -> bool:
         """Whether something that is stored is not seen before it is durable."""
         return self._awaits_flush
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The end of what a ``read_committed`` consumer may see."""
-        return self.log.last_stable_offset(self.high_watermark)
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Whether fewer replicas are in sync than ``acks=all`` needs: ``min.insync.replicas``, but
-        never more than there are.
-        """
-        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def apply(self, state: LeaderAndIsr) -> None:
         """Take over the controller's decision; an older one is ignored."""
@@ -189,55 +152,12 @@ class Partition:
             self._in_sync = None
             self.give_up_appends()
 
-    # As a follower -------------------------------------------------------------------------------
-
-    @property
-    def follows(self) -> int:
-        """Which broker to follow; -1 if this one leads, or nobody does."""
-        return -1 if self.leader_id == self.local_id else self.leader_id
-
-    def append_as_follower(self, records: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append what the leader of this epoch has sent."""
-        if self.leader_id == self.local_id or leader_epoch != self.leader_epoch:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-        return self.log.append_as_follower(records, now_ms, leader_epoch)
-
-    def take_over_offsets(self, high_watermark: int, log_start_offset: int) -> None:
-        """The leader has told its own. A new leader may know of less that is committed than this
-        replica does: what was committed stays so.
-        """
-        log = self.log
-        committed = min(high_watermark, log.log_end_offset)
-        if committed > self.high_watermark:
-            self.high_watermark = committed
-        if log_start_offset > log.log_start_offset:
-            log.increment_log_start_offset(min(log_start_offset, self.high_watermark))
-
-    def truncated(self) -> bool:
-        """The log was cut. Returns whether the high watermark fell with its end."""
-        log = self.log
-        high_watermark = max(log.log_start_offset, min(self.high_watermark, log.log_end_offset))
-        fell = high_watermark < self.high_watermark
-        self.high_watermark = high_watermark
-        return fell
-
     def resign(self) -> None:
         """This replica is no longer served here: whatever waits is told so."""
         self.leader_id = -1
         self._in_sync = None
         self.disturb()
         self.give_up_appends()
-
-    def check_leader(self, current_leader_epoch: int = UNDEFINED_EPOCH) -> None:
-        """Refuse what is meant for another epoch (KIP-320) or another leader, in this order: who
-        knows a later epoch than this broker does not look for the leader elsewhere, but waits.
-        """
-        if current_leader_epoch not in (UNDEFINED_EPOCH, self.leader_epoch):
-            if current_leader_epoch < self.leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.leader_id != self.local_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def append(
         self,
@@ -275,6 +195,21 @@ class Partition:
                 for watcher in tuple(self._watchers):
                     watcher.progress(info.size)
         return info
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> AppendInfo:
+        """Append the end of a transaction as leader, unless its coordinator or producer is not the
+        last one that this partition has heard of.
+        """
+        if self.leader_id != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.log.producers.check_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            raises_epoch=marker.raises_epoch,
+        )
+        batch = memoryview(marker.batch(now_ms))
+        return self.append(batch, -1, now_ms, AppendOrigin.COORDINATOR)
 
     # Parked requests -----------------------------------------------------------------------------
 
@@ -344,7 +279,7 @@ class Partition:
         high_watermark = self.high_watermark
         stable = self.last_stable_offset
         if last_fetched_epoch != UNDEFINED_EPOCH:
-            diverging = self._diverging_epoch(offset, last_fetched_epoch)
+            diverging = self.diverging_epoch(offset, last_fetched_epoch)
             if diverging is not None:
                 return PartitionRead(
                     high_watermark, stable, log.log_start_offset, None, None, diverging
@@ -357,19 +292,6 @@ class Partition:
         if as_follower:
             self._follower_fetched(follower_id, follower_epoch, offset, follower_log_start, fetches)
         return PartitionRead(high_watermark, stable, log.log_start_offset, records, aborted)
-
-    def in_later_segment(self, offset: int, end: int) -> bool:
-        """Returns whether ``end`` lies in a later segment than ``offset``."""
-        segments = self.log.segments
-        return bisect_right(segments, offset, key=_BASE) < bisect_right(segments, end, key=_BASE)
-
-    def _diverging_epoch(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if end_offset == UNKNOWN_OFFSET:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch < last_fetched_epoch or end_offset < offset:
-            return epoch, end_offset
-        return None
 
     def delete_records(self, offset: int) -> int:
         """Move the log start up to ``offset`` (-1: the high watermark); returns the new low

@@ -3,9 +3,9 @@
 A version that we do not know is answered in version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions itself, so that the client can ask again in one it shares with us (KIP-511).
 
-No features are advertised (version 3 adds them): Kafka's announce what its KRaft quorum agreed on,
-and clients switch on what we do not have, such as the second transaction protocol, when they see
-them.
+One feature is advertised (version 3 adds them): ``transaction.version``, by which producers know
+that they need not announce partitions (KIP-890). Kafka's others announce what its KRaft quorum
+agreed on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from moldau.wire.messages import encode_response, newest_class
 from moldau.wire.schema import fields_of
 
 _VERSIONS: Final = SERVED[ApiKey.API_VERSIONS]
+FEATURES: Final = {"transaction.version": VersionRange(0, 2)}
+"""What is supported, each finalized at its newest level."""
+_FINALIZED_EPOCH: Final = 0
+"""It does not change while the cluster runs."""
+_FIRST_WITH_LEVEL_0: Final = 4
+"""Clients before it cannot read of a feature whose oldest level is 0."""
 _INT32: Final = Struct(">i")
 _CORRELATION_ID_AT: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -57,11 +63,38 @@ def _template(version: int, error_code: ErrorCode, throttle_ms: int) -> bytes:
     elif error_code == ErrorCode.UNSUPPORTED_VERSION:
         ranges = {ApiKey.API_VERSIONS: _VERSIONS}
     response = newest_class(ApiKey.API_VERSIONS, "response")
-    (api_version,) = (spec.entity for spec in fields_of(response) if spec.name == "api_keys")
+    entities = {spec.name: spec.entity for spec in fields_of(response)}
+    api_version = entities["api_keys"]
     assert api_version is not None
     keys: tuple[Any, ...] = tuple(
         make(api_version, api_key=api, min_version=versions.oldest, max_version=versions.newest)
         for api, versions in sorted(ranges.items())
     )
-    message: Any = make(response, error_code=error_code, api_keys=keys)
+    features = _features(entities, version) if error_code == ErrorCode.NONE else {}
+    message: Any = make(response, error_code=error_code, api_keys=keys, **features)
     return encode_response(ApiKey.API_VERSIONS, version, 0, message, throttle_ms)
+
+
+def _features(entities: dict[str, Any], version: int) -> dict[str, Any]:
+    oldest = 0 if version >= _FIRST_WITH_LEVEL_0 else 1
+    return {
+        "supported_features": tuple(
+            make(
+                entities["supported_features"],
+                name=name,
+                min_version=max(levels.oldest, oldest),
+                max_version=levels.newest,
+            )
+            for name, levels in FEATURES.items()
+        ),
+        "finalized_features_epoch": _FINALIZED_EPOCH,
+        "finalized_features": tuple(
+            make(
+                entities["finalized_features"],
+                name=name,
+                max_version_level=levels.newest,
+                min_version_level=levels.newest,
+            )
+            for name, levels in FEATURES.items()
+        ),
+    }

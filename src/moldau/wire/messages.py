@@ -46,6 +46,8 @@ Buffer = bytes | bytearray | memoryview
 _SIZE: Final = Struct(">i")
 _SIZE_AND_CORRELATION: Final = Struct(">ii")
 _INT16: Final = Struct(">h")
+_WITHOUT_THROTTLE: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
+"""Answers that have no place for the time to hold back: only brokers ask for them."""
 _MAX_RESPONSE_ELEMENTS: Final = 1 << 26
 """Answers come from brokers that we chose to ask, and a big cluster's metadata is long."""
 
@@ -81,7 +83,7 @@ def encode_response(
     api: ApiKey, version: int, correlation_id: int, response: Any, throttle_ms: int = 0
 ) -> bytes:
     """A whole response frame, its size included."""
-    if throttle_ms:
+    if throttle_ms and api not in _WITHOUT_THROTTLE:
         response = replace(response, **{THROTTLE: throttle_ms})
     out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
     if version >= FLEXIBLE_SINCE[api] and api != ApiKey.API_VERSIONS:

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from tests.unit.broker.peers_world import registration
 
-from moldau.broker import controller_requests
 from moldau.broker.controller_port import ControllerClient
-from moldau.broker.controller_requests import ControllerRequest
+from moldau.broker.controller_requests import CALLS, ControllerRequest, put_to
 from moldau.broker.forwarding import ForwardingController
 from moldau.broker.peers import UnreachableError
-from moldau.controller import ProducerIdBlock
+from moldau.controller import NewTopic, ProducerIdBlock
 from moldau.coordination.znodes import BrokerRegistration
 from moldau.errors import ErrorCode, KafkaError
+from moldau.model import ElectionType
 from moldau.request_errors import ConnectionLostError, TimedOutError
 from moldau.testing.simulation import Simulation
 from moldau.wire.private import PrivateApi
@@ -54,7 +54,7 @@ class Controllers:
         on_asked: Callable[[], object],
     ) -> Any:
         assert api is PrivateApi.CONTROLLER_REQUEST
-        assert body == controller_requests.AllocateProducerIds(HERE)
+        assert body == CALLS["next_producer_id_block"].ask(HERE)
         assert answer is ProducerIdBlock
         self.asked.append((f"at {broker.id}", within))
         if self.is_reachable:
@@ -228,11 +228,25 @@ def test_who_is_replaced_before_it_was_reached_has_done_nothing() -> None:
     run(controllers, story)
 
 
-def test_every_question_has_a_message() -> None:
+def test_every_question_has_a_message_and_no_other_is_carried() -> None:
     methods = {name for name in vars(ControllerClient) if not name.startswith("_")} - {"within"}
-    carried = {name for name in vars(ForwardingController) if not name.startswith("_")} - {"within"}
-    assert methods <= carried
+    assert methods == set(CALLS)
     assert len(get_args(ControllerRequest)) == len(methods)
+    controllers: Any = Controllers()
+    controller = ForwardingController(controllers, controllers, controllers, controllers, within=1)
+    for name in methods:
+        assert callable(getattr(controller, name))
+    with pytest.raises(AttributeError):
+        controller.settled  # noqa: B018 - only the controller itself has that
+
+
+def test_a_message_has_what_was_asked_and_the_defaults_of_the_rest() -> None:
+    topics = [NewTopic(name="t")]
+    message: Any = CALLS["create_topics"].ask(topics, mutator=None)
+    assert type(message).__name__ == "CreateTopics"
+    assert (message.topics, message.validate_only, message.mutator) == (topics, False, None)
+    with pytest.raises(TypeError):
+        CALLS["create_topics"].ask()
 
 
 class Recording:
@@ -249,11 +263,11 @@ class Recording:
 
 
 EXAMPLES: list[Any] = [
-    controller_requests.ElectLeaders(kind=0, partitions=None),  # type: ignore[arg-type]
-    controller_requests.AllocateProducerIds(3),
-    controller_requests.ReportOfflineReplicas(3, 17, [("t", 1)]),
-    controller_requests.ControlledShutdown(3, 7),
-    controller_requests.AutoCreate(["t"], None),
+    CALLS["elect_leaders"].ask(ElectionType.PREFERRED, None),
+    CALLS["next_producer_id_block"].ask(3),
+    CALLS["offline_replicas"].ask(3, 17, [("t", 1)]),
+    CALLS["controlled_shutdown"].ask(3, 7),
+    CALLS["auto_create"].ask(["t"]),
 ]
 
 
@@ -262,6 +276,7 @@ async def test_messages_are_told_apart_by_their_tag(message: Any) -> None:
     decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=ControllerRequest)
     assert type(decoded) is type(message)
     sent, received = Recording(), Recording()
-    await message.put_to(sent)
-    await decoded.put_to(received)
-    assert [name for name, _, _ in received.asked] == [name for name, _, _ in sent.asked]
+    controllers: list[Any] = [sent, received]
+    for one, controller in zip((message, decoded), controllers, strict=True):
+        await put_to(one, controller)
+    assert received.asked == sent.asked

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.broker.peers_world import World, registration
 
+from moldau.broker.controller_requests import CALLS
 from moldau.broker.peers import KEPT_FOR_S, MOST_KEPT, UnreachableError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net import ServerConnection
@@ -280,7 +281,7 @@ def test_an_error_that_the_peer_answers_is_the_callers_and_leaves_the_connection
                 await world.peers.call(
                     registration(),
                     PrivateApi.CONTROLLER_REQUEST,
-                    {"type": "AllocateProducerIds", "broker": 1},
+                    {"type": "NextProducerIdBlock", "broker": 1},
                     answer=None,
                     within=1.0,
                 )
@@ -341,6 +342,29 @@ def test_private_requests_come_after_authentication() -> None:
         with pytest.raises(ConnectionLostError):
             await world.call()
         assert len(world.other.updates) == 1
+
+    world.run(story)
+
+
+def test_what_brokers_ask_of_each_other_is_counted_and_timed() -> None:
+    world = World()
+
+    async def story() -> None:
+        world.other.before_answer = lambda: asyncio.sleep(0.5)
+        await world.call()
+        await world.call()
+        block = CALLS["next_producer_id_block"].ask(1)
+        with pytest.raises(KafkaError):
+            await world.peers.call(
+                registration(), PrivateApi.CONTROLLER_REQUEST, block, answer=None, within=3.0
+            )
+        private = world.other.private
+        assert private.requests == {
+            "AuthenticateBroker": 2,
+            "BrokerUpdate": 2,
+            "NextProducerIdBlock": 1,
+        }
+        assert round(private.time_s["BrokerUpdate"], 2) == 1.0
 
     world.run(story)
 

@@ -239,7 +239,7 @@ async def test_the_time_to_hold_back_is_in_every_answer_that_has_a_place_for_it(
     for key, version in EVERY_VERSION:
         answer = await ask(client, key, version)
         assert set(throttle_times(answer)) <= {250}, (key.name, version)
-        if version == SERVED[key].newest:
+        if version == SERVED[key].newest and key != ApiKey.WRITE_TXN_MARKERS:
             assert list(throttle_times(answer)) == [250], key.name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tests.support.waiting import eventually
 
 from moldau.cli.cluster_lock import locked_cluster
 from moldau.cli.exit_codes import CommandError, UsageError
-from moldau.cli.local_cluster import prepare, refuse_cluster
+from moldau.cli.local_cluster import LocalCluster, prepare, refuse_cluster, refuse_taken_ports
 from moldau.cli.supervisor import DELAYS, LASTED_S, Restarts
 from moldau.config.replicated import replication_settings
 
@@ -71,8 +72,23 @@ def test_a_directory_belongs_to_a_broker_or_to_a_cluster(tmp_path: Path) -> None
         prepare("127.0.0.1", 9092, 3, tmp_path)
     for name in ("coordination", "1", "2"):
         (tmp_path / "cluster" / name).mkdir(parents=True)
+    prepare("127.0.0.1", 9092, 3, tmp_path / "cluster")
+    (tmp_path / "cluster" / "3").mkdir()
+    with pytest.raises(UsageError, match="data of 3 brokers"):
+        prepare("127.0.0.1", 9092, 2, tmp_path / "cluster")
+    (tmp_path / "cluster" / "3").rmdir()
     with pytest.raises(UsageError, match="moldau up --brokers 2"):
         refuse_cluster(tmp_path / "cluster")
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        cluster = LocalCluster("127.0.0.1", port, (port + 1, port + 2), tmp_path)
+        with pytest.raises(CommandError, match=f"cannot listen on 127.0.0.1:{port}: Address"):
+            refuse_taken_ports(cluster)
 
 
 class Supervised:

@@ -16,13 +16,15 @@ from moldau.config.types import ResourceType
 from moldau.controller import (
     ConfigAlteration,
     ConfigResult,
+    NewPartitions,
     NewTopic,
     TopicReference,
 )
 from moldau.controller.states import PartitionState
 from moldau.coordination import paths
+from moldau.coordination.cluster import prepare
 from moldau.coordination.errors import StoreCorruptError, StoreUnavailableError
-from moldau.coordination.store import Op, OpResult, SetData
+from moldau.coordination.store import Create, Delete, Op, OpResult, SetData
 from moldau.coordination.znodes import Endpoint
 from moldau.errors import ErrorCode, KafkaError
 
@@ -388,6 +390,35 @@ async def test_a_replica_that_a_full_disk_could_not_make_keeps_no_topic() -> Non
     assert await cluster.store.session().children("/brokers/topics") == []
 
 
+async def test_a_topic_grows_and_goes_while_one_of_its_brokers_is_down() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
+    await cluster.stop(3)
+    (grown,) = await cluster.active.create_partitions([NewPartitions(topic="a", count=7)])
+    assert grown.error is ErrorCode.NONE
+    await cluster.settle()
+    for number in range(1, 7):
+        state = cluster.brokers[1].metadata["a", number]
+        assert state.replicas[-1] == 3
+        assert (state.leader, sorted(state.isr)) == (state.replicas[0], [1, 2])
+    assert {cluster.brokers[1].metadata["a", number].leader for number in range(1, 7)} == {1, 2}
+    await cluster.active.delete_topics([TopicReference("a")])
+    await cluster.start(3)
+    await cluster.settle()
+    assert cluster.brokers[3].metadata == cluster.brokers[3].replicas == {}
+    assert await cluster.store.session().children("/brokers/topics") == []
+
+
+async def test_a_topic_grows_on_those_that_are_up_if_they_are_enough() -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [3, 2])])])
+    await cluster.stop(3)
+    await cluster.active.create_partitions([NewPartitions(topic="a", count=5)])
+    await cluster.settle()
+    for number in range(1, 5):
+        assert set(cluster.brokers[1].metadata["a", number].replicas) == {1, 2}
+
+
 async def test_an_isr_change_is_told_to_all_brokers() -> None:
     cluster = await three_brokers()
     await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [1, 2, 3])])])
@@ -396,6 +427,27 @@ async def test_an_isr_change_is_told_to_all_brokers() -> None:
     assert cluster.brokers[2].metadata["a", 0].isr == (1, 3)
     check_agreement(cluster, {1, 2, 3})
     await check_store(cluster, {1, 2, 3})
+
+
+async def test_a_topic_without_an_id_gets_one_that_stays() -> None:
+    """As Kafka 2.7 wrote them: logs remember the id, and every later controller must know it."""
+    cluster = Cluster()
+    await cluster.open()
+    session = cluster.store.session()
+    await prepare(session)
+    node = {"version": 2, "partitions": {"0": [2, 3]}, "adding_replicas": {}}
+    await session.create(paths.topic("old"), json.dumps(node).encode())
+    await session.create(paths.partitions("old"))
+    for broker in (1, 2, 3):
+        await cluster.start(broker)
+    given = cluster.brokers[2].metadata["old", 0].topic_id
+    data, _ = await session.get(paths.topic("old"))
+    assert "topic_id" in json.loads(data)
+    await cluster.stop(1)
+    await cluster.settle()
+    assert cluster.brokers[2].metadata["old", 0].topic_id == given
+    (grown,) = await cluster.active.create_partitions([NewPartitions(topic="old", count=2)])
+    assert grown.error is ErrorCode.NONE
 
 
 async def test_brokers_hear_of_a_state_that_was_written_behind_the_controllers_back() -> None:
@@ -605,6 +657,19 @@ async def test_an_office_that_nobody_holds_is_given_back() -> None:
     await cluster.settle()
     assert cluster.active.epoch == 2
     assert cluster.active.controller_id in (1, 2, 3)
+
+
+async def test_who_finds_another_in_its_office_knows_whom_to_ask() -> None:
+    cluster = await three_brokers()
+    await cluster.store.session().multi(
+        [
+            Delete(paths.CONTROLLER),
+            Create(paths.CONTROLLER, b'{"brokerid":9}', ephemeral=True),
+        ]
+    )
+    await cluster.settle()
+    assert not any(one.is_active for one in cluster.controllers.values())
+    assert [one.controller_id for one in cluster.controllers.values()] == [9, 9, 9]
 
 
 async def test_who_hears_of_a_later_controller_retires() -> None:

@@ -21,6 +21,7 @@ class Notes:
     def __init__(self) -> None:
         self.table: dict[bytes, bytes | None] = {}
         self.replayed: list[bytes] = []
+        self.pending: dict[int, list[tuple[bytes, bytes | None]]] = {}
         self.deadline: int | None = None
         self.due: list[int] = []
         self.undone: list[ErrorCode] = []
@@ -31,6 +32,13 @@ class Notes:
     def replay(self, key: bytes, value: bytes | None) -> None:
         self.replayed.append(key)
         self.table[key] = value
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        self.pending.setdefault(producer_id, []).append((key, value))
+
+    def replay_end(self, producer_id: int, *, commit: bool) -> None:
+        for key, value in self.pending.pop(producer_id, []) if commit else ():
+            self.replay(key, value)
 
     def on_loaded(self, _now_ms: int) -> Outcome:
         self.loaded = True

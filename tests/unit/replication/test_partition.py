@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.partition_log import Observer
+from tests.support.partition_log import Observer, verified
 from tests.support.partitions import (
     LOCAL,
     NOW_MS,
@@ -235,6 +235,7 @@ def test_committed_readers_stop_at_the_first_open_transaction() -> None:
     partition = make_partition(LOCAL)
     append(partition, 2)
     transactional = batch(2, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    verified(partition.log, 9)
     partition.append(transactional, -1, NOW_MS)
     append(partition)
     assert partition.last_stable_offset == 2

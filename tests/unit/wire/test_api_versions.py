@@ -23,13 +23,17 @@ def test_every_served_api_is_listed_in_the_order_of_keys(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_no_features_are_advertised(version: int) -> None:
+def test_transactions_of_version_2_are_advertised(version: int) -> None:
     frame = encode_api_versions_response(version, 1)
     _, response = decode_response(ApiKey.API_VERSIONS, version, frame[4:])
-    assert response.supported_features == ()
-    assert response.finalized_features == ()
-    assert response.finalized_features_epoch == -1
-    assert frame[-1] == 0  # no tags at all
+    (supported,) = response.supported_features
+    oldest = 0 if version >= 4 else 1  # what clients before it can read
+    assert (supported.name, supported.min_version) == ("transaction.version", oldest)
+    assert supported.max_version == 2
+    (finalized,) = response.finalized_features
+    assert finalized.name == "transaction.version"
+    assert (finalized.min_version_level, finalized.max_version_level) == (2, 2)
+    assert response.finalized_features_epoch == 0
 
 
 @pytest.mark.parametrize("version", [-1, 5, 99, 32767])

@@ -3,7 +3,7 @@
 Behaviour: the first request of a connection. From version 3 on the client names its software, and a
 name that is none is refused with INVALID_REQUEST. A version from the future is answered as in
 version 0 with UNSUPPORTED_VERSION (KIP-511, see ``broker/router.py``).
-Known deviations: no features are advertised.
+Known deviations: of Kafka's features only ``transaction.version`` is advertised, finalized at 2.
 """
 
 from __future__ import annotations

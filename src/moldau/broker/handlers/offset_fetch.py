@@ -2,8 +2,9 @@
 
 Behaviour: no topic list asks for everything a group has committed; a partition without a committed
 offset is answered with -1. From version 8 on several groups may be asked for (KIP-709), from 9 on a
-member says who it is and may be fenced (KIP-848), version 10 names topics by id.
-Known deviations: transactions are not served yet, so no offset is ever unstable.
+member says who it is and may be fenced (KIP-848), version 10 names topics by id. Who asks for
+stable offsets (version 7) is told UNSTABLE_OFFSET_COMMIT where an open transaction has written one.
+Known deviations: none.
 """
 
 from __future__ import annotations

@@ -7,22 +7,22 @@ closes the connection, which is how such a producer learns to refresh its metada
 answered after the append, acks=all once the high watermark has passed, without holding up the
 requests behind it. Where ``flush.messages`` is reached the answer waits for the disk as well. From
 version 10 on whoever asks the wrong broker is told who leads (KIP-951), from version 13 on topics
-are named by id.
-Known deviations: transactions are not served yet; a transactional batch is refused with
-INVALID_TXN_STATE (TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the request has no transactional id).
-A batch of an idempotent producer that was stored before a restart, and whose place nobody
-remembers, is DUPLICATE_SEQUENCE_NUMBER, which producers take for success; Kafka calls it out of
-order, and the producer stores it again. A partition that is named twice is INVALID_REQUEST; Kafka
-appends the last batch for it. Batches are refused that decompress to more than ``log`` allows
-(``log/partition/budget.py``), and INVALID_RECORD are those whose offset deltas are not 0, 1, 2 and
-so on, or whose compressed records have wrong sizes; Kafka stores the latter, and the former if they
-are not compressed. What cannot be decompressed is INVALID_RECORD, in Kafka UNKNOWN_SERVER_ERROR.
+are named by id. Before the first batch of a transaction is stored its coordinator is asked, see
+``broker/transactional_produce.py``; if that is on another broker the connection waits for it.
+Known deviations: a batch of an idempotent producer that was stored before a restart, and whose
+place nobody remembers, is DUPLICATE_SEQUENCE_NUMBER, which producers take for success; Kafka calls
+it out of order, and the producer stores it again. A partition that is named twice is
+INVALID_REQUEST; Kafka appends the last batch for it. Batches are refused that decompress to more
+than ``log`` allows (``log/partition/budget.py``), and INVALID_RECORD are those whose offset deltas
+are not 0, 1, 2 and so on, or whose compressed records have wrong sizes; Kafka stores the latter,
+and the former if they are not compressed. What cannot be decompressed is INVALID_RECORD, in Kafka
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -32,6 +32,7 @@ from moldau.broker.leader_hints import HINTED, current_leader, leader_endpoints
 from moldau.broker.named_once import REPEATED, named_once
 from moldau.broker.request import Request
 from moldau.broker.traffic import EXPECTED_OF_PRODUCERS
+from moldau.broker.transactional_produce import Refusals, join_transaction
 from moldau.broker.turns import ITEMS_PER_TURN, others_turn
 from moldau.controller.topic_names import INTERNAL_TOPICS
 from moldau.errors import ErrorCode, KafkaError
@@ -105,7 +106,7 @@ class LongCheck(NamedTuple):
 class Waits:
     """What an answer has to wait for."""
 
-    __slots__ = ("budget", "checks", "disks", "is_hinted", "replicas")
+    __slots__ = ("budget", "checks", "disks", "is_hinted", "refusals", "replicas")
 
     def __init__(self) -> None:
         self.replicas: list[tuple[Partition, int]] = []
@@ -115,8 +116,16 @@ class Waits:
         self.checks: list[LongCheck] = []
         """These batches are appended later: the event loop has no time to look at them."""
         self.budget = DecompressionBudget()
+        self.refusals: Refusals | None = None
+        """Partitions that take no part in the transaction of the request."""
         self.is_hinted = False
         """Whether some partition has another leader, and the answer says which."""
+
+    def refuse(self, topic_partition: TopicPartition) -> None:
+        """Raises why the partition takes no part in the transaction, if it does not."""
+        refusal = None if self.refusals is None else self.refusals.get(topic_partition)
+        if refusal is not None:
+            raise refusal
 
     def copied_bytes(self) -> int:
         """Returns what the batches take that are appended later."""
@@ -129,6 +138,11 @@ def handle(request: Request[ProduceRequest]) -> Answer | Pending | None:
     if len(topics) > 1 or (topics and len(topics[0].partitions) > 1):
         topics = named_once(topics)
     waits = Waits()
+    if body.transactional_id is not None:
+        refusals = join_transaction(request.broker, request.version, body.transactional_id, topics)
+        if not isinstance(refusals, dict):
+            return _join_later(request, topics, waits, refusals)
+        waits.refusals = refusals
     results: Results = []
     for topic in topics:
         partitions = _append_topic(request.broker, request.version, topic, body, waits)
@@ -145,7 +159,11 @@ async def handle_large(request: Request[ProduceRequest]) -> Answer | Pending | N
     body, memory = request.body, request.broker.request_memory
     waits = Waits()
     results: Results = []
-    for topic in await request.broker.run_in_thread(named_once, body.topics):
+    topics = await request.broker.run_in_thread(named_once, body.topics)
+    if body.transactional_id is not None:
+        refusals = join_transaction(request.broker, request.version, body.transactional_id, topics)
+        waits.refusals = refusals if isinstance(refusals, dict) else await refusals
+    for topic in topics:
         partitions: list[PartitionProduceResult] = []
         for start in range(0, len(topic.partitions), ITEMS_PER_TURN):
             await others_turn()
@@ -244,6 +262,8 @@ def _append_topic(
             if internal:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
             _check_attributes(version, body, records)
+            if waits.refusals:
+                waits.refuse(TopicPartition(name, index))
             results.append(_append(broker, partition, index, records, acks, now_ms, waits))
         except LongCheckError:
             assert partition is not None
@@ -293,6 +313,50 @@ def _refuse(
     return result
 
 
+def _join_later(
+    request: Request[ProduceRequest],
+    topics: list[ProduceTopic],
+    waits: Waits,
+    refusals: Awaitable[Refusals],
+) -> Pending:
+    """Append when the coordinator of the transaction has answered; the connection waits so long."""
+    pending = Pending()
+    body, memory = request.body, request.broker.request_memory
+    copies = [
+        ProduceTopic(
+            topic.name,
+            topic.topic_id,
+            [(index, _copied(records)) for index, records in topic.partitions],
+        )
+        for topic in topics
+    ]
+    size = sum([len(records or b"") for topic in copies for _, records in topic.partitions])
+    memory.count(size)
+    request.body = ProduceRequest(body.transactional_id, body.acks, body.timeout_ms, copies)
+
+    async def append() -> Answer | Pending | None:
+        try:
+            waits.refusals = await refusals
+            results: Results = []
+            for topic in copies:
+                partitions = _append_topic(
+                    request.broker, request.version, topic, request.body, waits
+                )
+                results.append((topic.name, topic.topic_id, partitions))
+            await _append_checked(request, waits)
+        finally:
+            memory.count(-size)
+        return _conclude(request, results, waits, pending)
+
+    request.broker.tasks.spawn(_complete_later(request, pending, append()))
+    return pending
+
+
+def _copied(records: memoryview | None) -> memoryview | None:
+    """Records that outlive the buffer they were read into."""
+    return records if records is None or records is REPEATED else memoryview(bytearray(records))
+
+
 def _check_later(request: Request[ProduceRequest], results: Results, waits: Waits) -> Pending:
     """Answer when the batches that take long are looked at, too; the connection waits so long."""
     pending = Pending()
@@ -313,27 +377,35 @@ def _check_later(request: Request[ProduceRequest], results: Results, waits: Wait
         ],
     )
 
-    async def answer() -> None:
-        parts: Sequence[Part] | None
+    async def append() -> Answer | Pending | None:
         try:
-            try:
-                await _append_checked(request, waits)
-            finally:
-                memory.count(-copies)
-            response = _conclude(request, results, waits, pending)
-            if isinstance(response, Pending):
-                return
-            if response is None:
-                request.unanswered()
-                parts = None
-            else:
-                parts = request.encode(response)
-        except Exception as error:
-            parts = request.fail(error)
-        pending.complete(parts)
+            await _append_checked(request, waits)
+        finally:
+            memory.count(-copies)
+        return _conclude(request, results, waits, pending)
 
-    request.broker.tasks.spawn(answer())
+    request.broker.tasks.spawn(_complete_later(request, pending, append()))
     return pending
+
+
+async def _complete_later(
+    request: Request[ProduceRequest],
+    pending: Pending,
+    appending: Awaitable[Answer | Pending | None],
+) -> None:
+    parts: Sequence[Part] | None
+    try:
+        response = await appending
+        if isinstance(response, Pending):
+            return
+        if response is None:
+            request.unanswered()
+            parts = None
+        else:
+            parts = request.encode(response)
+    except Exception as error:
+        parts = request.fail(error)
+    pending.complete(parts)
 
 
 async def _append_checked(request: Request[ProduceRequest], waits: Waits) -> None:
@@ -360,10 +432,8 @@ def _check_attributes(version: int, body: ProduceRequest, records: memoryview) -
     if len(records) <= ATTRIBUTES_OFFSET + 1 or records[MAGIC_OFFSET] != MAGIC:
         return  # not a batch of ours at all: the log says what it is
     attributes = records[ATTRIBUTES_OFFSET + 1]
-    if attributes & TRANSACTIONAL_FLAG:
-        if body.transactional_id is None:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+    if attributes & TRANSACTIONAL_FLAG and body.transactional_id is None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if version < FIRST_VERSION_WITH_ZSTD and attributes & COMPRESSION_MASK == Compression.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,

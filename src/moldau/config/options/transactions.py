@@ -7,9 +7,7 @@ from moldau.config.option import Options
 
 
 class TransactionOptions(Options):
-    """What is remembered about producers. Idempotent producers are served; transactions are not
-    yet, and their settings are read and checked so that files load.
-    """
+    """What is remembered about producers and their transactions."""
 
     title = "Producers and transactions"
 

@@ -37,6 +37,9 @@ class PendingOffsets:
         """The transaction is over: what it held."""
         return self._by_producer.pop(producer_id, None)
 
+    def groups(self) -> set[str]:
+        return {group for table in self._by_producer.values() for group in table.groups()}
+
     def has_group(self, group: str) -> bool:
         return any(table.has_group(group) for table in self._by_producer.values())
 

@@ -21,7 +21,7 @@ from kio.schema.offset_delete.v0.response import (
 from moldau.errors import ErrorCode
 from moldau.groups.offsets.store import OffsetStore
 from moldau.groups.records import commit_record
-from moldau.outcome import Outcome, Record, Reply, append_error
+from moldau.outcome import Outcome, Record, Reply, Transaction, append_error
 from moldau.wire.make import make
 from moldau.wire.offset_shapes import (
     DEFAULT_RETENTION,
@@ -51,8 +51,10 @@ def commit(
     token: object,
     now_ms: int,
     check: PartitionCheck | None = None,
+    transaction: Transaction | None = None,
 ) -> Outcome:
-    """Commit offsets; each partition succeeds or fails alone.
+    """Commit offsets, when ``transaction`` does if there is one; each partition succeeds or fails
+    alone.
 
     Except when ``check`` refuses one of them: then the sender is not who it believes to be, and
     nothing is committed.
@@ -92,7 +94,9 @@ def commit(
     def failed(code: ErrorCode) -> list[Reply]:
         return [Reply(token, commit_error(request, append_error(code)))]
 
-    return Outcome(records, [Reply(token, response)], failed if records else None)
+    return Outcome(
+        records, [Reply(token, response)], failed if records else None, transaction=transaction
+    )
 
 
 def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

@@ -45,8 +45,9 @@ class OffsetStore:
         return self._table.size
 
     def groups(self) -> Iterator[str]:
-        """The groups that have committed something."""
-        return self._table.groups()
+        """The groups that have committed something, if only in an open transaction."""
+        yield from self._table.groups()
+        yield from (group for group in self._pending.groups() if not self._table.has_group(group))
 
     def has_offsets(self, group: str) -> bool:
         return self._table.has_group(group)

@@ -12,7 +12,7 @@ from moldau.log.files.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from moldau.log.files.names import BROKER_LIFE
+from moldau.log.files.names import BROKER_LIFE, parse_dir_name
 from moldau.log.files.partition_metadata import encode_uuid
 from moldau.machine import Disk, Machine
 
@@ -61,6 +61,14 @@ def claim_directories(
     return ids
 
 
+def check_store(disk: Disk, log_dirs: Iterable[str], *, is_shared: bool, is_new: bool) -> None:
+    """Raises KafkaError if what belongs to these directories must be in another store."""
+    if not is_shared:
+        refuse_to_leave_a_cluster(disk, log_dirs)
+    elif is_new:
+        refuse_an_empty_store(disk, log_dirs)
+
+
 def refuse_to_leave_a_cluster(disk: Disk, log_dirs: Iterable[str]) -> None:
     """Raises KafkaError if these directories are of a broker that shares its store with others.
 
@@ -73,6 +81,30 @@ def refuse_to_leave_a_cluster(disk: Disk, log_dirs: Iterable[str]) -> None:
                 ErrorCode.INVALID_CONFIG,
                 f"{log_dir} belongs to a broker of a cluster, and zookeeper.connect is not set; to "
                 f"make a cluster of its own of it, for good, remove {BROKER_LIFE} there",
+            )
+
+
+def refuse_an_empty_store(disk: Disk, log_dirs: Iterable[str]) -> None:
+    """Raises KafkaError if replicas are in these directories, for a store that knows of nothing.
+
+    Topics that are made there would have the names of those in the directories, and clients would
+    find them empty.
+    """
+    for log_dir in log_dirs:
+        try:
+            names = disk.listdir(log_dir) if disk.is_dir(log_dir) else []
+        except OSError:
+            continue  # whoever opens the logs says so
+        replica = next((name for name in names if parse_dir_name(name) is not None), None)
+        if replica is not None or BROKER_LIFE in names:
+            known = read_meta_properties(disk, log_dir)
+            owner = f"cluster {known.cluster_id}" if known and known.cluster_id else "a cluster"
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"the coordination store is empty, but {log_dir} belongs to a broker of {owner}: "
+                "the store was lost, or zookeeper.connect names another one. Bring the store back, "
+                "from a copy if need be; nothing was changed in the log directories. A new "
+                "cluster, without what is in them, needs other log.dirs",
             )
 
 

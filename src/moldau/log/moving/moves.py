@@ -111,8 +111,15 @@ class ReplicaMoves:
         """Move a replica to another directory, or take that back; returns when it has begun.
 
         Raises REPLICA_NOT_AVAILABLE if there is none, and remembers the directory for when it is
-        made; or KAFKA_STORAGE_ERROR if the directory cannot take it.
+        made; KAFKA_STORAGE_ERROR if the directory cannot take it; or INVALID_TOPIC_EXCEPTION if the
+        topic's name leaves no room for a mark, as Kafka does wherever the replica is.
         """
+        name = future_dir_name(topic_partition, self._new_uuid())
+        if name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"the name of {topic_partition} is too long for a directory with a mark",
+            )
         async with self._altering:
             move = self._moves.get(topic_partition)
             if move is not None and move.directory is not directory:
@@ -124,16 +131,12 @@ class ReplicaMoves:
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
             home = self._placement.home(topic_partition)
             if move is None and home is not directory:
-                await self._begin(log, home, directory)
+                await self._begin(log, home, directory, name)
 
-    async def _begin(self, log: PartitionLog, home: LogDirectory, directory: LogDirectory) -> None:
+    async def _begin(
+        self, log: PartitionLog, home: LogDirectory, directory: LogDirectory, name: str
+    ) -> None:
         topic_partition = log.topic_partition
-        name = future_dir_name(topic_partition, self._new_uuid())
-        if name is None:
-            raise KafkaError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"the name of {topic_partition} is too long for a directory with a mark",
-            )
         await self.settled(topic_partition)
         wanted = WantedLog(directory, topic_partition, log.topic_id, while_copied(log.config))
         try:

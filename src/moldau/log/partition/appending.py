@@ -38,6 +38,7 @@ from moldau.records.batch import (
     ATTRIBUTES_OFFSET,
     LEADER_EPOCH_OFFSET,
     NO_LEADER_EPOCH,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     iter_headers,
 )
@@ -120,6 +121,8 @@ class Appender:
             duplicate = self._check_producer(header)
             if duplicate is not None:
                 return self._duplicate_info(duplicate)
+            if header.attributes & TRANSACTIONAL_FLAG:
+                self._producers.check_transactional(header)
         offsets = self._offsets
         first = offsets.log_end_offset
         last = first + fields[6]
@@ -164,7 +167,7 @@ class Appender:
         if entry is None or (
             header.base_sequence == entry.last_sequence + 1
             and header.producer_epoch == entry.epoch
-            and entry.txn_first_offset < 0
+            and (entry.txn_first_offset < 0 or header.attributes & TRANSACTIONAL_FLAG)
         ):
             return None
         return self._producers.check(header, _CLIENT)

@@ -140,10 +140,36 @@ class EndMarker(NamedTuple):
     coordinator_epoch: int
 
 
+class Verification:
+    """A producer whose next batch would begin a transaction, while its coordinator is asked whether
+    the partition takes part (KIP-890). Without that a batch that comes late, after its transaction
+    has ended, would begin one that nobody ever ends.
+    """
+
+    __slots__ = ("done", "epoch", "lowest_sequence", "starts_epoch")
+
+    def __init__(self, epoch: int, sequence: int, *, starts_epoch: bool) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        """Of the batches that wait: none may be stored without those before it."""
+        self.starts_epoch = starts_epoch
+        """Every transaction has an epoch of its own, so that its sequences begin with 0."""
+        self.done = False
+        """The coordinator has said yes."""
+
+
 class ProducerState:
     """The producers of one log, up to ``end_offset``."""
 
-    __slots__ = ("_completed", "_forgets_at", "_open", "end_offset", "forgotten", "producers")
+    __slots__ = (
+        "_completed",
+        "_forgets_at",
+        "_open",
+        "_verifications",
+        "end_offset",
+        "forgotten",
+        "producers",
+    )
 
     def __init__(self, end_offset: int = 0) -> None:
         self.producers: dict[int, ProducerEntry] = {}
@@ -155,6 +181,7 @@ class ProducerState:
         # First and last offset of ended ones whose marker may not be replicated yet.
         self._completed: dict[int, int] = {}
         self._forgets_at = MOST_PRODUCERS
+        self._verifications: dict[int, Verification] = {}
 
     def load(self, entries: list[SnapshotEntry], offset: int, oldest_ms: int) -> None:
         """Start from a snapshot at ``offset``, without those idle since before ``oldest_ms``."""
@@ -172,6 +199,7 @@ class ProducerState:
         self.producers.clear()
         self._open.clear()
         self._completed.clear()
+        self._verifications.clear()
         self.end_offset = end_offset
         self._forgets_at = MOST_PRODUCERS
 
@@ -181,6 +209,7 @@ class ProducerState:
         self.end_offset = other.end_offset
         self._open = other._open
         self._completed = other._completed
+        self._verifications = other._verifications
         self._forgets_at = other._forgets_at
 
     def expire(self, oldest_ms: int) -> None:
@@ -249,6 +278,85 @@ class ProducerState:
             )
         return None
 
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, starts_epoch: bool
+    ) -> Verification | None:
+        """Ask for a batch that would begin a transaction; None if one is open."""
+        entry = self.producers.get(producer_id)
+        if entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch:
+            return None
+        known = self._verifications.get(producer_id)
+        if known is None or known.epoch < epoch:
+            if len(self._verifications) >= MOST_PRODUCERS:
+                del self._verifications[next(iter(self._verifications))]
+            known = Verification(epoch, sequence, starts_epoch=starts_epoch)
+            self._verifications[producer_id] = known
+        elif known.epoch == epoch:
+            known.lowest_sequence = min(known.lowest_sequence, sequence)
+        return known
+
+    def _end_verification(self, producer_id: int, marker_epoch: int) -> None:
+        """A transaction has ended: what was asked of it is answered too late. Where every one has
+        an epoch of its own the next may have begun to ask.
+        """
+        asked = self._verifications.get(producer_id)
+        if asked is not None and (not asked.starts_epoch or asked.epoch < marker_epoch):
+            del self._verifications[producer_id]
+
+    def is_awaited(self, producer_id: int, verification: Verification) -> bool:
+        """Whether no marker has come since it was asked."""
+        return self._verifications.get(producer_id) is verification
+
+    def check_transactional(self, header: BatchHeader) -> None:
+        """Whether a client's batch may be in a transaction: in one that is open, or that its
+        coordinator knows of.
+
+        Raises INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        entry = self.producers.get(header.producer_id)
+        epoch = header.producer_epoch
+        if entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch:
+            return
+        verification = self._verifications.get(header.producer_id)
+        if verification is None or not verification.done or verification.epoch != epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+            )
+        is_new = entry is None or entry.epoch != epoch
+        if header.base_sequence > verification.lowest_sequence or (
+            verification.starts_epoch and is_new and header.base_sequence != 0
+        ):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} begins a transaction with sequence "
+                f"{header.base_sequence}",
+            )
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, raises_epoch: bool
+    ) -> None:
+        """Whether a transaction may be ended in this way. ``raises_epoch``: its epoch ends with it,
+        so that a marker of the present epoch can only be one that comes again.
+
+        Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            return
+        if epoch < entry.epoch or (
+            raises_epoch and epoch == entry.epoch and entry.txn_first_offset >= 0
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {epoch} of producer {producer_id}, which has {entry.epoch}",
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {coordinator_epoch} for producer {producer_id}, "
+                f"after one of {entry.coordinator_epoch}",
+            )
+
     # After the append ------------------------------------------------------------------------
 
     def record_batch(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
@@ -273,6 +381,7 @@ class ProducerState:
         if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset < 0:
             entry.txn_first_offset = base_offset
             self._open[base_offset] = producer_id
+            self._verifications.pop(producer_id, None)
 
     def record_marker(
         self, header: BatchHeader, marker: EndMarker, timestamp: int
@@ -284,6 +393,7 @@ class ProducerState:
             entry = self._add(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.begin_epoch(header.producer_epoch)
+        self._end_verification(producer_id, header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
         entry.last_offset = header.base_offset

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import ClassVar, Final
 
+from moldau.coordination import paths
 from moldau.testing.simulation.broker import SimulatedBroker
 from moldau.testing.simulation.checker.history import History
 from moldau.testing.simulation.cluster import NotRightError, SimulatedCluster
@@ -41,7 +42,8 @@ class ClusterNemesis(Nemesis):
     """All that may be done, by name."""
     CONDITIONS: ClassVar[frozenset[str]] = Nemesis.CONDITIONS | {
         "kill", "kill several", "power cut", "clean restart", "pause", "isolate", "two leaders",
-        "slow link", "coordination killed", "full disk", "failing disk",
+        "out of earshot", "slow link", "coordination killed", "controller deposed", "full disk",
+        "failing disk",
     }  # fmt: skip
 
     def _all_brokers(self) -> Sequence[SimulatedBroker]:
@@ -189,6 +191,19 @@ class ClusterNemesis(Nemesis):
         await asyncio.sleep(seconds)
         self._network.heal()
 
+    async def deafen(self) -> None:
+        """A broker whose session lives does not hear the controller until what that had to say is
+        given up.
+        """
+        known = [each.metadata.controller_id for each in self._cluster.running.values()]
+        controller = self._random.choice(known or [1])
+        others = [each for number, each in self._cluster.brokers.items() if number != controller]
+        if controller in self._cluster.brokers:
+            victim = self._random.choice(others).node.name
+            self._network.cut(self._cluster[controller].node.name, victim)
+        await asyncio.sleep(3 + self._random.random() * 4)
+        self._network.heal()
+
     async def part_leader(self) -> None:
         """Cut a broker off from the others and the store, so that another leads what it does; its
         clients go on sending to it. Then whoever leads may die before they agree.
@@ -229,6 +244,20 @@ class ClusterNemesis(Nemesis):
                 await self._random.choice(ensemble.sessions).expire()
         await asyncio.sleep(self._random.random() * 3)
 
+    async def depose_controller(self) -> None:
+        """An operator deletes the controller's node, so that another is elected (Kafka's own advice
+        where one hangs); the one that had the office hears of it late, and goes on meanwhile.
+        """
+        ensemble = self._cluster.ensemble
+        with suppress(ProcessEnded):
+            controller = await self._cluster.controller()
+            if controller is None:
+                return
+            ensemble.delay_answers(controller.node.name, self._random.random() * 4)
+            await ensemble.delete(paths.CONTROLLER)
+        await asyncio.sleep(self._random.random() * 4)
+        ensemble.hear_in_time()
+
     async def kill_coordination(self) -> None:
         """Kill the store's process, or cut its power; it is started again."""
         ensemble = self._cluster.ensemble
@@ -257,6 +286,7 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "full disk": ClusterNemesis.full_disk,
         "failing disk": ClusterNemesis.failing_disk,
         "isolate": ClusterNemesis.isolate,
+        "out of earshot": ClusterNemesis.deafen,
         "two leaders": ClusterNemesis.part_leader,
         "truce": ClusterNemesis.make_truce,
         "cut": ClusterNemesis.cut,
@@ -267,6 +297,7 @@ ClusterNemesis.CLUSTER_TROUBLES.update(
         "coordination connection lost": ClusterNemesis.lose_coordination,
         "coordination slow": ClusterNemesis.slow_coordination,
         "coordination killed": ClusterNemesis.kill_coordination,
+        "controller deposed": ClusterNemesis.depose_controller,
         "session expired": ClusterNemesis.expire_one_session,
         "all sessions expired": ClusterNemesis.expire_session,
         "kill a client": ClusterNemesis.kill_client,

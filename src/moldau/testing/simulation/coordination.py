@@ -7,10 +7,13 @@ be killed, or lose power, and started again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from random import Random
 
 from moldau.coordination.embedded import EmbeddedStore
+from moldau.coordination.errors import NoNodeError
 from moldau.coordination.kept_sessions import KeptSessions
 from moldau.coordination.storage import DiskStorage
 from moldau.machine import Machine
@@ -42,6 +45,12 @@ class SimulatedEnsemble:
         self._passwords = 0
         self._isolated: dict[str, float] = {}
         """Until when which nodes do not reach the store."""
+        self._late: dict[str, float] = {}
+        """By how many seconds which nodes hear from the store late."""
+        self.began_at = 0.0
+        """When the store's present life began to listen."""
+        self.on_silence: Callable[[RemoteSession], object] = lambda _session: None
+        """Told of sessions that the store ended because it heard nothing."""
 
     # Lives ---------------------------------------------------------------------------------------
 
@@ -65,6 +74,13 @@ class SimulatedEnsemble:
             storage, machine.threads.run, machine.clock.now_ms, keeps_sessions=True
         )
         self.kept = KeptSessions(self.store, machine.clock)
+        self.kept.on_expired = self._expired
+        self.began_at = self._loop.time()
+
+    def _expired(self, session_id: int) -> None:
+        for session in self._sessions:
+            if session.session_id == session_id and not session.was_ended:
+                self.on_silence(session)
 
     def kill(self) -> None:
         """End the store's process as SIGKILL does; its clients see their connections close."""
@@ -115,12 +131,36 @@ class SimulatedEnsemble:
             if session.client == client:
                 session.lose_connection(seconds)
 
+    def delay_answers(self, client: str, seconds: float) -> None:
+        """What the store tells a node comes so much later; what the node tells it does not."""
+        self._late[client] = seconds
+
+    def hear_in_time(self) -> None:
+        """Everybody hears from the store at once."""
+        self._late.clear()
+
     def heal(self) -> None:
-        """Everybody reaches the store."""
+        """Everybody reaches the store, and hears from it in time."""
         self._isolated.clear()
+        self.hear_in_time()
+
+    def lateness(self, client: str) -> float:
+        return self._late.get(client, 0.0)
 
     def is_reached_by(self, client: str) -> bool:
         return self._loop.time() >= self._isolated.get(client, 0.0)
+
+    async def delete(self, path: str) -> None:
+        """An operator deletes a node, in the store's own shell."""
+
+        async def work() -> None:
+            session = self.store.session()
+            with suppress(NoNodeError):
+                await session.delete(path)
+            await session.close()
+
+        self._recorder.record(self.node.name, "deletes", path)
+        await self.node.run(work())
 
     async def expire_sessions(self) -> None:
         """End all sessions, as after a long silence."""

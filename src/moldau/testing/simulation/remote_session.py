@@ -133,8 +133,12 @@ class RemoteSession(SingleChanges):
         self._context = copy_context()
         """Of the process: what comes for it waits while it is paused, and is gone when it is."""
         self._to_store = _Wire(loop, ensemble.delay, lambda: ensemble.context)
-        self._to_process = _Wire(loop, ensemble.delay, lambda: self._context)
+        self._to_process = _Wire(
+            loop, lambda: ensemble.delay() + ensemble.lateness(self.client), lambda: self._context
+        )
         # At the store
+        self.was_ended = False
+        """Whether somebody has ended it, rather than silence."""
         self._at_store: _AtStore | None = None
         self._has_begun = False
         self._opening_in: KeptSessions | None = None
@@ -202,6 +206,7 @@ class RemoteSession(SingleChanges):
 
     async def expire(self) -> None:
         """End the session, as the store does that has not heard of it for too long."""
+        self.was_ended = True
         await self._ensemble.node.run(self._ensemble.kept.expire(self._session_id))
 
     # Reading -------------------------------------------------------------------------------------

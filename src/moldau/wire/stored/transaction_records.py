@@ -11,6 +11,8 @@ from moldau.wire.stored.record_types import RecordType, RecordTypes
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
+OWN_TAG: Final = 1000
+"""Of a field that Kafka does not have: its readers skip tags that they do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,12 @@ class TransactionLogValue:
     producer_epoch: int = field(metadata=INT16)
     next_producer_epoch: int = field(metadata=INT16 | tagged(3, since=1), default=NO_PRODUCER_EPOCH)
     """The epoch that goes with ``next_producer_id``."""
+    last_producer_epoch: int = field(
+        metadata=INT16 | tagged(OWN_TAG, since=1), default=NO_PRODUCER_EPOCH
+    )
+    """The epoch before, if its producer asked for the present one and may do so again (KIP-360).
+    Kafka keeps it in memory only, and fences that producer after a change of coordinators.
+    """
     transaction_timeout_ms: int = field(metadata=INT32)
     transaction_status: int = field(metadata=INT8)
     """The state of the transaction, as Kafka numbers it."""

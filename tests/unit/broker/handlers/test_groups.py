@@ -79,7 +79,6 @@ async def test_the_first_group_asked_for_brings_the_offsets_topic_into_being(
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (3, ErrorCode.INVALID_REQUEST),
     ],

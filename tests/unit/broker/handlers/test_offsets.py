@@ -136,9 +136,9 @@ async def test_very_many_producers_are_not_described_at_once(
 
 @pytest.mark.parametrize(
     ("transactional_id", "code"),
-    [("", ErrorCode.INVALID_REQUEST), ("x", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)],
+    [("", ErrorCode.INVALID_REQUEST), ("x", ErrorCode.NOT_COORDINATOR)],
 )
-async def test_transactions_are_refused(
+async def test_an_id_for_transactions_is_asked_of_their_coordinator(
     client: WireClient, transactional_id: str, code: ErrorCode
 ) -> None:
     answer = await client.call(ApiKey.INIT_PRODUCER_ID, transactional_id=transactional_id)

@@ -76,8 +76,8 @@ async def test_a_batch_that_is_refused_says_why(client: WireClient, topic: str) 
     transactional = one_batch(
         b"v", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
     )
-    result = await client.produce(topic, transactional, transactional_id="x")
-    assert result.error_code == ErrorCode.INVALID_TXN_STATE
+    result = await client.produce(topic, transactional)
+    assert result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def test_nobody_but_coordinators_writes_to_internal_topics(

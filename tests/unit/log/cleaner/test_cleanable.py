@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.partition_log import NOW_MS, make_batch, open_log
+from tests.support.partition_log import NOW_MS, make_batch, open_log, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import PartitionLog
@@ -74,6 +74,7 @@ def test_what_is_not_committed_is_left_alone(
 
 def test_an_open_transaction_and_what_follows_is_left_alone(disk: MemoryDisk) -> None:
     log = open_log(disk, CONFIG)
+    verified(log, 4)
     for number in range(4):
         transactional = number == 1
         batch = make_batch(producer_id=4 if transactional else -1, transactional=transactional)

@@ -6,7 +6,14 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from tests.support.partition_log import DIRECTORY, NOW_MS, make_batch, open_log, read_batches
+from tests.support.partition_log import (
+    DIRECTORY,
+    NOW_MS,
+    make_batch,
+    open_log,
+    read_batches,
+    verified,
+)
 
 from moldau.config.values.broker import BrokerConfig
 from moldau.config.values.topic import TopicConfig
@@ -114,10 +121,12 @@ def test_an_aborted_transaction_stays_in_the_index_until_its_marker_goes(
 ) -> None:
     log = open_log(disk, replace(CONFIG, delete_retention_ms=100))
     batch = make_batch(key=b"a", producer_id=9, transactional=True)
+    verified(log, 9)
     log.append_as_leader(batch, 0, NOW_MS)
     log.roll(NOW_MS)
     end_transaction(log, 9, ControlType.ABORT)
     # Its next transaction is open, so that the data of the first is not the last of its producer.
+    verified(log, 9)
     log.append_as_leader(
         make_batch(key=b"b", producer_id=9, sequence=1, transactional=True), 0, NOW_MS
     )
@@ -139,6 +148,7 @@ def test_an_aborted_transaction_stays_in_the_index_until_its_marker_goes(
 def test_an_aborted_value_does_not_replace_a_committed_one(disk: MemoryDisk) -> None:
     log = open_log(disk, CONFIG)
     append(log, b"a")
+    verified(log, 9)
     log.append_as_leader(make_batch(key=b"a", producer_id=9, transactional=True), 0, NOW_MS)
     end_transaction(log, 9, ControlType.ABORT)
     log.roll(NOW_MS)

@@ -6,7 +6,11 @@ import pytest
 from tests.support.machines import loop_machine
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.log.directory.identity import claim_directories, refuse_to_leave_a_cluster
+from moldau.log.directory.identity import (
+    check_store,
+    claim_directories,
+    refuse_to_leave_a_cluster,
+)
 from moldau.log.directory.intactness import keep_intact_since
 from moldau.log.files.meta_properties import MetaProperties, read_meta_properties
 from moldau.machine import Machine
@@ -41,6 +45,23 @@ def test_the_directory_of_a_member_of_a_cluster_is_known(machine: Machine) -> No
     keep_intact_since(machine, ["/data"], 5)
     with pytest.raises(KafkaError, match="/data belongs to a broker of a cluster"):
         refuse_to_leave_a_cluster(machine.disk, ["/other", "/data"])
+
+
+@pytest.mark.parametrize("name", ["orders-0/00000000000000000000.log", "broker-life.json"])
+def test_an_empty_store_is_not_that_of_a_directory_with_replicas(
+    machine: Machine, name: str
+) -> None:
+    def check(*, is_new: bool) -> None:
+        check_store(machine.disk, ["/none", "/new"], is_shared=True, is_new=is_new)
+
+    machine.disk.makedirs("/new")
+    claim_directories(machine, ["/new"], "abc", 1)
+    check(is_new=True)
+    machine.disk.makedirs("/new/orders-0")
+    machine.disk.write(f"/new/{name}", b"")
+    check(is_new=False)
+    with pytest.raises(KafkaError, match="/new belongs to a broker of cluster abc: the store was"):
+        check(is_new=True)
 
 
 def test_an_old_directory_is_brought_up_to_date(machine: Machine) -> None:

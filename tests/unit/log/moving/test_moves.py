@@ -368,10 +368,10 @@ async def test_errors_are_kafkas(broker: Broker) -> None:
     assert made.directory == "/d3/a-1", "where it was asked for before it was there"
     long = A0._replace(topic="x" * 240)
     broker.manager.get_or_create(long, TOPIC_ID, CONFIG)
-    home = broker.manager.logs[long].directory.rpartition("/")[0]
-    with pytest.raises(KafkaError) as error:
-        await broker.manager.alter_replica_dir(long, "/d1" if home != "/d1" else "/d2")
-    assert error.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    for path in ("/d1", "/d2"):  # one of them is where it is
+        with pytest.raises(KafkaError) as error:
+            await broker.manager.alter_replica_dir(long, path)
+        assert error.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 async def test_a_copy_of_an_older_topic_is_dropped_at_the_start(

@@ -17,6 +17,7 @@ from tests.support.partition_log import (
     make_batch,
     open_log,
     read_batches,
+    verified,
 )
 
 from moldau.config.values.topic import TopicConfig
@@ -101,6 +102,7 @@ def test_what_does_not_fit_a_segment_is_refused(disk: MemoryDisk) -> None:
 
 def test_a_coordinator_may_write_several_batches_and_markers(disk: MemoryDisk) -> None:
     log = open_log(disk)
+    verified(log, 9)
     log.append_as_leader(make_batch(2, producer_id=9, sequence=0, transactional=True), 0, NOW_MS)
     undecided = log.producers.first_undecided_offset
     assert undecided == 0

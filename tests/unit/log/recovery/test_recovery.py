@@ -17,6 +17,7 @@ from tests.support.partition_log import (
     make_batch,
     open_log,
     read_batches,
+    verified,
 )
 
 from moldau.config.values.topic import TopicConfig
@@ -313,6 +314,7 @@ def test_epochs_come_back_from_the_log(disk: MemoryDisk) -> None:
 def test_aborted_transactions_are_indexed_again(disk: MemoryDisk) -> None:
     log = open_log(disk, CONFIG)
     for number in range(20):
+        verified(log, 4)
         log.append_as_leader(
             make_batch(producer_id=4, sequence=number, transactional=True), 0, NOW_MS
         )
@@ -340,6 +342,7 @@ def test_aborted_transactions_are_indexed_again(disk: MemoryDisk) -> None:
 
 def test_flushed_aborts_are_not_indexed_twice(disk: MemoryDisk) -> None:
     log = open_log(disk, CONFIG)
+    verified(log, 4)
     log.append_as_leader(make_batch(producer_id=4, transactional=True), 0, NOW_MS)
     marker = build_end_txn_marker(
         ControlType.ABORT,

@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.support.partition_log import NOW_MS, close_cleanly, make_batch, open_log
+from tests.support.partition_log import NOW_MS, close_cleanly, make_batch, open_log, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin
@@ -24,6 +24,7 @@ def directory(tmp_path: Path) -> Path:
     log = open_log(
         OsDisk(), TopicConfig(segment_bytes=2000, index_interval_bytes=100), directory=str(path)
     )
+    verified(log, 3)
     for number in range(20):
         log.append_as_leader(
             make_batch(

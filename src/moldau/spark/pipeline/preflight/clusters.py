@@ -236,7 +236,7 @@ class _Check:
                 sink,
                 ("exactly_once", "options"),
                 f"exactly_once of sink {sink.name} needs a cluster with transactions, such as "
-                f"Apache Kafka, and {self._use.servers} has none: leave exactly_once out, and "
+                f"Moldau, and {self._use.servers} has none: leave exactly_once out, and "
                 "rows are written at least once (some twice, after a failure)",
             )
 

@@ -8,6 +8,7 @@ from moldau.testing.simulation.checker.history import History
 from moldau.testing.simulation.checker.offsets import check_offsets
 from moldau.testing.simulation.checker.ownership import check_ownership
 from moldau.testing.simulation.checker.records import check_records
+from moldau.testing.simulation.checker.sessions import check_sessions
 from moldau.testing.simulation.checker.topics import check_topics
 from moldau.testing.simulation.checker.violation import Violation
 
@@ -24,5 +25,6 @@ def _violations(history: History) -> Iterator[Violation]:
     yield from check_offsets(history)
     yield from check_ownership(history)
     yield from check_topics(history)
+    yield from check_sessions(history)
     for at, node, text in history.errors:
         yield Violation(UNEXPECTED, f"{node}: {text}", at=at)

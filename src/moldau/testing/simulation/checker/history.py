@@ -160,6 +160,17 @@ class TopicSight(NamedTuple):
     told_at: float
 
 
+class LostSession(NamedTuple):
+    """A session that the coordination store ended because it had not heard of its owner."""
+
+    at: float
+    owner: str
+    """The node."""
+    timeout: float
+    store_began_at: float
+    """When the store's present life began."""
+
+
 class Deletion(NamedTuple):
     """Records that an administrator asked to be deleted: all before an offset."""
 
@@ -199,6 +210,7 @@ class History:
     truces: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, float("inf"))])
     """Between which times every broker knows what is true. In a cluster, one that others do not
     reach may tell what was true once, as Kafka's may."""
+    lost_sessions: list[LostSession] = field(default_factory=list)
     damages: list[float] = field(default_factory=list)
     """When the coordination store was damaged."""
     final_logs: dict[TopicPartition, FinalLog] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from moldau.testing.simulation.checker.violation import Violation
 WENT_BACK = "committed offset went back"
 UNREAD = "committed past what the program got"
 INVENTED = "committed offset that nobody committed"
+BEGAN_BEFORE = "member begins before what its group had committed"
 
 GroupPartition = tuple[str, TopicPartition]
 
@@ -29,7 +30,61 @@ def check_offsets(history: History) -> Iterator[Violation]:
     for told in history.committed:
         if told.group in history.noting_groups:
             yield from _agrees(history, told, commits[told.group, told.partition])
+    yield from _beginnings(history, commits)
     yield from _unread(history)
+
+
+def _beginnings(
+    history: History, commits: dict[GroupPartition, list[Commit]]
+) -> Iterator[Violation]:
+    """Whoever is given a partition asks the group where to begin, after everything that was
+    acknowledged before. Nobody but the group's true coordinator can give partitions away, because
+    that has to be written; so its answer is true, truce or not.
+    """
+    sights: dict[tuple[str, TopicPartition], list[Sight]] = defaultdict(list)
+    for sight in history.sights:
+        sights[sight.reader, sight.partition].append(sight)
+    kept = {(each.member, each.partition, each.until) for each in history.ownerships}
+    for owned in history.ownerships:
+        member = (owned.member, owned.partition)
+        if owned.group not in history.noting_groups or (*member, owned.since) in kept:
+            continue
+        first = next((one for one in sights[member] if owned.since <= one.at <= owned.until), None)
+        asked_for = commits[owned.group, owned.partition]
+        last = _last_done(history, asked_for, owned.since)
+        if first is None or last is None:
+            continue
+        possible = _possible([one for one in asked_for if one.at <= first.at], last)
+        if first.offset < min(possible):
+            yield Violation(
+                BEGAN_BEFORE,
+                f"{owned.member} was given {owned.partition} at {owned.since:.6f} s and began at "
+                f"{first.offset}, although {last.member} had committed {last.offset} at "
+                f"{last.settled_at:.6f} s",
+                owned.partition,
+                first.at,
+            )
+
+
+def _last_done(history: History, commits: list[Commit], before: float) -> Commit | None:
+    """Returns the last commit that was acknowledged before a time; None if it may be lost."""
+    done = [one for one in commits if one.fate is Fate.DONE and one.settled_at <= before]
+    if not done:
+        return None
+    last = max(done, key=lambda commit: commit.settled_at)
+    return None if history.may_have_lost(last.heard_at) else last
+
+
+def _possible(commits: list[Commit], last: Commit) -> set[int]:
+    """Returns what may hold: whatever was under way when the last one was acknowledged, or later,
+    may have overtaken it.
+    """
+    possible = {last.offset}
+    for commit in commits:
+        is_over = commit.fate is Fate.DONE and not commit.may_come_again
+        if not is_over or commit.settled_at >= last.at:
+            possible.add(commit.offset)
+    return possible
 
 
 def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> Iterator[Violation]:
@@ -43,19 +98,10 @@ def _agrees(history: History, told: CommittedOffset, commits: list[Commit]) -> I
             told.told_at,
         )
         return
-    done = [c for c in asked_for if c.fate is Fate.DONE and c.settled_at <= told.asked_at]
-    if not done or not history.is_trusted(told.asked_at, told.told_at):
+    last = _last_done(history, asked_for, told.asked_at)
+    if last is None or not history.is_trusted(told.asked_at, told.told_at):
         return
-    last = max(done, key=lambda commit: commit.settled_at)
-    if history.may_have_lost(last.heard_at):
-        return
-    # Whatever was under way when the last one was acknowledged, or later, may hold now.
-    possible = {last.offset}
-    for commit in asked_for:
-        is_over = commit.fate is Fate.DONE and not commit.may_come_again
-        if not is_over or commit.settled_at >= last.at:
-            possible.add(commit.offset)
-    if told.offset not in possible:
+    if told.offset not in _possible(asked_for, last):
         yield Violation(
             WENT_BACK,
             f"group {told.group} had committed {last.offset} of {told.partition} (by "

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from moldau.coordination import paths, znodes
+from moldau.testing.simulation.checker.history import LostSession
 from moldau.testing.simulation.checker.replicas import DISAGREEMENT, LEFT_OVER, OUT_OF_SYNC
 from moldau.testing.simulation.checker.violation import Violation
 from moldau.testing.simulation.cluster import PATIENCE, NotRightError, SimulatedCluster
@@ -16,6 +17,7 @@ from moldau.testing.simulation.lives.plan import Plan
 from moldau.testing.simulation.lives.replica_watch import ReplicaWatch
 from moldau.testing.simulation.load.actor import Actor
 from moldau.testing.simulation.load.recreating import RecreatingActor
+from moldau.testing.simulation.remote_session import RemoteSession
 
 BROKERS = 3
 
@@ -41,6 +43,7 @@ class ClusterLife(Life):
         self.cluster = SimulatedCluster(self.simulation, BROKERS, settings)
         for broker in self.cluster.brokers.values():
             broker.node.slowest_work = self.plan.disk_delay
+        self.cluster.ensemble.on_silence = self._silent
         self._watch = ReplicaWatch(self.cluster, self.history)
         self._recreating = RecreatingActor(
             self.simulation,
@@ -100,6 +103,13 @@ class ClusterLife(Life):
                     if known.get(replica.topic_partition.topic) != replica.topic_id:
                         sentence = f"broker {node_id} serves {replica.topic_partition}"
                         self._broken.append(Violation(LEFT_OVER, sentence, replica.topic_partition))
+
+    def _silent(self, session: RemoteSession) -> None:
+        ensemble = self.cluster.ensemble
+        lost = LostSession(
+            self.simulation.time, session.client, ensemble.session_timeout, ensemble.began_at
+        )
+        self.history.lost_sessions.append(lost)
 
     def _is_known(self, topic: str) -> bool:
         """Whether every broker that runs knows the topic that the store has under a name."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.support.partition_log import NOW_MS, close_cleanly, make_batch, open_log
+from tests.support.partition_log import NOW_MS, close_cleanly, make_batch, open_log, verified
 
 from moldau.config.values.topic import TopicConfig
 from moldau.log import AppendOrigin
@@ -36,6 +36,7 @@ def data(tmp_path: Path) -> Path:
     partition = data / "t-0"
     partition.mkdir(parents=True)
     log = open_log(OsDisk(), CONFIG, directory=str(partition))
+    verified(log, 3)
     for number in range(20):
         batch = make_batch(
             2,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.testing.simulation.checker.told import Told
 
-from moldau.testing.simulation.checker.offsets import INVENTED, UNREAD, WENT_BACK
+from moldau.testing.simulation.checker.offsets import (
+    BEGAN_BEFORE,
+    INVENTED,
+    UNREAD,
+    WENT_BACK,
+)
 
 
 @pytest.fixture
@@ -138,6 +143,37 @@ def test_groups_that_do_not_note_their_commits_are_not_held_to_them(told: Told) 
     told.history.noting_groups.clear()
     told.committed(2, 5.0)
     told.committed(1, 6.0)
+    assert told.broken == []
+
+
+# Beginnings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "broken"), [(3, []), (4, []), (2, [BEGAN_BEFORE])])
+def test_a_member_begins_where_its_group_has_got_to(
+    told: Told, given: int, broken: list[str]
+) -> None:
+    told.commit(3, 3.0, 4.0)
+    told.owned("reader", 2, 5.0)
+    told.seen(told.history.sights[given].id, given, at=6.0)
+    assert told.broken == broken
+
+
+def test_a_commit_that_nobody_heard_of_binds_no_member(told: Told) -> None:
+    told.commit(1, 2.0, 2.5)
+    told.commit(3, 3.0)
+    told.owned("reader", 2, 5.0)
+    told.seen(told.history.sights[1].id, 1, at=6.0)
+    assert told.broken == []
+
+
+def test_a_member_goes_on_with_what_it_keeps(told: Told) -> None:
+    """It does not ask where to begin: what it committed is behind what it was given."""
+    told.owned("reader", 1, 2.5)
+    told.commit(3, 3.0, 4.0)
+    told.history.ownerships[0].until = 5.0
+    told.owned("reader", 2, 5.0)
+    told.seen(told.history.sights[2].id, 2, at=6.0)
     assert told.broken == []
 
 

@@ -65,7 +65,8 @@ public final class BrokerView {
             case "awaitShutdown": Waiting.until("broker " + id + " still runs", Waiting.METADATA_S, () -> cluster.isShutdown(id)); return null;
             case "startup": cluster.startBroker(id); return null;
             case "isShutdown": return cluster.isShutdown(id);
-            case "brokerState": return cluster.isShutdown(id) ? BrokerState.NOT_RUNNING : BrokerState.RUNNING;
+            // What Kafka calls a broker that has been shut down, as long as its object is there.
+            case "brokerState": return cluster.isShutdown(id) ? BrokerState.SHUTTING_DOWN : BrokerState.RUNNING;
             case "config": return config();
             case "clusterId": return cluster.clusterId();
             case "boundPort": return cluster.port(id, ((ListenerName) args[0]).value());

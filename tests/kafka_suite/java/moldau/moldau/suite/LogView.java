@@ -17,6 +17,7 @@ import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
+import org.apache.kafka.storage.internals.checkpoint.PartitionMetadataFile;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogFileUtils;
 import org.apache.kafka.storage.internals.log.LogSegment;
@@ -96,6 +97,7 @@ final class LogView {
         return StandIn.of(UnifiedLog.class, (method, args) -> switch (method) {
             case "topicPartition" -> partition;
             case "dir" -> directory;
+            case "partitionMetadataFile" -> Optional.of(new PartitionMetadataFile(PartitionMetadataFile.newFile(directory), null));
             case "numberOfSegments" -> segments(directory).size();
             case "logSegments" -> segments(directory).stream().map(LogView::segment).toList();
             case "size" -> segments(directory).stream().mapToLong(File::length).sum();

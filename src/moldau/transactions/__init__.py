@@ -1,0 +1,1 @@
+"""Transactions: what each transactional id is doing. Pure; run by ``moldau.coordinators``."""
