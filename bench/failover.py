@@ -20,6 +20,8 @@ from bench.session import Session
 from bench.waiting import until
 
 LIMIT_S = 240.0
+QUIET_S = 3.0
+"""Before a leader dies. Whoever has just created a topic has just been heard."""
 
 
 class Scale(NamedTuple):
@@ -64,6 +66,7 @@ def _leader_dies(cluster: Cluster, number: int) -> float:
     leader, *others = BROKERS
     requests.create_topic(cluster.address, topic, replicas=BROKERS)
     addresses = cluster.addresses()
+    time.sleep(QUIET_S + number)  # at another moment between two heartbeats each time
     cluster.kill(leader)
     took = until(
         lambda: any(_takes(addresses[node], topic) for node in others), topic, within=LIMIT_S
