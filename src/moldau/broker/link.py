@@ -107,6 +107,9 @@ class LocalLink:
 
     async def _apply(self, update: BrokerUpdate) -> list[ReplicaError]:
         metadata, check = update.metadata, self._fence.check
+        if metadata.full:
+            # Words were missed, or may have been: until all has come again, topics may be missing.
+            self._metadata.is_complete = False
         self._note_topics(metadata)
         self._name(metadata)
         # Before their replicas stop: who waits for them is told that they are gone, and does not

@@ -57,7 +57,9 @@ class MetadataCache:
         self.version = 0
         self.controller_id = -1
         self.is_complete = False
-        """Whether this broker was ever told everything: what is not here is not there."""
+        """Whether this broker was told everything, and is not being told again: what is not here is
+        not there.
+        """
         self.brokers: dict[int, BrokerRegistration] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.topics_by_id: dict[UUID, TopicMetadata] = {}

@@ -67,7 +67,13 @@ class TransactionMarkers:
         backoff = Backoff(self.broker.clock, self._random, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         left: Iterable[TopicPartition] = sorted(decision.partitions)
         while host.state is HostState.ACTIVE:
-            errors = await self._write_to_leaders(marker, left)
+            try:
+                errors = await self._write_to_leaders(marker, left)
+            except Exception:
+                # Whatever it is, nobody else would tell this decision before a change of leaders.
+                log.exception("cannot write the markers of %s", decision)
+                await backoff.wait()
+                continue
             if any(code in _FENCED for code in errors.values()):
                 log.error("a later coordinator of %s is there: %s", decision, errors)
                 return
@@ -91,7 +97,7 @@ class TransactionMarkers:
             topic = broker.metadata.topics.get(each.topic)
             state = None if topic is None else topic.partitions.get(each.partition)
             if state is None:
-                # At the start a broker hears of leaderships before it knows all topics.
+                # A broker that is being told everything leads before it knows all topics.
                 known = broker.metadata.is_complete
                 errors[each] = ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif state.leader == _NO_LEADER:

@@ -45,6 +45,8 @@ _TO_BE_RETRIED: Final = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        # The coordinator has not heard of another partition of the request yet.
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
 """A producer does not expect these of a leader. It is told what makes it send the batch again, and

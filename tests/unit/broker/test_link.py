@@ -413,6 +413,17 @@ async def test_everything_may_come_in_parts(broker: MemoryBroker, link: Link) ->
     assert sorted(link.parts.replicas.topics) == ["a", "b", "c"]
 
 
+async def test_what_is_not_known_may_exist_while_everything_is_told_again(link: Link) -> None:
+    is_complete: list[bool] = []
+    await link.everything(led("a"))
+    is_complete.append(link.parts.metadata.is_complete)
+    await link.send(metadata=MetadataUpdate(partitions=[led("a", epoch=1)], full=True))
+    is_complete.append(link.parts.metadata.is_complete)
+    await link.send(metadata=MetadataUpdate(partitions=[led("b")], full_ends=True))
+    is_complete.append(link.parts.metadata.is_complete)
+    assert is_complete == [True, False, True], "a topic that was never heard of may come"
+
+
 async def test_everything_has_all_settings(link: Link) -> None:
     await link.update(
         broker_configs={"": {"log.retention.ms": "9"}, "1": {"message.max.bytes": "77"}}

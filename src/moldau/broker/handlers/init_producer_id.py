@@ -6,7 +6,8 @@ rises, which fences the producers before; an open transaction of theirs is abort
 answer is CONCURRENT_TRANSACTIONS as long as that takes. A producer that names its id and epoch goes
 on after an error (KIP-360). When the epochs of an id are used up the producer gets another id.
 Known deviations: such a producer that asks again after a change of coordinators is answered as
-before it; Kafka, which does not store the epoch before, fences it.
+before it; Kafka, which does not store the epoch before, fences it. One that names an epoch before
+that of the open transaction is fenced; Kafka aborts the transaction, which is another producer's.
 """
 
 from __future__ import annotations

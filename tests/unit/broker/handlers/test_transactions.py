@@ -8,6 +8,9 @@ import pytest
 from tests.support.memory_broker import MemoryBroker
 from tests.support.wire import WireClient, one_batch, values_of
 
+from moldau.broker import transaction_markers
+from moldau.broker.transaction_markers import write_markers
+from moldau.broker.transactional_produce import produce_error
 from moldau.errors import ErrorCode
 from moldau.wire.api import ApiKey
 from moldau.wire.primitives import error_from
@@ -174,6 +177,34 @@ async def test_a_successor_fences_and_gets_its_turn_when_the_abort_is_done(
     assert await producer.send("a", b"2", NEW) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+async def test_markers_that_fail_for_a_reason_that_nobody_foresaw_are_written_later(
+    broker: MemoryBroker,
+    client: WireClient,
+    producer: TransactionalClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failures = 2
+
+    async def failing(*args: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise RuntimeError("nobody foresaw this")
+        return await write_markers(*args)
+
+    monkeypatch.setattr(transaction_markers, "write_markers", failing)
+    assert await producer.send("a", b"1", NEW) is NONE
+    assert await producer.end(5) is NONE
+    for _ in range(3):
+        await broker.settle()
+        broker.clock.advance(1.0)
+    await broker.settle()
+    assert await committed(client) == [b"1"]
+    assert "cannot write the markers" in caplog.text
+    assert not failures
+
+
 async def test_what_is_listed_and_described(
     client: WireClient, producer: TransactionalClient
 ) -> None:
@@ -214,3 +245,5 @@ async def test_an_unknown_partition_keeps_the_others_out(
     assert second.results_by_partition[0].partition_error_code == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
+    told = produce_error(ErrorCode.OPERATION_NOT_ATTEMPTED, NEW).code
+    assert told is ErrorCode.NOT_ENOUGH_REPLICAS, "what makes a producer send it again"
