@@ -70,11 +70,13 @@ def init_producer_id(
     if expected is not None and not _is_present(known, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if known.state is TransactionState.ONGOING:
+        if expected is not None and expected.epoch != known.producer_epoch:
+            # A request from before this transaction, or of a producer that is fenced.
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
         return fenced(known, now_ms)
-    if known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
-        last_epoch = NO_PRODUCER_EPOCH if expected is None else known.producer_epoch
-        return known.with_new_id(_needed(new_producer_id), last_epoch, timeout_ms, now_ms)
     epoch, last_epoch = _next_epoch(known, expected)
+    if epoch >= LARGEST_EPOCH:  # which is for fencing, and no producer's
+        return known.with_new_id(_needed(new_producer_id), last_epoch, timeout_ms, now_ms)
     return known.with_epoch(epoch, last_epoch, timeout_ms, now_ms)
 
 
@@ -201,7 +203,12 @@ def _end_with_bump(
         and producer == (known.previous_producer_id, LARGEST_EPOCH - 1)
         and known.producer_epoch == 0
     )
-    asks_again = is_overflow or (is_complete and known.producer_epoch == producer.epoch + 1)
+    asks_again = is_overflow or (
+        is_complete
+        # Else the epoch is that of another producer, whose end, in the older protocol, raised none.
+        and known.client_version.bumps_epoch
+        and known.producer_epoch == producer.epoch + 1
+    )
     if known.producer_id != producer.producer_id and not is_overflow:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != producer.epoch and not asks_again:

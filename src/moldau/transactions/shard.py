@@ -28,7 +28,11 @@ from moldau.wire.stored.transaction_records import NO_PRODUCER_EPOCH, NO_PRODUCE
 _EXPIRE_AT_ONCE: Final = 1000
 """Ids that are removed together; the rest is left for the next look."""
 _ABORT_AT_ONCE: Final = 20
-"""Transactions that are aborted by one batch, of which each may have many partitions."""
+"""Transactions that are aborted by one batch."""
+_ABORT_BYTES: Final = 256 * 1024
+"""What their records may take together: each may have many partitions."""
+_ABORT_PAUSE_MS: Final = 100
+"""Between such batches, which may fail one after the other."""
 
 
 class ProducerIdResult(NamedTuple):
@@ -216,16 +220,29 @@ class TransactionShard:
         """Abort what takes too long; forget who is gone."""
         outcome = Outcome()
         if now_ms >= self._next_look_ms:
-            late = [name for name, due in self._deadlines.items() if due < now_ms]
-            for name in late[:_ABORT_AT_ONCE]:
-                outcome.extend(self._decide(rules.fenced(self._transactions[name], now_ms)))
-            if len(late) <= _ABORT_AT_ONCE:
-                self._next_look_ms = now_ms + self._settings.abort_interval_ms
+            outcome.extend(self._abort_late(now_ms))
         if now_ms >= self._next_expiry_ms:
             self._next_expiry_ms = now_ms + self._settings.expiry_interval_ms
             if not self._skips_expiry:
                 outcome.records += [tombstone(name) for name in self._expired(now_ms)]
             self._skips_expiry = False
+        return outcome
+
+    def _abort_late(self, now_ms: int) -> Outcome:
+        late = [name for name, due in self._deadlines.items() if due < now_ms]
+        outcome = Outcome()
+        size = aborted = 0
+        for name in late[:_ABORT_AT_ONCE]:
+            abort = self._decide(rules.fenced(self._transactions[name], now_ms))
+            size += sum(len(key) + len(value or b"") for key, value in abort.records)
+            if aborted and size > _ABORT_BYTES:
+                break
+            outcome.extend(abort)
+            aborted += 1
+        rest = aborted < len(late)
+        self._next_look_ms = now_ms + (
+            _ABORT_PAUSE_MS if rest else self._settings.abort_interval_ms
+        )
         return outcome
 
     def _expired(self, now_ms: int) -> list[str]:

@@ -17,6 +17,7 @@ from tests.unit.transactions.harness import (
 )
 
 from moldau.errors import ErrorCode
+from moldau.model import TopicPartition
 from moldau.transactions.listing import TransactionFilter, known_states, unknown_states
 from moldau.transactions.metadata import LARGEST_EPOCH, ImpossibleStepError, TransactionVersion
 from moldau.transactions.rules import Producer
@@ -104,6 +105,30 @@ def test_used_up_epochs_bring_a_new_id_which_may_be_asked_for_again() -> None:
     coordinator.complete()
     assert coordinator.init().producer_epoch == 0
     assert coordinator.metadata.producer_id != producer.producer_id
+
+
+def test_the_epoch_that_fenced_a_producer_of_the_last_epoch_is_given_to_nobody() -> None:
+    coordinator = Coordinator()
+    producer = coordinator.with_epoch(LARGEST_EPOCH - 1)
+    coordinator.add(producer, FIRST)
+    assert coordinator.init(producer).error is CONCURRENT
+    coordinator.complete()
+    assert coordinator.metadata.producer_epoch == LARGEST_EPOCH
+    given = coordinator.init(producer)
+    assert (given.error, given.producer_epoch) == (NONE, 0)
+    assert given.producer_id != producer.producer_id
+    assert coordinator.init(producer) == given, "it asks again"
+
+
+def test_a_late_init_producer_id_does_not_abort_the_next_transaction() -> None:
+    coordinator = Coordinator()
+    late = ended(coordinator)
+    present = Producer(late.producer_id, late.epoch + 1)
+    coordinator.add(present, FIRST)
+    assert coordinator.init(late).error is FENCED
+    assert state_of(coordinator) is S.ONGOING
+    assert coordinator.init(present).error is CONCURRENT, "its own it may"
+    assert state_of(coordinator) is S.PREPARE_ABORT
 
 
 # AddPartitionsToTxn ------------------------------------------------------------------------------
@@ -228,6 +253,20 @@ def test_a_late_end_does_not_hit_the_next_transaction() -> None:
     assert state_of(coordinator) is S.ONGOING
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_fenced_producer_does_not_take_the_end_of_an_older_protocol_for_its_own(
+    commit: bool,
+) -> None:
+    coordinator = Coordinator()
+    zombie = coordinator.started()
+    present = coordinator.started()
+    coordinator.add(present, FIRST, version=TV_0)
+    coordinator.end(present, commit=commit, version=TV_0)
+    coordinator.complete()
+    assert present.epoch == zombie.epoch + 1 == coordinator.metadata.producer_epoch
+    assert coordinator.end(zombie, commit=commit).error is FENCED
+
+
 def test_the_last_epoch_ends_with_a_new_id_that_holds_when_the_markers_are_written() -> None:
     coordinator = Coordinator()
     producer = coordinator.with_epoch(LARGEST_EPOCH - 1)
@@ -291,6 +330,44 @@ def test_what_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
     coordinator.complete()
     assert coordinator.add(producer, FIRST) is FENCED
     assert coordinator.metadata.producer_epoch == producer.epoch + 1
+
+
+def late_transactions(coordinator: Coordinator, count: int, partitions: int) -> int:
+    """So many transactions that take too long; returns when they are aborted."""
+    wanted = frozenset(TopicPartition("t" * 200 + str(number), 0) for number in range(partitions))
+    for number in range(count):
+        shard, name = coordinator.shard, f"t{number}"
+        coordinator.act(shard.init_producer_id(name, TIMEOUT_MS, None, None, NOW_MS, number))
+        producer = Producer(number, 0)
+        coordinator.act(shard.add_partitions(name, producer, wanted, TV_2, None, NOW_MS))
+    return NOW_MS + TIMEOUT_MS + 10_001
+
+
+def test_aborts_that_cannot_be_written_are_not_tried_again_at_once() -> None:
+    coordinator = Coordinator()
+    now_ms = late_transactions(coordinator, 30, 1)
+    assert len(coordinator.shard.on_time(now_ms).records) == 20  # which nobody writes
+    due = coordinator.shard.next_deadline()
+    assert due is not None
+    assert due > now_ms
+    for _ in range(2):
+        coordinator.act(coordinator.shard.on_time(due))
+        due += 1000
+    assert len(coordinator.told) == 30
+    assert len({decision.transactional_id for decision in coordinator.told}) == 30
+
+
+def test_aborts_of_many_partitions_fit_into_a_batch() -> None:
+    coordinator = Coordinator()
+    now_ms = late_transactions(coordinator, 5, 700)
+    batches = 0
+    while len(coordinator.told) < 5:
+        outcome = coordinator.shard.on_time(now_ms)
+        assert sum(len(key) + len(value or b"") for key, value in outcome.records) < 500_000
+        coordinator.act(outcome)
+        now_ms += 1000
+        batches += 1
+    assert batches > 1
 
 
 def test_a_clock_that_is_set_aborts_nothing() -> None:
