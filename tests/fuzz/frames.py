@@ -234,7 +234,12 @@ def _read_some(reader: FrameReader, found: list[memoryview | bytes], how: int) -
 
 class Frames(Target):
     def __init__(self) -> None:
-        logging.getLogger("moldau.net").setLevel(logging.CRITICAL)
+        self._logger = logging.getLogger("moldau.net")
+        self._level = self._logger.level
+        self._logger.setLevel(logging.CRITICAL)
+
+    def close(self) -> None:
+        self._logger.setLevel(self._level)
 
     def run(self, data: bytes) -> None:
         choices = Choices(data)

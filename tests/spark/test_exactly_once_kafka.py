@@ -38,6 +38,7 @@ from tests.support.waiting import eventually
 from moldau.client.admin.admin import Admin
 from moldau.spark.exactly_once import session
 from moldau.spark.exactly_once.decision import QueryName
+from moldau.spark.exactly_once.errors import ExactlyOnceError
 from moldau.spark.exactly_once.options import exactly_once_options
 from moldau.spark.exactly_once.session import fresh_session
 from moldau.spark.options import write_options
@@ -313,11 +314,13 @@ def test_a_timeout_that_brokers_do_not_allow(query: Query) -> None:
 def test_a_cluster_without_transactions_is_refused(
     clusters: Callable[[str], Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Something else that this cluster does not serve stands for them.
+    # Something that this cluster does not serve stands for them, in this process.
     monkeypatch.setattr(session, "_NEEDED", (ApiKey.DESCRIBE_QUORUM,))
     moldau = clusters("moldau")
     query = Query(moldau, topic_factory(moldau.bootstrap)(), tmp_path)
-    with pytest.raises(
-        StoppedError, match=re.escape("exactlyOnce needs transactions, and this cluster has none")
+    settings = exactly_once_options(write_options(query.options()))
+    with (
+        fresh_session(settings, QueryName(settings.prefix, query.id)) as opened,
+        pytest.raises(ExactlyOnceError, match="needs transactions, and this cluster has none"),
     ):
-        query.next()
+        opened.resume(0)
