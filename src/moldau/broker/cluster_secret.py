@@ -40,15 +40,22 @@ async def cluster_secret(config: BrokerConfig, store: CoordinationStore, machine
     elif config.cluster_secret_file is not None:
         secret = await _read(config.cluster_secret_file, machine)
     else:
-        if await cluster.get_secret_verifier(store) is not None:
-            raise ConfigError(
-                "the brokers of this cluster know each other by a secret that is configured: set "
-                f"{_SECRET} or {_SECRET_FILE} as they do"
-            )
+        await _refuse_unconfigured(store)
         proposed = urlsafe_b64encode(machine.secrets.randbytes(_RANDOM_BYTES)).decode()
-        return await cluster.ensure_secret(store, proposed)
+        secret = await cluster.ensure_secret(store, proposed)
+        # Once more: of two that come at the same moment, the later one sees what the other left.
+        await _refuse_unconfigured(store)
+        return secret
     await _verify(secret, store, machine)
     return secret
+
+
+async def _refuse_unconfigured(store: CoordinationStore) -> None:
+    if await cluster.get_secret_verifier(store) is not None:
+        raise ConfigError(
+            "the brokers of this cluster know each other by a secret that is configured: set "
+            f"{_SECRET} or {_SECRET_FILE} as they do"
+        )
 
 
 async def _verify(secret: str, store: CoordinationStore, machine: Machine) -> None:
@@ -71,6 +78,8 @@ async def _verify(secret: str, store: CoordinationStore, machine: Machine) -> No
             await cluster.ensure_secret_verifier(store, proposed),
         )
         is_right = verifier.key == await key(verifier.salt, verifier.iterations)
+        if await cluster.get_secret(store) not in (None, secret):  # it came at the same moment
+            place, is_right = paths.CLUSTER_SECRET, False
     if not is_right:
         raise ConfigError(
             f"{_SECRET} or {_SECRET_FILE}: the brokers of this cluster have another secret. To "

@@ -80,6 +80,8 @@ class ActiveController:
         self.sender = Sender(controller_id, context, ports)
         self.unconfirmed: set[str] = set()
         """Topics that are being made: who asked for them deals with what fails of them."""
+        self.is_completing = False
+        """Whether ``complete_creations`` is due."""
         self._steady_ms = steady_ms
         self._mutations = ClientQuotaManager(
             CONTROLLER_MUTATION_RATE, TokenBucket, settings.mutation_window
@@ -188,8 +190,7 @@ class ActiveController:
             context.shutting_down.discard(broker)
         changed = {*came, *gone, *restarted}
         # A disk that failed is another one, or well again, in the next life of its broker.
-        well = [one for one in context.partitions() if context.with_offline(one) is not one]
-        self._put(well)
+        self._put_offline(context.partitions())
         try:
             self._move_replicas(gone, ReplicaState.OFFLINE)
             self._move_replicas(came, ReplicaState.ONLINE)
@@ -235,11 +236,14 @@ class ActiveController:
 
     async def replicas_lost_disk(self, broker: int, replicas: Iterable[tuple[str, int]]) -> None:
         """A live broker cannot serve these replicas, and may have said so before."""
+        replicas = list(replicas)
         known = self.context.offline_dirs.get(broker, ())
-        new = [replica for replica in replicas if replica not in known]
+        new = sum(replica not in known for replica in replicas)
         if new:
-            logger.warning("Broker %d cannot serve %d replicas", broker, len(new))
-            await self._take_offline(broker, new)
+            logger.warning("Broker %d cannot serve %d replicas", broker, new)
+        if replicas:
+            # Those it has named before, too: the store may have refused what follows from it.
+            await self._take_offline(broker, replicas)
 
     async def offline_replicas(
         self, broker: int, broker_epoch: int, partitions: Collection[tuple[str, int]]
@@ -255,12 +259,12 @@ class ActiveController:
         await self._take_offline(broker, partitions)
 
     async def _take_offline(self, broker: int, partitions: Collection[tuple[str, int]]) -> None:
-        """Others lead, or nobody does."""
+        """Others lead, or nobody does. What is so already is not told again."""
         context = self.context
         context.offline_dirs.setdefault(broker, set()).update(partitions)
         found = (self.state(name, number) for name, number in partitions)
         states = [state for state in found if state is not None and broker in state.replicas]
-        self._put(states)
+        self._put_offline(states)
         context.replica_states.move(
             [(state.topic, state.partition, broker) for state in states], ReplicaState.OFFLINE
         )
@@ -328,6 +332,7 @@ class ActiveController:
     async def complete_creations(self) -> None:
         """Partitions without a state have one written that failed to be, and are told of."""
         await self.initialise_new_partitions()
+        self.is_completing = False
         self.sender.send(self.take_changed())
 
     async def _read_again(self, states: Sequence[LeaderAndIsr]) -> list[LeaderAndIsr]:
@@ -448,6 +453,10 @@ class ActiveController:
         context.put(states)
         for state in states:
             self._changed[state.topic, state.partition] = state
+
+    def _put_offline(self, states: Iterable[LeaderAndIsr]) -> None:
+        """Have those anew whose replicas fail on other disks than before."""
+        self._put([one for one in states if self.context.with_offline(one) is not one])
 
     def take_changed(self) -> list[LeaderAndIsr]:
         """Returns what changed since last asked, each partition once: what brokers have to be

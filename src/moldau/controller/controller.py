@@ -387,8 +387,15 @@ class Controller(ServingController):
         except ConnectionLostError as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
         except StoreUnavailableError as error:
-            self._post_duty(lambda office: office.active.complete_creations())
+            self._complete_creations()
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except Exception as error:
             logger.exception("Controller %d failed at a request", self._id)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+
+    def _complete_creations(self) -> None:
+        """Half of a topic may be written: the rest will be, as soon as the store takes it."""
+        office = self._office
+        if office is not None and not office.active.is_completing:
+            office.active.is_completing = True
+            self._post_duty(lambda present: present.active.complete_creations())

@@ -142,6 +142,8 @@ class Partition(Replica):
             if self.is_leader:
                 self._epoch_start = self.log.log_end_offset
                 self.log.assign_epoch_start_offset(state.leader_epoch, self._epoch_start)
+                if self.high_watermark < self._epoch_start:
+                    self._unannounced = self.log.size  # more than there is above it
                 # What a crash left in the cache is not durable yet.
                 self._await_flush()
             self.disturb()

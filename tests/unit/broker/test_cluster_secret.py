@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,6 +80,17 @@ async def test_a_configured_secret_does_not_join_brokers_without_one(
     with pytest.raises(ConfigError, match=r"another secret.*delete node /cluster/secret of"):
         await secret(store, cluster_secret="told")
     assert await secret(store) == made, "it has left nothing behind"
+
+
+async def test_of_two_that_come_at_once_with_different_ones_not_both_start(
+    store: CoordinationStore,
+) -> None:
+    started = await asyncio.gather(
+        secret(store, cluster_secret="told"), secret(store, seed=2), return_exceptions=True
+    )
+    assert await store.exists(paths.CLUSTER_SECRET) is not None
+    assert await store.exists(paths.SECRET_VERIFIER) is not None
+    assert any(isinstance(one, ConfigError) for one in started)
 
 
 async def test_a_file_is_read_without_its_last_line_end(

@@ -486,6 +486,33 @@ async def test_a_replica_is_offline_until_its_broker_restarts() -> None:
     assert cluster.brokers[1].metadata["a", 0].isr == (2,)
 
 
+async def test_others_lead_what_a_disk_has_lost_though_the_store_was_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = await three_brokers()
+    await cluster.active.create_topics([NewTopic(name="a", assignments=[(0, [2, 3])])])
+    cluster.brokers[2].failing.add(("a", 0))
+    append = cluster.disk.append
+    refused: list[str] = []
+
+    def fail_once(name: str, data: bytes, at: int) -> None:
+        if not cluster.brokers[2].metadata["a", 0].offline_replicas and len(refused) < 2:
+            refused.append(name)
+            if len(refused) == 2:  # the first write is what the broker is told of
+                raise OSError(errno.ENOSPC, "full")
+        append(name, data, at)
+
+    monkeypatch.setattr(cluster.disk, "append", fail_once)
+    await cluster.alter_isr(cluster.brokers[1].metadata["a", 0], 2)
+    await cluster.settle()
+    assert len(refused) == 2
+    state = cluster.brokers[1].metadata["a", 0]
+    assert (state.leader, list(state.offline_replicas)) == (-1, [2])
+    updates = len(cluster.brokers[1].updates)
+    await cluster.settle()
+    assert len(cluster.brokers[1].updates) == updates, "nobody says the same again and again"
+
+
 async def test_racks_are_used_when_all_brokers_name_one() -> None:
     cluster = Cluster()
     for broker, rack in ((1, "x"), (2, "x"), (3, "y"), (4, "y")):

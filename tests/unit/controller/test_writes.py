@@ -47,11 +47,14 @@ class Refusals:
 
     def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         self.are_on = False
+        self.takes_rest = True
+        """Whether it takes that alone which it has refused."""
         session = cluster.sessions[1]
         multi_many = session.multi_many
 
         async def some(batches: Sequence[Sequence[Op]]) -> list[list[OpResult] | Exception]:
-            taken = batches[:1] if self.are_on else batches
+            first = 1 if self.takes_rest or len(batches) > 1 else 0
+            taken = batches[:first] if self.are_on else batches
             done = await multi_many(taken)
             return [*done, *[StoreUnavailableError("full") for _ in batches[len(taken) :]]]
 
@@ -98,6 +101,26 @@ async def test_a_topic_that_was_half_written_is_completed(
     assert led(cluster) == 1500
     (grown,) = await cluster.active.create_partitions([NewPartitions(topic="t", count=1501)])
     assert grown.error is ErrorCode.NONE
+
+
+async def test_failed_requests_do_not_add_up_while_the_store_takes_nothing(
+    cluster: Cluster, refusals: Refusals
+) -> None:
+    """What is missing is tried again by one, whoever was refused."""
+    refusals.are_on = True
+    refusals.takes_rest = False
+    waiting = []
+    for number in range(3):
+        with pytest.raises(KafkaError):
+            await cluster.active.create_topics(
+                [NewTopic(name=f"t{number}", num_partitions=1001, replication_factor=2)]
+            )
+        await cluster.settle()
+        waiting.append(cluster.clock.pending)
+    assert waiting == waiting[:1] * 3
+    refusals.are_on = False
+    await catch_up(cluster)
+    assert led(cluster) == 3003
 
 
 async def test_partitions_that_were_half_written_are_completed(

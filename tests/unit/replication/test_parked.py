@@ -17,6 +17,7 @@ from tests.support.partitions import (
     THIRD,
     append,
     batch,
+    make_log,
     make_partition,
     state,
 )
@@ -112,6 +113,19 @@ def test_every_step_of_the_high_watermark_wakes_a_parked_fetch(clock: ManualCloc
     partition = make_partition(LOCAL, SECOND)
     append(partition)
     append(partition)
+    for offset in (0, 1):
+        reader = Reader(clock, [partition], min_bytes=1, offset=offset)
+        reader.park()
+        partition.read(offset + 1, PLENTY, follower_id=SECOND)
+        clock.run_due()
+        assert reader.answers == [(0.0, BATCH_SIZE, False)]
+
+
+def test_what_a_new_leader_had_as_a_follower_wakes_a_parked_fetch(clock: ManualClock) -> None:
+    partition = Partition(LOCAL, make_log(), state(leader=SECOND, isr=(LOCAL, SECOND)))
+    for offset in (0, 1):
+        partition.append_as_follower(batch(base_offset=offset), 0, NOW_MS)
+    partition.apply(state(epoch=1, isr=(LOCAL, SECOND)))
     for offset in (0, 1):
         reader = Reader(clock, [partition], min_bytes=1, offset=offset)
         reader.park()

@@ -73,10 +73,12 @@ class CoordinationOptions(Options):
         True, "Whether a broker hands its leaderships over before it stops."
     )
     controlled_shutdown_max_retries = integer(
-        3, "How often handing over is tried before the broker stops anyway.", listed=False
+        3,
+        "A broker that stops waits for others to come into sync for so many pauses less one.",
+        listed=False,
     )
     controlled_shutdown_retry_backoff_ms = long(
-        5000, "The pause between two tries of handing over.", listed=False
+        5000, "Such a pause. The controller is asked more often.", listed=False
     )
     request_timeout_ms = integer(
         30_000, "How long a request to another node may take before it fails."
