@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from socket import getaddrinfo
 from typing import Any
 
 from kazoo import exceptions as kazoo
@@ -533,7 +533,7 @@ class ZooKeeperStore(SingleChanges):
 def _look_up(host: str) -> str | None:
     """Returns what is wrong with a name."""
     try:
-        socket.getaddrinfo(host, None)
+        getaddrinfo(host, None)
     except OSError as error:
         return error.strerror or str(error)
     return None
