@@ -48,7 +48,7 @@ def followers_cut_their_logs_at_the_high_watermark(patch: pytest.MonkeyPatch) ->
     patch.setattr(ReplicaFetcher, "add", cut_and_add)
 
 
-@fault(CLUSTER_KILLS, records.DOUBLED, seeds=2)
+@fault(CLUSTER_KILLS, records.DOUBLED, seeds=2, first=8)
 def producers_are_not_followed(patch: pytest.MonkeyPatch) -> None:
     """A new leader knows nothing of what producers have sent to the one before."""
     append = Partition.append_as_follower
@@ -66,7 +66,7 @@ def producers_are_not_rebuilt_after_a_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerSnapshots, "rebuild", lambda *_: None)
 
 
-@fault(CLUSTER_KILLS, replicas.UNEQUAL, records.LOST, records.GONE, STUCK, seeds=2)
+@fault(CLUSTER_KILLS, replicas.UNEQUAL, records.LOST, records.GONE, STUCK, seeds=2, first=8)
 def epoch_start_is_not_noted_by_leaders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "assign", lambda *_: False)
 

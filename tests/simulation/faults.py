@@ -202,7 +202,7 @@ def duplicate_is_told_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
 # Groups and topics -------------------------------------------------------------------------------
 
 
-@fault(GROUPS, offsets.UNREAD, seeds=14)
+@fault(GROUPS, offsets.UNREAD, seeds=14, first=20)
 def consumer_commits_what_it_has_only_fetched(patch: pytest.MonkeyPatch) -> None:
     def reached(_self: Handover, state: PartitionState) -> Position | None:
         position = state.position

@@ -1,8 +1,8 @@
 """Planting faults: changes to the product's own code, one at a time, for as long as a test lasts.
 
 ``caught_by`` names the invariants that tell of a fault, one of which must within so many seeds of
-its circumstances; ``test_lives_*.py`` and ``test_cluster_lives.py`` live ten times as many of them
-without any fault.
+its circumstances, from the first that is named on; ``test_lives_*.py`` and
+``test_cluster_lives.py`` live ten times as many of them without any fault.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Fault:
     caught_by: frozenset[str]
     seeds: int
     """Within so many of them it is caught."""
+    first: int
+    """Of them."""
 
     @property
     def name(self) -> str:
@@ -33,9 +35,11 @@ class Fault:
 FAULTS: Final[list[Fault]] = []
 
 
-def fault(circumstances: Circumstances, *caught_by: str, seeds: int) -> Callable[[Plant], Plant]:
+def fault(
+    circumstances: Circumstances, *caught_by: str, seeds: int, first: int = 1
+) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
-        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds))
+        FAULTS.append(Fault(plant, circumstances, frozenset(caught_by), seeds, first))
         return plant
 
     return register

@@ -45,10 +45,11 @@ class RetentionCheck:
             self._away_ms = self._clock.now_ms() - last_written_ms
 
     async def run(self) -> None:
-        """Look at every log once, unless the clock has just jumped ahead.
+        """Look at every log once, unless the clock has just jumped.
 
         By a clock that is wrong everything may be too old. The next check goes by the new time if
-        it still holds then; until there is one, somebody may put it right.
+        it still holds then; until there is one, somebody may put it right. A jump back may be the
+        second of two, and the clock still be ahead.
         """
         away_ms, self._away_ms = self._away_ms, 0
         if away_ms >= _LONG_AWAY_MS:
@@ -61,12 +62,10 @@ class RetentionCheck:
         jump_ms = self._watch.jump_ms()
         if jump_ms:
             _log.warning(
-                "the clock jumped %s by %.0f s%s",
+                "the clock jumped %s by %.0f s: nothing is deleted before the next check",
                 "ahead" if jump_ms > 0 else "back",
                 abs(jump_ms) / 1000,
-                ": nothing is deleted for its age before the next check" if jump_ms > 0 else "",
             )
-        if jump_ms > 0:
             return
         done = 0
         for log in tuple(self._logs.values()):

@@ -212,4 +212,16 @@ async def test_a_clock_that_is_put_right_before_the_next_check_costs_nothing(
     assert "jumped back by 864000 s" not in caplog.text
     await broker.clock.advance(2)  # at 11 s the records, of time 0, are too old by any clock
     assert "jumped back by 864000 s" in caplog.text
+    assert log.log_start_offset == 0, "but is it the last jump?"
+    await broker.clock.advance(5)
     assert log.log_start_offset == 30
+
+
+async def test_a_jump_back_may_leave_the_clock_ahead(broker: Broker) -> None:
+    log = create(broker)
+    fill(log, 30)
+    await broker.clock.advance(2)
+    for ahead in (20, 10, 0):  # each seen by one check
+        broker.clock.ahead_ms = ahead * DAY_MS
+        await broker.clock.advance(5)
+        assert log.log_start_offset == 0
