@@ -18,7 +18,7 @@ from tests.simulation.cluster_circumstances import (
 from tests.simulation.planting import clean_seeds as clean_seeds
 from tests.simulation.planting import fault
 
-from moldau.controller import elections, fencing
+from moldau.controller import elections
 from moldau.controller.outbox import Outbox
 from moldau.coordination.kept_sessions import KeptSessions
 from moldau.coordinators.commit_queue import CommitQueue
@@ -146,11 +146,6 @@ def what_a_broker_did_not_hear_is_not_told_again(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Outbox, "was_lost", forget)
 
 
-@fault(STORE, replicas.OUT_OF_SYNC, replicas.TWO_LEADERS, replicas.DISAGREEMENT, STUCK, seeds=12)
-def broker_obeys_a_deposed_controller(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fencing, "check_epochs", lambda *_: ErrorCode.NONE)
-
-
 @fault(LAST_IN_SYNC, records.LOST, records.GONE, replicas.NOT_IN_SYNC, seeds=4)
 def restart_of_a_broker_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     def is_there(self: elections._Members, replica: int) -> bool:
@@ -168,6 +163,6 @@ def losses_of_a_broker_do_not_count(patch: pytest.MonkeyPatch) -> None:
 # The store ---------------------------------------------------------------------------------------
 
 
-@fault(STORE, sessions.NO_GRACE, seeds=1)
+@fault(STORE, sessions.NO_GRACE, seeds=12)
 def a_store_that_starts_again_gives_nobody_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptSessions, "_heard_before_the_restart", lambda _self, now: now - 3600.0)
