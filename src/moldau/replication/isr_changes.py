@@ -157,8 +157,8 @@ class IsrChanges:
     def _changed(
         self, partition: Partition, change: IsrChange, answer: AlterPartitionResult
     ) -> None:
-        if not partition.isr_answered(change, answer):
-            return
+        # Whether or not the leader has heard of the new state before the answer.
+        partition.isr_answered(change, answer)
         if change.added:
             self.expands += 1
         else:
