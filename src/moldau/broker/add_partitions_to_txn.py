@@ -4,14 +4,15 @@ or that it shall (KIP-890).
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from moldau.broker.transaction_coordinator import TRANSACTION_TOPIC
+from moldau.controller import NO_LEADER
 from moldau.errors import ErrorCode, KafkaError
+from moldau.machine.clock import pause
 from moldau.model import TopicPartition
 from moldau.transactions.metadata import TransactionVersion
 from moldau.transactions.rules import Producer
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 Errors: TypeAlias = dict[TopicPartition, ErrorCode]
 Answer: TypeAlias = Errors | Awaitable[Errors]
 
-_NO_LEADER: Final = -1
+
+class _Question(NamedTuple):
+    transactional_id: str
+    producer: Producer
+    partitions: frozenset[TopicPartition]
+    verify_only: bool
 
 
 def add_partitions_to_txn(
@@ -41,66 +47,47 @@ def add_partitions_to_txn(
     A transaction that is about to end holds up the next one for a moment: where partitions are to
     be added it is asked again a few times, which is sooner than the producer could.
     """
-    errors = _ask(broker, transactional_id, producer, partitions, verify_only)
+    question = _Question(transactional_id, producer, partitions, verify_only)
+    errors = _ask(broker, question)
     if not isawaitable(errors) and not (_is_concurrent(errors) and not verify_only):
         return errors
-    return _ask_again(broker, transactional_id, producer, partitions, verify_only, errors)
+    return _ask_again(broker, question, errors)
 
 
-async def _ask_again(
-    broker: Broker,
-    transactional_id: str,
-    producer: Producer,
-    partitions: frozenset[TopicPartition],
-    verify_only: bool,
-    answer: Answer,
-) -> Errors:
+async def _ask_again(broker: Broker, question: _Question, answer: Answer) -> Errors:
     config, clock = broker.config, broker.clock
     deadline = clock.monotonic() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
     while True:
         errors = await answer if isawaitable(answer) else answer
-        if verify_only or not _is_concurrent(errors) or clock.monotonic() >= deadline:
+        if question.verify_only or not _is_concurrent(errors) or clock.monotonic() >= deadline:
             return errors
-        pause = asyncio.Event()
-        timer = clock.call_later(config.add_partitions_to_txn_retry_backoff_ms / 1000, pause.set)
-        try:
-            await pause.wait()
-        finally:
-            timer.cancel()
-        answer = _ask(broker, transactional_id, producer, partitions, verify_only)
+        await pause(clock, config.add_partitions_to_txn_retry_backoff_ms / 1000)
+        answer = _ask(broker, question)
 
 
 def _is_concurrent(errors: Errors) -> bool:
     return ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
 
 
-def _ask(
-    broker: Broker,
-    transactional_id: str,
-    producer: Producer,
-    partitions: frozenset[TopicPartition],
-    verify_only: bool,
-) -> Answer:
+def _ask(broker: Broker, question: _Question) -> Answer:
+    transactional_id, producer, partitions, verify_only = question
     leader = coordinator_of(broker, transactional_id)
     if leader == broker.node_id:
         answer: Answer = ask_here(
             broker, transactional_id, producer, partitions, verify_only=verify_only
         )
         return answer
-    if leader == _NO_LEADER:
+    if leader == NO_LEADER:
         return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _ask_elsewhere(broker, leader, transactional_id, producer, partitions, verify_only)
+    return _ask_elsewhere(broker, leader, question)
 
 
 def coordinator_of(broker: Broker, transactional_id: str) -> int:
     """Returns the broker that coordinates a transactional id, as far as this one knows."""
-    topic = broker.metadata.topics.get(TRANSACTION_TOPIC)
-    state = (
-        None
-        if topic is None
-        else topic.partitions.get(broker.transactions.partition_of(transactional_id))
+    state = broker.metadata.partition(
+        TRANSACTION_TOPIC, broker.transactions.partition_of(transactional_id)
     )
-    return _NO_LEADER if state is None else state.leader
+    return NO_LEADER if state is None else state.leader
 
 
 def ask_here(
@@ -130,14 +117,8 @@ def ask_here(
     )
 
 
-async def _ask_elsewhere(
-    broker: Broker,
-    leader: int,
-    transactional_id: str,
-    producer: Producer,
-    partitions: frozenset[TopicPartition],
-    verify_only: bool,
-) -> Errors:
+async def _ask_elsewhere(broker: Broker, leader: int, question: _Question) -> Errors:
+    partitions = question.partitions
     registration = broker.metadata.brokers.get(leader)
     if registration is None or broker.peers is None:
         return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -145,7 +126,7 @@ async def _ask_elsewhere(
         response = await broker.peers.request(
             registration,
             ApiKey.ADD_PARTITIONS_TO_TXN,
-            _request(transactional_id, producer, partitions, verify_only),
+            _request(question),
             within=broker.config.request_timeout_ms / 1000,
         )
     except KafkaError:
@@ -159,12 +140,7 @@ async def _ask_elsewhere(
     return errors
 
 
-def _request(
-    transactional_id: str,
-    producer: Producer,
-    partitions: Iterable[TopicPartition],
-    verify_only: bool,
-) -> Any:
+def _request(question: _Question) -> Any:
     from kio.schema.add_partitions_to_txn.v5.request import (
         AddPartitionsToTxnRequest,
         AddPartitionsToTxnTopic,
@@ -172,14 +148,14 @@ def _request(
     )
 
     topics: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in sorted(partitions):
+    for topic, partition in sorted(question.partitions):
         topics[topic].append(partition)
     transaction = make(
         AddPartitionsToTxnTransaction,
-        transactional_id=transactional_id,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        verify_only=verify_only,
+        transactional_id=question.transactional_id,
+        producer_id=question.producer.producer_id,
+        producer_epoch=question.producer.epoch,
+        verify_only=question.verify_only,
         topics=tuple(
             make(AddPartitionsToTxnTopic, name=topic, partitions=tuple(indexes))
             for topic, indexes in topics.items()

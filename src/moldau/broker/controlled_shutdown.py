@@ -14,7 +14,7 @@ from typing import Final
 from moldau.broker.controller_port import SOON_S, ControllerClient
 from moldau.config.values.broker import BrokerConfig
 from moldau.errors import ErrorCode, KafkaError
-from moldau.machine.clock import Clock
+from moldau.machine.clock import Clock, pause
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +65,4 @@ async def hand_over(
             if heard_at + ASK_AGAIN_S > began + patience_s:
                 log.warning("%d partitions have no other replica that could lead", len(remaining))
                 return
-        await _pause(clock, ASK_AGAIN_S)
-
-
-async def _pause(clock: Clock, seconds: float) -> None:
-    over = asyncio.Event()
-    clock.call_later(seconds, over.set)
-    await over.wait()
+        await pause(clock, ASK_AGAIN_S)

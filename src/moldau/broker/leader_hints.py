@@ -19,8 +19,7 @@ def current_leader(broker: Broker, topic: str, index: int) -> tuple[int, int] | 
     partition = None if partitions is None else partitions.get(index)
     if partition is not None:
         return partition.leader_id, partition.leader_epoch
-    known = broker.metadata.topics.get(topic)
-    state = None if known is None else known.partitions.get(index)
+    state = broker.metadata.partition(topic, index)
     return None if state is None else (state.leader, state.leader_epoch)
 
 

@@ -110,6 +110,11 @@ class MetadataCache:
         topic = self.topics.get(name)
         return None if topic is None else len(topic.partitions)
 
+    def partition(self, name: str, index: int) -> PartitionMetadata | None:
+        """Returns what is known of a partition; None: there is none, here or at all."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.partitions.get(index)
+
     def has_partition(self, name: str, partition: int) -> bool:
         topic = self.topics.get(name)
         return topic is not None and partition in topic.partitions

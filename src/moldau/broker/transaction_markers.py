@@ -17,6 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.group_coordinator import OFFSETS_TOPIC
+from moldau.controller import NO_LEADER
 from moldau.coordinators import HostState, ShardHost
 from moldau.errors import ErrorCode, KafkaError
 from moldau.machine.backoff import Backoff
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
-_NO_LEADER: Final = -1
 _DONE: Final = (ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
 _FENCED: Final = (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 """Another coordinator, or another epoch, was there before: this one is not to go on."""
@@ -94,13 +94,12 @@ class TransactionMarkers:
         errors: Errors = {}
         by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for each in partitions:
-            topic = broker.metadata.topics.get(each.topic)
-            state = None if topic is None else topic.partitions.get(each.partition)
+            state = broker.metadata.partition(*each)
             if state is None:
                 # A broker that is being told everything leads before it knows all topics.
                 known = broker.metadata.is_complete
                 errors[each] = ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif state.leader == _NO_LEADER:
+            elif state.leader == NO_LEADER:
                 errors[each] = ErrorCode.LEADER_NOT_AVAILABLE
             else:
                 by_leader[state.leader].append(each)

@@ -37,6 +37,11 @@ class Delivery:
         self._heard: set[int] = set()
         self._settled = Latch()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a broker could not make a replica."""
+        return any(self.failed.values())
+
     def expect(self, broker: int, courier: Courier) -> None:
         self._open[broker] = courier
 

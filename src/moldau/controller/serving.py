@@ -92,7 +92,7 @@ class ServingController(ABC):
         creation = await self._request(create)
         try:
             await creation.delivery.wait(SILENCE_S)
-            if not creation.has_failed:
+            if not creation.delivery.has_failed:
                 return creation.decided
             results = await self._announced(lambda office: office.topics.confirm(creation))
         finally:
@@ -119,7 +119,7 @@ class ServingController(ABC):
                 topics, validate_only=validate_only, mutator=mutator
             )
         )
-        if growth.has_failed:
+        if growth.delivery.has_failed:
             await self._answers_heeded()
         return growth.results
 

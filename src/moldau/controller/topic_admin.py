@@ -42,11 +42,6 @@ class Creation(NamedTuple):
     made: Sequence[LeaderAndIsr]
     delivery: Delivery
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a broker could not make a replica."""
-        return any(self.delivery.failed.values())
-
 
 class Growth(NamedTuple):
     """Partitions that were added, as far as the controller is concerned."""
@@ -54,11 +49,6 @@ class Growth(NamedTuple):
     decided: list[TopicResult]
     made: Sequence[LeaderAndIsr]
     delivery: Delivery
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a broker could not make a replica."""
-        return any(self.delivery.failed.values())
 
     @property
     def results(self) -> list[TopicResult]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 from typing import Final
 
-from moldau.machine.clock import Clock
+from moldau.machine.clock import Clock, pause
 
 FIRST_S: Final = 0.1
 LONGEST_S: Final = 10.0
@@ -41,9 +40,4 @@ class Backoff:
         return delay * (1 + _JITTER * (2 * self._random.random() - 1))
 
     async def wait(self) -> None:
-        over = asyncio.Event()
-        timer = self._clock.call_later(self.next_delay(), over.set)
-        try:
-            await over.wait()
-        finally:
-            timer.cancel()
+        await pause(self._clock, self.next_delay())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -31,3 +32,13 @@ class Clock(Protocol):
 def steady_ms(clock: Clock) -> int:
     """Returns whole milliseconds that never run backwards."""
     return int(clock.monotonic() * 1000)
+
+
+async def pause(clock: Clock, seconds: float) -> None:
+    """Returns after so long."""
+    over = asyncio.Event()
+    timer = clock.call_later(seconds, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()

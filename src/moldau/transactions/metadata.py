@@ -73,28 +73,16 @@ class TransactionMetadata:
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def with_epoch(
-        self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
+    def begun(
+        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> TransactionMetadata:
-        """A producer begins, with another epoch or, asking again, with the same."""
-        return self._to(
-            TransactionState.EMPTY,
-            producer_epoch=epoch,
-            last_producer_epoch=last_epoch,
-            timeout_ms=timeout_ms,
-            partitions=frozenset(),
-            start_ms=NO_START,
-            updated_ms=now_ms,
-        )
-
-    def with_new_id(
-        self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int
-    ) -> TransactionMetadata:
-        """A producer begins, with another id: the epochs of this one are used up."""
+        """A producer begins: with another epoch, with the same if it asks again, or with another
+        id if the epochs of this one are used up.
+        """
         return self._to(
             TransactionState.EMPTY,
             producer_id=producer_id,
-            producer_epoch=0,
+            producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             timeout_ms=timeout_ms,
             partitions=frozenset(),

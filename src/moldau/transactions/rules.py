@@ -76,8 +76,8 @@ def init_producer_id(
         return fenced(known, now_ms)
     epoch, last_epoch = _next_epoch(known, expected)
     if epoch >= LARGEST_EPOCH:  # which is for fencing, and no producer's
-        return known.with_new_id(_needed(new_producer_id), last_epoch, timeout_ms, now_ms)
-    return known.with_epoch(epoch, last_epoch, timeout_ms, now_ms)
+        return known.begun(_needed(new_producer_id), 0, last_epoch, timeout_ms, now_ms)
+    return known.begun(known.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
 
 def fenced(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:

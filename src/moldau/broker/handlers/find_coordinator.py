@@ -15,6 +15,7 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
 from moldau.broker.request import Request
+from moldau.controller import NO_LEADER
 from moldau.coordinators import Coordinator as KeyCoordinator
 from moldau.errors import ErrorCode, KafkaError
 from moldau.model import Node
@@ -64,9 +65,9 @@ def _find(
     request: Request[FindCoordinatorRequest], coordinator: KeyCoordinator[Any], key: str
 ) -> Coordinator:
     metadata = request.broker.metadata
-    topic = metadata.topics.get(coordinator.topic.name)  # may be on its way here, or going
-    state = None if topic is None else topic.partitions.get(coordinator.partition_of(key))
-    leader = -1 if state is None else state.leader
+    # Its topic may be on its way here, or going.
+    state = metadata.partition(coordinator.topic.name, coordinator.partition_of(key))
+    leader = NO_LEADER if state is None else state.leader
     for node in metadata.nodes(request.connection.listener):
         if node.id == leader:
             return _coordinator(key, node)

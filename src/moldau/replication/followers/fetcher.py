@@ -16,6 +16,7 @@ from typing import Any, Final
 from moldau.errors import ErrorCode, KafkaError
 from moldau.fetch import FetchParams, FetchSession, fetch_in_session
 from moldau.log.errors import UnexpectedOffsetError
+from moldau.machine.clock import pause
 from moldau.model import TopicPartition
 from moldau.net import BufferPool
 from moldau.net.broker_connection import BrokerConnection
@@ -197,14 +198,9 @@ class ReplicaFetcher:
         if error.code is not self._problem:
             self._problem = error.code
             log.warning("cannot fetch from broker %d: %s", self._leader_id, error)
-        pause = min(FIRST_PAUSE_S * 2 ** min(self._failures, 16), self._ports.settings.backoff_s)
+        seconds = min(FIRST_PAUSE_S * 2 ** min(self._failures, 16), self._ports.settings.backoff_s)
         self._failures += 1
-        over = asyncio.Event()
-        timer = self._ports.clock.call_later(pause, over.set)
-        try:
-            await over.wait()
-        finally:
-            timer.cancel()
+        await pause(self._ports.clock, seconds)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
